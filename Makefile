@@ -1,0 +1,73 @@
+# Everything is built inside .venv, by stamp files: a target does again only what changed. `make` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PEERS := benchmarks/.peers
+# pip learned to install dependency groups in 25.1; the one that comes with an old Python is older.
+PIP := pip==26.3
+
+RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
+    $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# cargo and maturin must agree on the interpreter, or each builds the bindings again after the other.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-rust test-python lint demo bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.tools: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(PIP)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	touch $@
+
+# The environment holds one build of the native module at a time: the release build, or that of the tests, which has
+# debug and overflow assertions on.
+$(VENV)/.release: $(VENV)/.tools $(RUST_SOURCES)
+	rm -f $(VENV)/.checked
+	$(BIN)/maturin develop --release --quiet
+	touch $@
+
+$(VENV)/.checked: $(VENV)/.tools $(RUST_SOURCES)
+	rm -f $(VENV)/.release
+	$(BIN)/maturin develop --quiet
+	touch $@
+
+build: $(VENV)/.release ## build and install into .venv (release)
+
+demo: build ## sort 2 GB of records within 512 MB, and show what it took
+	$(BIN)/python -m benchmarks.demo
+
+test: test-rust test-python ## run all tests
+
+test-rust: $(VENV)/.tools
+	cargo test --workspace --quiet
+
+test-python: $(VENV)/.checked
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.tools ## check formatting, lints, types and layers
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check python benchmarks tests
+	$(BIN)/ruff format --check python benchmarks tests
+	$(BIN)/mypy
+	PYTHONPATH=python $(BIN)/lint-imports
+
+$(PEERS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check '$(PIP)'
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --group peers
+	touch $@
+
+bench: build $(PEERS)/.installed ## compare with the peers (half an hour; see benchmarks/README.md)
+	$(BIN)/python -m benchmarks.sort_parquet
+	$(BIN)/python -m benchmarks.sort_records
+	$(BIN)/python -m benchmarks.driver_memory
+
+clean: ## remove what was built and generated
+	cargo clean
+	rm -rf $(VENV) $(PEERS) bench-data demo-data benchmarks/results

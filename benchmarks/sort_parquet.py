@@ -1,0 +1,195 @@
+"""Sort 4 GB of Parquet by a random int64 key: Exoshuffle beside its peers, within memory limits and without.
+
+Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the
+first output of each contender is verified row by row. Contenders that are not installed are named as such.
+
+    python -m benchmarks.sort_parquet --rounds 3 --with ray
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import verify
+from benchmarks.data import parquet_input
+from benchmarks.engines.job import SortJob
+from benchmarks.measure import Measurement, measure
+from benchmarks.rounds import Rounds, Run, publish, table
+
+PEERS_PYTHON = Path("benchmarks/.peers/bin/python")
+GB = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An engine with a memory limit.
+
+    Attributes:
+        engine: Module in ``benchmarks.engines``.
+        limit_bytes: The engine's own limit; None: its default.
+        folder: Whether its output is a folder of files.
+        rival_limit_bytes: The limit of the Exoshuffle that it is compared with.
+    """
+
+    engine: str
+    limit_bytes: int | None = None
+    folder: bool = True
+    rival_limit_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return _name(self.engine, self.limit_bytes)
+
+    @property
+    def rival(self) -> str:
+        """The name of the contender that it is compared with."""
+        return _name("exoshuffle", self.rival_limit_bytes)
+
+
+def _name(engine: str, limit_bytes: int | None) -> str:
+    return f"{engine}, {f'{limit_bytes / GB:g} GB' if limit_bytes else 'no limit'}"
+
+
+#: Polars keeps to a budget for what it sorts, not for the process; 1.6 GB brings the process to about 2.
+ALWAYS = (
+    Contender("exoshuffle", 2 * GB, rival_limit_bytes=2 * GB),
+    Contender("duckdb", 2 * GB, folder=False, rival_limit_bytes=2 * GB),
+    Contender("polars", 1_600_000_000, folder=False, rival_limit_bytes=2 * GB),
+    Contender("exoshuffle"),
+    Contender("duckdb", 8 * GB, folder=False),
+    Contender("polars", folder=False),
+)
+ON_REQUEST = (
+    Contender("daft"),
+    Contender("ray", 2 * GB, rival_limit_bytes=2 * GB),
+    Contender("spark", 2 * GB, rival_limit_bytes=2 * GB),
+)
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where runs take place.
+
+    Attributes:
+        input: The data set.
+        scratch: Folder for outputs and spilled data, emptied after each run.
+        expected: Fingerprint of the input.
+        num_threads: CPUs for each engine.
+        cold: Whether the input is dropped from the page cache before each run, rather than read into it.
+    """
+
+    input: Path
+    scratch: Path
+    expected: verify.Fingerprint
+    num_threads: int
+    cold: bool
+
+    def run(self, contender: Contender, number: int, check: bool) -> Run:
+        """One run, with the input in the page cache (or not) as for everybody else."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        spill = self.scratch / "spill"
+        spill.mkdir(parents=True)
+        output = self.scratch / ("output" if contender.folder else "output.parquet")
+        job = SortJob(
+            str(self.input.resolve()),
+            str(output.resolve()),
+            str(spill.resolve()),
+            self.num_threads,
+            contender.limit_bytes,
+        )
+        set_cached(self.input.iterdir(), not self.cold)
+        measured = measure(
+            [_python(contender), "-m", f"benchmarks.engines.{contender.engine}", job.to_json()]
+        )
+        notes = self._inspect(output, measured, check)
+        shutil.rmtree(self.scratch)
+        return Run(contender.name, number, measured, notes)
+
+    def _inspect(self, output: Path, measured: Measurement, check: bool) -> dict[str, object]:
+        if measured.exit_code != 0:
+            return {}
+        if check:
+            verify.check_sorted(output, self.expected)
+        return {
+            "verified": check,
+            "output_bytes": verify.output_bytes(output),
+            "compressions": verify.compressions(output),
+        }
+
+
+def _python(contender: Contender) -> str:
+    """Peers have an environment of their own, if ``make bench`` made it."""
+    if contender.engine == "exoshuffle" or not PEERS_PYTHON.exists():
+        return sys.executable
+    return str(PEERS_PYTHON)
+
+
+def set_cached(files: Iterable[Path], cached: bool) -> None:
+    """Puts files into the page cache, by reading them, or out of it."""
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            if cached:
+                while file.read(8 * 1024 * 1024):
+                    pass
+            else:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def main() -> None:
+    """Plays the rounds and prints the table."""
+    options = _options()
+    folder = parquet_input(options.gb, options.root)
+    arena = Arena(
+        folder,
+        options.root / "scratch-sort-parquet",
+        verify.fingerprint(folder),
+        options.threads,
+        options.cold,
+    )
+    extra = [one for one in ON_REQUEST if one.engine in options.extra]
+    contenders = {
+        one.name: one for one in (*ALWAYS, *extra) if not options.only or one.name in options.only
+    }
+    seen: set[str] = set()
+
+    def play_one(name: str, number: int) -> Run:
+        run = arena.run(contenders[name], number, check=name not in seen)
+        seen.add(name)
+        return run
+
+    rounds = Rounds(options.rounds, options.warm_up)
+    runs = rounds.play(list(contenders), play_one)
+    rivals = {one.name: one.rival for one in contenders.values()}
+    publish("sort_parquet", table(runs, rivals), vars(options), runs)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Sort Parquet: Exoshuffle beside its peers.")
+    parser.add_argument("--gb", type=float, default=4, help="size of the data set")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that count")
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds before them that do not")
+    parser.add_argument("--threads", type=int, default=2, help="CPUs for each engine")
+    parser.add_argument(
+        "--cold", action="store_true", help="drop the input from the page cache before each run"
+    )
+    parser.add_argument("--root", type=Path, default=Path("bench-data"), help="where data is")
+    names = [one.name for one in ALWAYS]
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help=f"of {'; '.join(names)}"
+    )
+    engines = [one.engine for one in ON_REQUEST]
+    parser.add_argument(
+        "--with", action="append", default=[], dest="extra", choices=engines, help="also run"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+//! File reads and writes that leave the page cache alone and reuse their memory.
+//!
+//! Fresh memory costs a page fault per 4 KiB, be it a buffer of ours or a page of the kernel's cache; memory that was
+//! touched before runs an order of magnitude faster. So buffers are recycled ([`BufferPool`]), files are written with
+//! `O_DIRECT` ([`DirectWriter`]), and what the page cache does not hold already is read with `O_DIRECT`
+//! ([`RangeReader`], [`ReadAhead`]).
+
+mod pool;
+mod range;
+mod read_ahead;
+mod writer;
+
+pub use pool::{BufferPool, PooledBuffer};
+pub use range::RangeReader;
+pub use read_ahead::ReadAhead;
+pub use writer::{DirectWriter, WrittenFile};
+
+/// Offsets, lengths and addresses of direct I/O are multiples of this.
+pub(crate) const PAGE: usize = 4096;
+
+/// The unit of sequential I/O: large enough to amortise a request, small enough that a few fit into the L3 cache.
+pub(crate) const WINDOW: usize = 4 << 20;
+
+pub(crate) const fn page_floor(offset: u64) -> u64 {
+    offset & !(PAGE as u64 - 1)
+}
+
+pub(crate) const fn page_ceil(offset: u64) -> u64 {
+    (offset + PAGE as u64 - 1) & !(PAGE as u64 - 1)
+}

@@ -1,0 +1,193 @@
+//! Recycled, page-aligned buffers for file I/O.
+//!
+//! A buffer comes from the pool of its size class and goes back when its last user drops it; `freeze` turns it into
+//! [`Bytes`] that do the same. What lies idle is bounded by `set_idle_limit`, beyond that buffers are unmapped.
+
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::PAGE;
+use crate::error::{IoError, Result};
+
+/// Sizes that are recycled; a larger buffer gets its own mapping, which goes when it is dropped.
+const CLASSES: [usize; 3] = [64 << 10, 1 << 20, 4 << 20];
+const DEFAULT_IDLE_LIMIT: usize = 128 << 20;
+
+/// The process-wide pool of I/O buffers.
+pub struct BufferPool;
+
+struct State {
+    idle: [Vec<NonNull<u8>>; CLASSES.len()],
+    idle_bytes: usize,
+    idle_limit: usize,
+}
+
+// SAFETY: the pointers are exclusively owned anonymous mappings that no thread uses while they are idle.
+unsafe impl Send for State {}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    idle: [const { Vec::new() }; CLASSES.len()],
+    idle_bytes: 0,
+    idle_limit: DEFAULT_IDLE_LIMIT,
+});
+
+fn state() -> MutexGuard<'static, State> {
+    // The state is consistent after every statement, so a panic elsewhere does not spoil it.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl BufferPool {
+    /// A buffer of at least `bytes` bytes with arbitrary (but initialised) content.
+    pub fn take(bytes: usize) -> Result<PooledBuffer> {
+        let class = CLASSES.iter().position(|&size| size >= bytes);
+        let capacity = class.map_or_else(|| bytes.next_multiple_of(PAGE), |class| CLASSES[class]);
+        let idle = class.and_then(|class| {
+            let mut state = state();
+            let pointer = state.idle[class].pop();
+            state.idle_bytes -= pointer.map_or(0, |_| capacity);
+            pointer
+        });
+        let pointer = match idle {
+            Some(pointer) => pointer,
+            None => map(capacity).map_err(|source| IoError::Memory {
+                bytes: capacity,
+                source,
+            })?,
+        };
+        Ok(PooledBuffer { pointer, capacity })
+    }
+
+    /// Bytes that lie idle in the pool.
+    pub fn idle_bytes() -> usize {
+        state().idle_bytes
+    }
+
+    /// Keeps at most `bytes` idle from now on; what exceeds it is released at the next return or [`trim`](Self::trim).
+    pub fn set_idle_limit(bytes: usize) {
+        state().idle_limit = bytes;
+    }
+
+    /// Returns all idle memory to the operating system.
+    pub fn trim() {
+        let idle = {
+            let mut state = state();
+            state.idle_bytes = 0;
+            std::mem::take(&mut state.idle)
+        };
+        for (class, pointers) in idle.into_iter().enumerate() {
+            for pointer in pointers {
+                unmap(pointer, CLASSES[class]);
+            }
+        }
+    }
+}
+
+/// A page-aligned buffer that returns to the pool when dropped.
+pub struct PooledBuffer {
+    pointer: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: the mapping is owned by this value alone; references to it follow Rust's borrow rules through Deref.
+unsafe impl Send for PooledBuffer {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for PooledBuffer {}
+
+impl PooledBuffer {
+    /// Immutable bytes over `range` of the buffer; the buffer returns to the pool when the last clone is dropped.
+    pub fn freeze(self, range: Range<usize>) -> Bytes {
+        Bytes::from_owner(self).slice(range)
+    }
+}
+
+impl Deref for PooledBuffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping has `capacity` bytes, zeroed by the kernel or written since, and lives as long as self.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.capacity) }
+    }
+}
+
+impl DerefMut for PooledBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in deref, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.capacity) }
+    }
+}
+
+impl AsRef<[u8]> for PooledBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for PooledBuffer {
+    fn drop(&mut self) {
+        if let Some(class) = CLASSES.iter().position(|&size| size == self.capacity) {
+            let mut state = state();
+            if state.idle_bytes + self.capacity <= state.idle_limit {
+                state.idle[class].push(self.pointer);
+                state.idle_bytes += self.capacity;
+                return;
+            }
+        }
+        unmap(self.pointer, self.capacity);
+    }
+}
+
+fn map(bytes: usize) -> std::io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes.max(PAGE),
+            protection,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    if bytes >= 2 << 20 {
+        // SAFETY: advice on the range mapped just now. Huge pages are an optimisation, so a refusal is ignored.
+        unsafe { libc::madvise(address, bytes, libc::MADV_HUGEPAGE) };
+    }
+    NonNull::new(address.cast()).ok_or_else(|| std::io::Error::other("mapped at address zero"))
+}
+
+fn unmap(pointer: NonNull<u8>, bytes: usize) {
+    // SAFETY: pointer and length are those of a mapping made by `map`, and its only owner gives it up here.
+    unsafe { libc::munmap(pointer.as_ptr().cast(), bytes.max(PAGE)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_large_enough() {
+        for bytes in [0, 1, 4096, 65_536, 65_537, 1 << 20, 4 << 20, (4 << 20) + 1] {
+            let mut buffer = BufferPool::take(bytes).unwrap();
+            assert!(buffer.len() >= bytes);
+            assert_eq!(buffer.as_ptr() as usize % PAGE, 0);
+            buffer.fill(7);
+        }
+    }
+
+    #[test]
+    fn frozen_bytes_keep_their_content_and_range() {
+        let mut buffer = BufferPool::take(4096).unwrap();
+        buffer[10..14].copy_from_slice(b"abcd");
+        let bytes = buffer.freeze(10..14);
+        let clone = bytes.clone();
+        drop(bytes);
+        assert_eq!(&clone[..], b"abcd");
+    }
+}

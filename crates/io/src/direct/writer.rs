@@ -1,0 +1,348 @@
+//! Writes one new file past the page cache and checksums it on the way.
+//!
+//! The caller fills an aligned buffer; full buffers go to one background thread, which checksums and writes them. At
+//! most three buffers are in use: one being filled, one waiting, one being written. A file of less than one buffer
+//! never starts the thread. A failure of the thread surfaces at the next write, or at `finish`.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::thread::JoinHandle;
+
+use super::{page_ceil, BufferPool, PooledBuffer, WINDOW};
+use crate::error::{IoError, Result};
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Size of the file.
+    pub bytes: u64,
+    /// CRC-32 of its content.
+    pub crc32: u32,
+}
+
+/// A new file, written sequentially. Dropped before `finish`, it leaves the part that was written so far.
+pub struct DirectWriter {
+    path: PathBuf,
+    buffer: PooledBuffer,
+    filled: usize,
+    written: u64,
+    target: Target,
+}
+
+enum Target {
+    Here(Box<Sink>),
+    Thread(SyncSender<(PooledBuffer, usize)>, JoinHandle<Result<Sink>>),
+    Failed,
+}
+
+impl DirectWriter {
+    /// Creates the file, which must not exist.
+    pub fn create(path: &Path) -> Result<Self> {
+        let sink = Box::new(Sink::create(path)?);
+        let buffer = BufferPool::take(WINDOW)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            buffer,
+            filled: 0,
+            written: 0,
+            target: Target::Here(sink),
+        })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes taken so far.
+    pub fn bytes(&self) -> u64 {
+        self.written
+    }
+
+    /// Appends `data`.
+    pub fn append(&mut self, mut data: &[u8]) -> Result<()> {
+        self.written += data.len() as u64;
+        while !data.is_empty() {
+            let n = data.len().min(WINDOW - self.filled);
+            self.buffer[self.filled..self.filled + n].copy_from_slice(&data[..n]);
+            self.filled += n;
+            data = &data[n..];
+            if self.filled == WINDOW {
+                self.hand_over()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and closes the file.
+    pub fn finish(mut self) -> Result<WrittenFile> {
+        let mut sink = match std::mem::replace(&mut self.target, Target::Failed) {
+            Target::Here(sink) => *sink,
+            Target::Thread(sender, thread) => {
+                drop(sender);
+                join(&self.path, thread)?
+            }
+            Target::Failed => return Err(self.failed_before()),
+        };
+        sink.write_tail(&mut self.buffer, self.filled)
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let full = std::mem::replace(&mut self.buffer, BufferPool::take(WINDOW)?);
+        let filled = std::mem::take(&mut self.filled);
+        let (sender, thread) = match std::mem::replace(&mut self.target, Target::Failed) {
+            Target::Here(sink) => start(&self.path, *sink)?,
+            Target::Thread(sender, thread) => (sender, thread),
+            Target::Failed => return Err(self.failed_before()),
+        };
+        if sender.send((full, filled)).is_err() {
+            // The thread drops its end only when it failed, so joining yields the cause.
+            return match join(&self.path, thread) {
+                Err(e) => Err(e),
+                Ok(_) => Err(self.failed_before()),
+            };
+        }
+        self.target = Target::Thread(sender, thread);
+        Ok(())
+    }
+
+    fn failed_before(&self) -> IoError {
+        IoError::write(
+            &self.path,
+            std::io::Error::other("an earlier write to the file failed"),
+        )
+    }
+}
+
+impl Write for DirectWriter {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        match self.append(data) {
+            Ok(()) => Ok(data.len()),
+            Err(IoError::Write { source, .. } | IoError::Memory { source, .. }) => Err(source),
+            Err(other) => Err(std::io::Error::other(other)),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(()) // nothing is promised before `finish`
+    }
+}
+
+type Running = (SyncSender<(PooledBuffer, usize)>, JoinHandle<Result<Sink>>);
+
+fn start(path: &Path, mut sink: Sink) -> Result<Running> {
+    let (sender, receiver): (_, Receiver<(PooledBuffer, usize)>) = sync_channel(1);
+    let write = move || {
+        for (buffer, filled) in receiver {
+            sink.write(&buffer[..filled])?;
+        }
+        Ok(sink)
+    };
+    let thread = std::thread::Builder::new()
+        .name("xs-write".into())
+        .spawn(write);
+    Ok((sender, thread.map_err(|e| IoError::write(path, e))?))
+}
+
+fn join(path: &Path, thread: JoinHandle<Result<Sink>>) -> Result<Sink> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(_) => Err(IoError::write(
+            path,
+            std::io::Error::other("the writing thread panicked"),
+        )),
+    }
+}
+
+/// The file behind the buffers: whole pages until the tail.
+struct Sink {
+    path: PathBuf,
+    file: File,
+    direct: bool,
+    offset: u64,
+    crc: crc32fast::Hasher,
+}
+
+impl Sink {
+    fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o666)
+            .open(path);
+        let file = file.map_err(|e| IoError::write(path, e))?;
+        // Set after the open: an open that refuses O_DIRECT would leave an empty file behind.
+        let direct = set_direct(&file, true);
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+            direct,
+            offset: 0,
+            crc: crc32fast::Hasher::new(),
+        })
+    }
+
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        self.crc.update(data);
+        self.write_at(data)?;
+        self.offset += data.len() as u64;
+        Ok(())
+    }
+
+    fn write_tail(&mut self, buffer: &mut PooledBuffer, filled: usize) -> Result<WrittenFile> {
+        self.crc.update(&buffer[..filled]);
+        let padded = if self.direct {
+            page_ceil(filled as u64) as usize
+        } else {
+            filled
+        };
+        buffer[filled..padded].fill(0);
+        self.write_at(&buffer[..padded])?;
+        let bytes = self.offset + filled as u64;
+        if padded != filled {
+            self.file
+                .set_len(bytes)
+                .map_err(|e| IoError::write(&self.path, e))?;
+        }
+        Ok(WrittenFile {
+            bytes,
+            crc32: self.crc.clone().finalize(),
+        })
+    }
+
+    fn write_at(&mut self, data: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.file.write_at(&data[done..], self.offset + done as u64) {
+                Ok(0) => {
+                    return Err(IoError::write(
+                        &self.path,
+                        std::io::ErrorKind::WriteZero.into(),
+                    ))
+                }
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                // Some file systems accept the flag and refuse the write; also after a short, unaligned write.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && self.direct => {
+                    set_direct(&self.file, false);
+                    self.direct = false;
+                }
+                Err(e) => return Err(IoError::write(&self.path, e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets or clears `O_DIRECT`; true when the flag is set afterwards.
+fn set_direct(file: &File, on: bool) -> bool {
+    let fd = file.as_raw_fd();
+    // SAFETY: fcntl with integer arguments on a descriptor that is open for the whole call.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        let wanted = if on {
+            flags | libc::O_DIRECT
+        } else {
+            flags & !libc::O_DIRECT
+        };
+        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) == 0 && on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(dir: &Path, sizes: &[usize]) {
+        for (i, &size) in sizes.iter().enumerate() {
+            let content: Vec<u8> = (0..size).map(|i| (i * 7 + i / 4096) as u8).collect();
+            let path = dir.join(format!("file-{i}"));
+            let mut writer = DirectWriter::create(&path).unwrap();
+            for piece in content.chunks(333_333) {
+                writer.append(piece).unwrap();
+            }
+            assert_eq!(writer.bytes(), size as u64);
+            let written = writer.finish().unwrap();
+            assert_eq!(
+                written,
+                WrittenFile {
+                    bytes: size as u64,
+                    crc32: crc32fast::hash(&content)
+                }
+            );
+            assert!(
+                std::fs::read(&path).unwrap() == content,
+                "content of {size} bytes"
+            );
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    const SIZES: [usize; 10] = [
+        0,
+        1,
+        4095,
+        4096,
+        4097,
+        WINDOW - 1,
+        WINDOW,
+        WINDOW + 1,
+        3 * WINDOW,
+        5 * WINDOW + 12_345,
+    ];
+
+    #[test]
+    fn content_and_checksum_survive() {
+        round_trip(tempfile::tempdir().unwrap().path(), &SIZES);
+    }
+
+    #[test]
+    fn file_systems_in_memory_work_too() {
+        if let Ok(dir) = tempfile::tempdir_in("/dev/shm") {
+            round_trip(dir.path(), &SIZES);
+        }
+    }
+
+    #[test]
+    fn a_full_device_is_an_error_that_names_the_path() {
+        // Opening a device with create_new fails, so the sink is put together by hand.
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let path = PathBuf::from("/dev/full");
+        let sink = Sink {
+            path: path.clone(),
+            file,
+            direct: false,
+            offset: 0,
+            crc: crc32fast::Hasher::new(),
+        };
+        let buffer = BufferPool::take(WINDOW).unwrap();
+        let mut writer = DirectWriter {
+            path,
+            buffer,
+            filled: 0,
+            written: 0,
+            target: Target::Here(Box::new(sink)),
+        };
+        let block = vec![1_u8; WINDOW];
+        let error = (0..10)
+            .find_map(|_| writer.append(&block).err())
+            .expect("the device is full");
+        assert!(
+            error.to_string().contains("/dev/full")
+                && error.to_string().contains("free disk space"),
+            "{error}"
+        );
+        assert!(writer.finish().is_err());
+    }
+
+    #[test]
+    fn an_existing_file_is_not_overwritten() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = DirectWriter::create(file.path()).err().unwrap();
+        assert!(error.to_string().contains("remove the file"), "{error}");
+    }
+}

@@ -1,0 +1,335 @@
+//! Everything that can go wrong between a table and its files, one sentence per failure: what, where, and the remedy.
+
+use std::path::{Path, PathBuf};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, IoError>;
+
+/// An error of reading or writing tables.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IoError {
+    /// A path given by the user does not exist.
+    #[error("path '{}' does not exist; check the spelling and the working directory", path.display())]
+    PathMissing {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A glob pattern matched no file.
+    #[error("pattern '{pattern}' matches no file; quote the pattern and check it with ls")]
+    NothingMatched {
+        /// The pattern as given.
+        pattern: String,
+    },
+    /// A directory holds no data file.
+    #[error(
+        "directory '{}' holds no data files; names that begin with '_' or '.' are skipped",
+        path.display()
+    )]
+    EmptyDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// No input was given at all.
+    #[error("no input paths were given; name at least one file, directory or pattern")]
+    NoInput,
+    /// A pattern is malformed.
+    #[error("pattern '{pattern}' is malformed: {reason}; put '[' in brackets ('[[]') to mean the character itself")]
+    BadPattern {
+        /// The pattern as given.
+        pattern: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The format of a file cannot be told from its name.
+    #[error(
+        "the format of '{}' cannot be told from its name; pass the format: one of {}", path.display(), crate::Format::NAMES
+    )]
+    UnknownExtension {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Inputs have several formats.
+    #[error(
+        "'{}' looks like {first_format} but '{}' looks like {second_format}; pass the format if all files have the same, or read them separately",
+        first.display(), second.display()
+    )]
+    MixedFormats {
+        /// The first file.
+        first: PathBuf,
+        /// Its format.
+        first_format: crate::Format,
+        /// The first file that differs.
+        second: PathBuf,
+        /// Its format.
+        second_format: crate::Format,
+    },
+    /// A format name is not known.
+    #[error("format '{name}' is not known; use one of {}", crate::Format::NAMES)]
+    UnknownFormat {
+        /// The name as given.
+        name: String,
+    },
+    /// A compression name is not known.
+    #[error(
+        "compression '{name}' is not known; use one of {}",
+        crate::Compression::NAMES
+    )]
+    UnknownCompression {
+        /// The name as given.
+        name: String,
+    },
+    /// The number of columns differs between two files.
+    #[error(
+        "'{}' has {first_columns} columns but '{}' has {second_columns}; all files of one input must have the same columns in the same order",
+        first.display(), second.display()
+    )]
+    ColumnCount {
+        /// The first file.
+        first: PathBuf,
+        /// Its number of columns.
+        first_columns: usize,
+        /// The file that differs.
+        second: PathBuf,
+        /// Its number of columns.
+        second_columns: usize,
+    },
+    /// A column differs between two files.
+    #[error("column {column} is {first} but {second}; convert one of the files, or read them separately")]
+    ColumnMismatch {
+        /// Number of the column, from 0.
+        column: usize,
+        /// The column in the first file.
+        first: Box<ColumnOrigin>,
+        /// The column in the file that differs.
+        second: Box<ColumnOrigin>,
+    },
+    /// Two columns have the same name.
+    #[error("'{}' has two columns named '{column}'; rename one of them", path.display())]
+    DuplicateColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        column: String,
+    },
+    /// Bytes are not what the format demands.
+    #[error("'{}' is not a readable {format} file: {reason}; write the file again or leave it out", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The format it was read as.
+        format: crate::Format,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A value of a text file does not have the type of its column.
+    #[error("{}", bad_value(path, *line, column, value, expected))]
+    BadValue {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// Name of the column.
+        column: String,
+        /// The text that does not parse.
+        value: String,
+        /// The type of the column.
+        expected: String,
+    },
+    /// A record of a text file is malformed.
+    #[error("'{}' line {line}: {reason}; correct the line or remove it", path.display())]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The size of a record file is no multiple of the record.
+    #[error(
+        "'{}' has {bytes} bytes, which is no multiple of the record size {record_bytes}; check the record size or whether the file is truncated",
+        path.display()
+    )]
+    PartialRecord {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// Bytes per record.
+        record_bytes: usize,
+    },
+    /// Records were asked for without their size.
+    #[error(
+        "the record format needs the number of bytes per record, at least 1; pass record_bytes"
+    )]
+    RecordBytesMissing,
+    /// A file is not the one that was listed.
+    #[error("'{}' changed since it was listed ({what}); list the input again", path.display())]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// The path is no regular file.
+    #[error("'{}' is not a regular file; copy its content to a file first", path.display())]
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The operating system refused to read.
+    #[error("cannot read '{}': {source}; check the permissions and the disk", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The operating system refused to write.
+    #[error("cannot write '{}': {source}; {}", path.display(), write_remedy(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The format cannot hold a column.
+    #[error("{format} cannot hold column '{column}' of type {data_type}; drop or cast the column, or write another format")]
+    Unsupported {
+        /// The format.
+        format: crate::Format,
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: String,
+    },
+    /// The format does not know the compression.
+    #[error("{format} files cannot be compressed with {compression}; use one of {allowed}")]
+    UnsupportedCompression {
+        /// The format.
+        format: crate::Format,
+        /// The compression asked for.
+        compression: crate::Compression,
+        /// What would work.
+        allowed: &'static str,
+    },
+    /// A table could not be encoded.
+    #[error("cannot encode '{}' as {format}: {reason}; cast the column or write another format", path.display())]
+    Encode {
+        /// The file being written.
+        path: PathBuf,
+        /// The format.
+        format: crate::Format,
+        /// What the encoder said.
+        reason: String,
+    },
+    /// A projection names a column that does not exist.
+    #[error("the table has {columns} columns but another was asked for ({reason}); name existing columns")]
+    BadProjection {
+        /// Columns of the table.
+        columns: usize,
+        /// Which was asked for.
+        reason: String,
+    },
+    /// No memory for a buffer.
+    #[error(
+        "cannot map {bytes} bytes for a file buffer: {source}; lower the number of parallel tasks"
+    )]
+    Memory {
+        /// Size of the buffer.
+        bytes: usize,
+        /// The cause.
+        source: std::io::Error,
+    },
+}
+
+/// A column of a file.
+#[derive(Debug)]
+pub struct ColumnOrigin {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl std::fmt::Display for ColumnOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "'{}' of type {} in '{}'",
+            self.name,
+            self.data_type,
+            self.path.display()
+        )
+    }
+}
+
+impl IoError {
+    pub(crate) fn read(path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            std::io::ErrorKind::NotFound => Self::PathMissing { path },
+            _ => Self::Read { path, source },
+        }
+    }
+
+    pub(crate) fn write(path: &Path, source: std::io::Error) -> Self {
+        Self::Write {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    pub(crate) fn corrupt(
+        path: &Path,
+        format: crate::Format,
+        reason: impl std::fmt::Display,
+    ) -> Self {
+        Self::Corrupt {
+            path: path.to_path_buf(),
+            format,
+            reason: one_line(&reason.to_string()),
+        }
+    }
+
+    pub(crate) fn changed(path: &Path, what: impl Into<String>) -> Self {
+        Self::FileChanged {
+            path: path.to_path_buf(),
+            what: what.into(),
+        }
+    }
+}
+
+/// Foreign messages may be long and multi-line; an error stays one sentence.
+pub(crate) fn one_line(text: &str) -> String {
+    const LIMIT: usize = 200;
+    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((cut, _)) = line.char_indices().nth(LIMIT) {
+        line.truncate(cut);
+        line.push('…');
+    }
+    line.trim_end_matches('.').to_string()
+}
+
+fn bad_value(path: &Path, line: u64, column: &str, value: &str, expected: &str) -> String {
+    format!(
+        "'{}' line {line}, column '{column}': '{}' is not a value of type {expected}; types are inferred from the first \
+         10,000 rows, so pass a schema that gives the column another type, or correct the value",
+        path.display(),
+        one_line(value)
+    )
+}
+
+fn write_remedy(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "free disk space or write to another file system"
+        }
+        std::io::ErrorKind::AlreadyExists => "remove the file or choose another directory",
+        std::io::ErrorKind::NotFound => "create the directory first",
+        _ => "check the permissions and the disk",
+    }
+}

@@ -1,0 +1,7 @@
+//! Arrow IPC files (random access) and streams as streams of batches.
+
+mod index;
+mod read;
+
+pub(crate) use index::inspect;
+pub(crate) use read::{open, sample};

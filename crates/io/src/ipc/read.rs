@@ -1,0 +1,178 @@
+//! Reads the batches of a split; arrays of uncompressed batches are slices of the buffer that was read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::Block;
+use arrow_schema::{ArrowError, SchemaRef};
+
+use super::index::{self, corrupt, Index};
+use crate::direct::RangeReader;
+use crate::error::{IoError, Result};
+use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
+use crate::Format;
+
+/// A batch is read whole, so samples look at few.
+const SAMPLE_REGIONS: u64 = 4;
+
+pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+    let mut batches = Batches::new(request)?;
+    let rows = request.split.start..request.split.end;
+    let batches = std::iter::from_fn(move || batches.next_within(&rows).transpose());
+    Ok(Box::new(Rebatch::new(batches, batch_rows)))
+}
+
+pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+    let split = request.split;
+    let picked = pick_rows(split.end - split.start, pick, SAMPLE_REGIONS);
+    let mut batches = Batches::new(request)?;
+    let (mut pieces, mut taken) = (Vec::new(), 0);
+    while let Some(&next) = picked.get(taken) {
+        let first = batches.next_row;
+        let rows = batches.rows_of_next()?;
+        if split.start + next >= first + rows {
+            batches.skip(rows);
+            continue;
+        }
+        let batch = batches.read_next()?;
+        let within = picked[taken..]
+            .iter()
+            .take_while(|&&row| split.start + row < first + rows);
+        let indices: Vec<u32> = within
+            .map(|row| (split.start + row - first) as u32)
+            .collect();
+        taken += indices.len();
+        let piece = arrow_select::take::take_record_batch(&batch, &UInt32Array::from(indices));
+        pieces.push(piece.map_err(|e| request.corrupt(e))?);
+    }
+    let Some(first) = pieces.first() else {
+        return Ok((RecordBatch::new_empty(request.wanted.clone()), picked));
+    };
+    let sample = arrow_select::concat::concat_batches(&first.schema(), &pieces);
+    Ok((sample.map_err(|e| request.corrupt(e))?, picked))
+}
+
+/// The batches of a file from a given one on.
+struct Batches {
+    file: Arc<RangeReader>,
+    decoder: FileDecoder,
+    wanted: SchemaRef,
+    dictionaries: std::iter::Peekable<std::vec::IntoIter<Block>>,
+    blocks: std::vec::IntoIter<Block>,
+    /// Row number of the next batch.
+    next_row: u64,
+}
+
+impl Batches {
+    fn new(request: &Request<'_>) -> Result<Self> {
+        let file = request.file.clone();
+        let Index {
+            schema,
+            version,
+            dictionaries,
+            batches,
+        } = index::load(&file)?;
+        let mut decoder = FileDecoder::new(schema, version);
+        if let Some(columns) = request.projection {
+            decoder = decoder.with_projection(columns.to_vec());
+        }
+        let mut blocks = batches.into_iter();
+        if let Some(skipped) = (request.split.group as usize).checked_sub(1) {
+            blocks.nth(skipped);
+        }
+        Ok(Self {
+            file,
+            decoder,
+            wanted: request.wanted.clone(),
+            dictionaries: dictionaries.into_iter().peekable(),
+            blocks,
+            next_row: request.split.group_start,
+        })
+    }
+
+    /// The part of the next batches that lies in `rows`, or `None` behind them.
+    fn next_within(&mut self, rows: &Range<u64>) -> Result<Option<RecordBatch>> {
+        while self.next_row < rows.end {
+            let first = self.next_row;
+            let batch = self.read_next()?;
+            let start = rows
+                .start
+                .saturating_sub(first)
+                .min(batch.num_rows() as u64);
+            let end = (rows.end - first).min(batch.num_rows() as u64);
+            if start < end {
+                return Ok(Some(batch.slice(start as usize, (end - start) as usize)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn rows_of_next(&self) -> Result<u64> {
+        let block = self
+            .blocks
+            .as_slice()
+            .first()
+            .ok_or_else(|| corrupt(&self.file, "rows are missing"))?;
+        Ok(index::group(&self.file, block)?.rows)
+    }
+
+    fn skip(&mut self, rows: u64) {
+        self.blocks.next();
+        self.next_row += rows;
+    }
+
+    fn read_next(&mut self) -> Result<RecordBatch> {
+        let block = self
+            .blocks
+            .next()
+            .ok_or_else(|| corrupt(&self.file, "rows are missing"))?;
+        // In a stream a dictionary may change between batches; what precedes the batch in the file counts.
+        while let Some(dictionary) = self.dictionaries.next_if(|d| d.offset() < block.offset()) {
+            self.read_dictionary(&dictionary)?;
+        }
+        // Files may place dictionaries anywhere, as long as none is replaced.
+        let batch = match self.decode(&block) {
+            Err(_) if self.dictionaries.peek().is_some() => {
+                while let Some(dictionary) = self.dictionaries.next() {
+                    self.read_dictionary(&dictionary)?;
+                }
+                self.decode(&block)?
+            }
+            batch => batch?,
+        };
+        self.next_row += batch.num_rows() as u64;
+        Ok(batch)
+    }
+
+    fn decode(&self, block: &Block) -> Result<RecordBatch> {
+        let content = self.content(block)?;
+        index::check_buffers(&self.file, block, &content)?;
+        let batch = self
+            .decoder
+            .read_record_batch(block, &content)
+            .and_then(|batch| {
+                conform(
+                    batch.ok_or_else(|| ArrowError::IpcError("a batch is empty".into()))?,
+                    &self.wanted,
+                )
+            });
+        batch.map_err(|e| IoError::corrupt(self.file.path(), Format::Ipc, e))
+    }
+
+    fn read_dictionary(&mut self, block: &Block) -> Result<()> {
+        let content = self.content(block)?;
+        index::check_buffers(&self.file, block, &content)?;
+        self.decoder
+            .read_dictionary(block, &content)
+            .map_err(|e| corrupt(&self.file, e))
+    }
+
+    fn content(&self, block: &Block) -> Result<Buffer> {
+        let end = index::extent(&self.file, block)?;
+        let start = block.offset() as u64;
+        Ok(Buffer::from(self.file.read(start, (end - start) as usize)?))
+    }
+}

@@ -1,0 +1,25 @@
+//! Streams of tables and records to and from files.
+//!
+//! [`open_source`] lists and inspects the input, [`Source::splits`] cuts it into self-contained [`Split`]s,
+//! [`open_split`] streams the batches of one and [`sample_split`] looks at a few of its rows. [`PartWriter`] writes one
+//! partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
+
+pub mod direct;
+mod error;
+mod format;
+mod guard;
+mod ipc;
+mod parquet;
+mod records;
+mod source;
+mod text;
+mod write;
+
+pub use error::{ColumnOrigin, IoError, Result};
+pub use format::{Compression, Format};
+pub use records::schema as record_schema;
+pub use source::{
+    open_source, open_split, sample_split, BatchStream, FileStamp, ReadOptions, Source, SourceFile,
+    Split,
+};
+pub use write::{PartFile, PartWriter, WriteOptions};

@@ -1,0 +1,195 @@
+//! What the footer of a Parquet file tells: schema, row groups, sizes, encodings.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::{Encoding, Type};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
+
+use super::windows::{Access, Chunk, Windows};
+use crate::direct::RangeReader;
+use crate::error::{IoError, Result};
+use crate::source::{FileInfo, Group};
+use crate::Format;
+
+/// Footers are mostly smaller than this, so that one read finds them whole.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Reads and decodes the footer.
+pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
+    let tail = Chunk {
+        start: file.len().saturating_sub(TAIL_BYTES),
+        end: file.len(),
+        lane: 0,
+    };
+    let windows = Windows::new(
+        file.clone(),
+        vec![tail],
+        1,
+        Access::Sparse(2 * TAIL_BYTES as usize),
+    );
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&windows);
+    let metadata = metadata.map_err(|e| IoError::corrupt(file.path(), Format::Parquet, e))?;
+    check(file, &metadata)?;
+    Ok(Arc::new(metadata))
+}
+
+/// The decoder trusts these numbers, so that nonsense must be found here.
+fn check(file: &RangeReader, metadata: &ParquetMetaData) -> Result<()> {
+    let corrupt = |reason: String| Err(IoError::corrupt(file.path(), Format::Parquet, reason));
+    let mut rows = 0_i64;
+    for group in metadata.row_groups() {
+        if group.num_rows() < 0 {
+            return corrupt(format!("a row group claims {} rows", group.num_rows()));
+        }
+        rows = rows.saturating_add(group.num_rows());
+        for column in group.columns() {
+            let start = column
+                .dictionary_page_offset()
+                .unwrap_or_else(|| column.data_page_offset());
+            let end = start.checked_add(column.compressed_size());
+            let inside = start >= 0
+                && column.compressed_size() >= 0
+                && end.is_some_and(|end| end as u64 <= file.len());
+            if !inside || column.num_values() < 0 || column.uncompressed_size() < 0 {
+                return corrupt(format!(
+                    "column '{}' lies outside of the file",
+                    column.column_path().string()
+                ));
+            }
+        }
+    }
+    if rows != metadata.file_metadata().num_rows() {
+        return corrupt(format!(
+            "{} rows declared but the row groups have {rows}",
+            metadata.file_metadata().num_rows()
+        ));
+    }
+    Ok(())
+}
+
+/// The file's schema as its writer declared it.
+pub(super) fn declared(
+    file: &RangeReader,
+    metadata: &Arc<ParquetMetaData>,
+) -> Result<ArrowReaderMetadata> {
+    let loaded = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new());
+    loaded.map_err(|e| IoError::corrupt(file.path(), Format::Parquet, e))
+}
+
+/// The cheapest types to decode into: views for strings and binary, values for dictionaries.
+pub(super) fn cheapest(
+    metadata: &Arc<ParquetMetaData>,
+    declared: ArrowReaderMetadata,
+) -> ArrowReaderMetadata {
+    let field = |field: &Arc<Field>| match as_view(field.data_type()) {
+        Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
+        None => field.clone(),
+    };
+    let fields: Vec<_> = declared.schema().fields().iter().map(field).collect();
+    let schema: SchemaRef = Arc::new(Schema::new_with_metadata(
+        fields,
+        declared.schema().metadata().clone(),
+    ));
+    let options = ArrowReaderOptions::new().with_schema(schema);
+    // A hint the decoder does not know leaves the declared types, which are right too.
+    ArrowReaderMetadata::try_new(metadata.clone(), options).unwrap_or(declared)
+}
+
+fn as_view(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
+        DataType::Dictionary(_, values) => as_view(values),
+        _ => None,
+    }
+}
+
+/// The listing of one Parquet file.
+pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
+    let metadata = load(file)?;
+    let schema = declared(file, &metadata)?.schema().clone();
+    let group = |group: &RowGroupMetaData| Group {
+        rows: group.num_rows() as u64,
+        memory_bytes: group.columns().iter().map(decoded_bytes).sum(),
+    };
+    let groups: Vec<Group> = metadata.row_groups().iter().map(group).collect();
+    Ok(FileInfo {
+        rows: Some(groups.iter().map(|group| group.rows).sum()),
+        memory_bytes: groups.iter().map(|group| group.memory_bytes).sum(),
+        dictionary_columns: dictionary_columns(&metadata, schema.fields().len()),
+        schema,
+        groups,
+    })
+}
+
+/// Bytes of a column chunk in memory. Dictionary encoding makes the chunk smaller than its values.
+fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+    const LENGTH_BYTES: u64 = 4;
+    let values = column.num_values() as u64;
+    let encoded = column.uncompressed_size() as u64;
+    match column.column_type() {
+        Type::BOOLEAN => values,
+        Type::INT32 | Type::FLOAT => 4 * values,
+        Type::INT64 | Type::DOUBLE => 8 * values,
+        Type::INT96 => 12 * values,
+        Type::FIXED_LEN_BYTE_ARRAY => {
+            u64::try_from(column.column_descr().type_length()).unwrap_or(0) * values
+        }
+        Type::BYTE_ARRAY => match column.unencoded_byte_array_data_bytes() {
+            Some(bytes) => u64::try_from(bytes).unwrap_or(encoded) + LENGTH_BYTES * values,
+            None if is_dictionary(column) => encoded.max(16 * values),
+            None => encoded,
+        },
+    }
+}
+
+/// Which top-level columns are dictionary encoded in every chunk of every leaf.
+fn dictionary_columns(metadata: &ParquetMetaData, columns: usize) -> Vec<bool> {
+    let schema = metadata.file_metadata().schema_descr();
+    let mut all = vec![
+        metadata
+            .row_groups()
+            .iter()
+            .any(|group| group.num_rows() > 0);
+        columns
+    ];
+    for group in metadata
+        .row_groups()
+        .iter()
+        .filter(|group| group.num_rows() > 0)
+    {
+        for (leaf, column) in group.columns().iter().enumerate() {
+            if let Some(all) = all.get_mut(schema.get_column_root_idx(leaf)) {
+                *all &= is_dictionary(column);
+            }
+        }
+    }
+    all
+}
+
+/// Whether all data pages of a chunk are dictionary encoded.
+fn is_dictionary(column: &ColumnChunkMetaData) -> bool {
+    let is_index = |encoding: Encoding| {
+        matches!(
+            encoding,
+            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY
+        )
+    };
+    match column.page_encoding_stats_mask() {
+        Some(pages) => {
+            pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY)
+        }
+        // Without statistics per page: no encoding for values besides the one of the dictionary page itself.
+        None => {
+            column.dictionary_page_offset().is_some()
+                && column.encodings().any(is_index)
+                && column
+                    .encodings()
+                    .all(|e| is_index(e) || matches!(e, Encoding::PLAIN | Encoding::RLE))
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Feeds the Parquet decoder from large reads into recycled buffers, without copying pages.
+//!
+//! The decoder asks for one page at a time. Each column chunk is therefore read in windows of up to 4 MiB, and a page
+//! that lies in the window is a slice of it; uncompressed string values then point into the window itself. While a
+//! window is decoded, a thread reads the one that follows in the same column ([`Prefetcher`]). What a page has in the
+//! old window already is copied to the new one instead of being read again. All windows of one reader together stay
+//! below [`TOTAL_BYTES`] (plus what decoded batches still refer to).
+
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::prefetch::{Ahead, Prefetcher};
+use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, WINDOW};
+use crate::error::IoError;
+
+/// All windows of one reader, with those being prefetched.
+const TOTAL_BYTES: usize = 32 << 20;
+const MIN_WINDOW: usize = 64 << 10;
+
+/// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.
+const HEADER_BYTES: u64 = 256;
+
+/// A range of the file that is read front to back. The chunks of a lane are read one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunk {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) lane: usize,
+}
+
+/// How a file is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Access {
+    /// Front to back, so that large windows and reading ahead pay.
+    Stream,
+    /// Here and there, in windows of so many bytes.
+    Sparse(usize),
+}
+
+/// A file, read in one window per lane.
+#[derive(Clone)]
+pub(super) struct Windows(Arc<Inner>);
+
+struct Inner {
+    file: Arc<RangeReader>,
+    /// By start.
+    chunks: Vec<Chunk>,
+    lanes: Vec<Mutex<Lane>>,
+    window_bytes: u64,
+    prefetcher: Option<Prefetcher>,
+    /// The last failure to read the file.
+    failure: Mutex<Option<IoError>>,
+}
+
+#[derive(Default)]
+struct Lane {
+    window: Window,
+    ahead: Option<Ahead>,
+}
+
+/// Bytes of the file from a page border on.
+#[derive(Default)]
+pub(super) struct Window {
+    pub(super) start: u64,
+    pub(super) bytes: Bytes,
+}
+
+impl Window {
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        self.start <= start && end <= self.end()
+    }
+
+    pub(super) fn slice(&self, start: u64, end: u64) -> Bytes {
+        self.bytes
+            .slice((start - self.start) as usize..(end - self.start) as usize)
+    }
+}
+
+impl Windows {
+    /// Reads the chunks of `lanes` lanes; the order of the chunks is the order they will be read in.
+    pub(super) fn new(
+        file: Arc<RangeReader>,
+        chunks: Vec<Chunk>,
+        lanes: usize,
+        access: Access,
+    ) -> Self {
+        let window_bytes = match access {
+            // Two windows per lane: the one in use and the one being read. A power of two fits a pooled buffer.
+            Access::Stream => {
+                let share = (TOTAL_BYTES / (2 * lanes.max(1))).clamp(MIN_WINDOW, WINDOW);
+                1 << share.ilog2()
+            }
+            Access::Sparse(bytes) => bytes,
+        } as u64;
+        let prefetcher = match access {
+            Access::Stream => Some(Prefetcher::new(file.clone(), &chunks, lanes, window_bytes)),
+            Access::Sparse(_) => None,
+        };
+        let mut chunks = chunks;
+        chunks.sort_by_key(|chunk| chunk.start);
+        let lanes = (0..lanes).map(|_| Mutex::default()).collect();
+        Self(Arc::new(Inner {
+            file,
+            chunks,
+            lanes,
+            window_bytes,
+            prefetcher,
+            failure: Mutex::new(None),
+        }))
+    }
+
+    /// What went wrong with the file, if anything did: the decoder keeps only the text of it.
+    pub(super) fn failure(&self) -> Option<IoError> {
+        self.0
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl Inner {
+    /// Keeps the cause of a failure and gives the decoder something to stop at.
+    fn failed(&self, cause: IoError) -> std::io::Error {
+        let message = cause.to_string();
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+        std::io::Error::other(message)
+    }
+
+    fn chunk_at(&self, position: u64) -> Option<Chunk> {
+        let after = self.chunks.partition_point(|chunk| chunk.start <= position);
+        self.chunks[..after]
+            .last()
+            .copied()
+            .filter(|chunk| position < chunk.end)
+    }
+
+    /// `start .. end` of the file; what exceeds a window gets a buffer of its own.
+    fn range(&self, start: u64, end: u64) -> std::result::Result<Bytes, IoError> {
+        match self.chunk_at(start) {
+            Some(chunk) if end <= chunk.end && end <= page_floor(start) + self.window_bytes => {
+                self.through_window(chunk, start, end, |window| window.slice(start, end))
+            }
+            _ => self.file.read(start, (end - start) as usize),
+        }
+    }
+
+    /// At least one byte from `start` on, up to the end of the window.
+    fn some_from(&self, start: u64) -> std::result::Result<Bytes, IoError> {
+        match self.chunk_at(start) {
+            Some(chunk) => {
+                let end = (start + HEADER_BYTES).min(chunk.end);
+                let end = end.min(page_floor(start) + self.window_bytes);
+                self.through_window(chunk, start, end, |window| {
+                    window.slice(start, window.end())
+                })
+            }
+            None => {
+                let bytes = self.file.len().saturating_sub(start).min(MIN_WINDOW as u64);
+                self.file.read(start, bytes as usize)
+            }
+        }
+    }
+
+    fn through_window(
+        &self,
+        chunk: Chunk,
+        start: u64,
+        end: u64,
+        slice: impl Fn(&Window) -> Bytes,
+    ) -> std::result::Result<Bytes, IoError> {
+        let mut lane = self.lanes[chunk.lane]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !lane.window.holds(start, end) {
+            let ahead = lane.ahead.take();
+            let ready = ahead
+                .and_then(|ahead| ahead.join(&lane.window, start, end))
+                .transpose()?;
+            lane.window = match ready {
+                Some(window) => window,
+                None => self.read_window(&lane.window, chunk, page_floor(start))?,
+            };
+            let prefetch = |prefetcher: &Prefetcher| prefetcher.start(&lane.window, chunk);
+            lane.ahead = self.prefetcher.as_ref().and_then(prefetch);
+        }
+        Ok(slice(&lane.window))
+    }
+
+    fn read_window(
+        &self,
+        old: &Window,
+        chunk: Chunk,
+        start: u64,
+    ) -> std::result::Result<Window, IoError> {
+        let end = (start + self.window_bytes).min(chunk.end.min(self.file.len()));
+        let mut buffer = BufferPool::take((page_ceil(end) - start) as usize)?;
+        let border = page_floor(old.end());
+        let kept = if old.start <= start && start < border && border < end {
+            old.slice(start, border)
+        } else {
+            Bytes::new()
+        };
+        buffer[..kept.len()].copy_from_slice(&kept);
+        let missing = (end - start) as usize - kept.len();
+        self.file.read_pages(
+            start + kept.len() as u64,
+            missing,
+            &mut buffer[kept.len()..],
+        )?;
+        Ok(Window {
+            start,
+            bytes: buffer.freeze(0..(end - start) as usize),
+        })
+    }
+}
+
+impl Length for Windows {
+    fn len(&self) -> u64 {
+        self.0.file.len()
+    }
+}
+
+impl ChunkReader for Windows {
+    type T = Headers;
+
+    fn get_read(&self, start: u64) -> Result<Headers> {
+        Ok(Headers {
+            windows: self.0.clone(),
+            position: start,
+            bytes: Bytes::new(),
+        })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let end = start
+            .checked_add(length as u64)
+            .filter(|&end| end <= self.0.file.len());
+        let beyond = || ParquetError::EOF(format!("{length} bytes at {start} exceed the file"));
+        let end = end.ok_or_else(beyond)?;
+        self.0
+            .range(start, end)
+            .map_err(|e| self.0.failed(e).into())
+    }
+}
+
+/// Reads page headers from a position on.
+pub(super) struct Headers {
+    windows: Arc<Inner>,
+    position: u64,
+    bytes: Bytes,
+}
+
+impl Read for Headers {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.bytes.is_empty() {
+            if self.position >= self.windows.file.len() {
+                return Ok(0);
+            }
+            self.bytes = self
+                .windows
+                .some_from(self.position)
+                .map_err(|e| self.windows.failed(e))?;
+        }
+        let n = out.len().min(self.bytes.len());
+        let taken = self.bytes.split_to(n);
+        out[..n].copy_from_slice(&taken);
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: usize) -> (tempfile::NamedTempFile, Vec<u8>, Arc<RangeReader>) {
+        let content: Vec<u8> = (0..bytes).map(|i| (i * 13 + i / 256) as u8).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &content).unwrap();
+        let reader = Arc::new(RangeReader::open(file.path()).unwrap());
+        (file, content, reader)
+    }
+
+    /// Reads the ranges front to back in pages, as the decoder does.
+    fn check_pages(windows: &Windows, content: &[u8], ranges: &[Chunk], page: usize) {
+        for range in ranges {
+            let (mut at, range_end) = (range.start as usize, range.end as usize);
+            while at < range_end {
+                let mut header = [0; 16];
+                let n = windows
+                    .get_read(at as u64)
+                    .unwrap()
+                    .read(&mut header)
+                    .unwrap();
+                assert_eq!(header[..n], content[at..at + n]);
+                let end = (at + page).min(range_end);
+                assert_eq!(
+                    windows.get_bytes(at as u64, end - at).unwrap(),
+                    content[at..end]
+                );
+                at = end;
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_any_size_are_the_bytes_of_the_file() {
+        const BYTES: usize = 20_000_001;
+        let (_file, content, reader) = file(BYTES);
+        let chunks = [
+            Chunk {
+                start: 4,
+                end: 400_100,
+                lane: 0,
+            },
+            Chunk {
+                start: 400_100,
+                end: 9_000_000,
+                lane: 1,
+            },
+            Chunk {
+                start: 9_000_000,
+                end: 9_000_100,
+                lane: 0,
+            },
+            Chunk {
+                start: 9_000_100,
+                end: BYTES as u64,
+                lane: 1,
+            },
+        ];
+        for access in [Access::Stream, Access::Sparse(64 << 10)] {
+            for page in [5_000, 70_000, 1_100_000, 5_000_000] {
+                let windows = Windows::new(reader.clone(), chunks.to_vec(), 2, access);
+                check_pages(&windows, &content, &chunks, page);
+                assert!(windows.get_bytes(BYTES as u64 - 1, 2).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn many_lanes_share_the_memory() {
+        let (_file, content, reader) = file(3_000_000);
+        let chunk = |i: usize| Chunk {
+            start: 10_000 * i as u64,
+            end: 10_000 * (i + 1) as u64,
+            lane: i,
+        };
+        let chunks: Vec<Chunk> = (0..300).map(chunk).collect();
+        let windows = Windows::new(reader, chunks.clone(), 300, Access::Stream);
+        assert_eq!(windows.0.window_bytes, MIN_WINDOW as u64);
+        check_pages(&windows, &content, &chunks, 3_000);
+    }
+
+    #[test]
+    fn headers_read_across_windows() {
+        let (_file, content, reader) = file(200_000);
+        let chunks = vec![Chunk {
+            start: 10,
+            end: 150_000,
+            lane: 0,
+        }];
+        let windows = Windows::new(reader, chunks, 1, Access::Sparse(64 << 10));
+        let mut read = Vec::new();
+        windows
+            .get_read(10)
+            .unwrap()
+            .read_to_end(&mut read)
+            .unwrap();
+        assert_eq!(read, content[10..]);
+    }
+}

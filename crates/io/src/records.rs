@@ -1,0 +1,96 @@
+//! Fixed-length records as a table of one fixed-size binary column; the arrays are the file's buffers themselves.
+
+use std::sync::Arc;
+
+use arrow_array::{FixedSizeBinaryArray, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use bytes::Bytes;
+
+use crate::direct::{RangeReader, ReadAhead};
+use crate::error::{IoError, Result};
+use crate::source::{pick_rows, BatchStream, FileInfo, Pick, ReadOptions, Rebatch, Request};
+use crate::Format;
+
+const REGIONS: u64 = 16;
+
+/// The one column of a record table.
+const COLUMN: &str = "record";
+
+pub(crate) fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileInfo> {
+    let record_bytes = record_bytes(options)?;
+    let bytes = file.len();
+    if !bytes.is_multiple_of(record_bytes as u64) {
+        return Err(IoError::PartialRecord {
+            path: file.path().to_path_buf(),
+            bytes,
+            record_bytes,
+        });
+    }
+    Ok(FileInfo {
+        schema: schema(record_bytes),
+        rows: Some(bytes / record_bytes as u64),
+        memory_bytes: bytes,
+        groups: Vec::new(),
+        dictionary_columns: vec![false],
+    })
+}
+
+pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+    let record_bytes = record_bytes(request.options)?;
+    let path = request.split.path.clone();
+    let projection = request.projection.map(<[usize]>::to_vec);
+    let windows = ReadAhead::new(
+        request.file.clone(),
+        request.split.start..request.split.end,
+        record_bytes,
+    )?;
+    let batches = windows.map(move |window| {
+        let table = table(window?, record_bytes, projection.as_deref());
+        table.map_err(|e| IoError::corrupt(&path, Format::Records, e))
+    });
+    Ok(Box::new(Rebatch::new(batches, batch_rows)))
+}
+
+pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+    let record_bytes = record_bytes(request.options)?;
+    let (start, end) = (request.split.start, request.split.end);
+    let picked = pick_rows((end - start) / record_bytes as u64, pick, REGIONS);
+    let mut content = Vec::with_capacity(picked.len() * record_bytes);
+    for &row in &picked {
+        content.extend_from_slice(
+            &request
+                .file
+                .read(start + row * record_bytes as u64, record_bytes)?,
+        );
+    }
+    let table = table(content.into(), record_bytes, request.projection);
+    Ok((table.map_err(|e| request.corrupt(e))?, picked))
+}
+
+fn record_bytes(options: &ReadOptions) -> Result<usize> {
+    // The width of a fixed-size binary array is an i32.
+    options
+        .record_bytes
+        .filter(|&n| n > 0 && i32::try_from(n).is_ok())
+        .ok_or(IoError::RecordBytesMissing)
+}
+
+/// The schema of a table of fixed-length records: one column `record`.
+pub fn schema(record_bytes: usize) -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(
+        COLUMN,
+        DataType::FixedSizeBinary(record_bytes as i32),
+        false,
+    )]))
+}
+
+fn table(
+    content: Bytes,
+    record_bytes: usize,
+    projection: Option<&[usize]>,
+) -> std::result::Result<RecordBatch, ArrowError> {
+    let records = FixedSizeBinaryArray::try_new(record_bytes as i32, Buffer::from(content), None)?;
+    let table = RecordBatch::try_new(schema(record_bytes), vec![Arc::new(records)])?;
+    projection.map_or_else(|| Ok(table.clone()), |columns| table.project(columns))
+}

@@ -1,0 +1,228 @@
+//! Shell patterns: `*`, `?`, `[a-z]`, `[!a-z]` within one path component, `**` for any number of components.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{IoError, Result};
+
+/// Whether the text has pattern characters.
+pub(super) fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// All files that match, unsorted. Hidden components match only where the pattern names the dot.
+pub(super) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
+    let (root, rest) = match pattern.strip_prefix('/') {
+        Some(rest) => (PathBuf::from("/"), rest),
+        None => (PathBuf::new(), pattern),
+    };
+    let components: Vec<&str> = rest.split('/').filter(|c| !c.is_empty()).collect();
+    for component in &components {
+        check(component).map_err(|reason| IoError::BadPattern {
+            pattern: pattern.to_string(),
+            reason,
+        })?;
+    }
+    let mut found = Vec::new();
+    descend(&root, &components, &mut found)?;
+    Ok(found)
+}
+
+fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<()> {
+    let Some((first, rest)) = components.split_first() else {
+        found.push(at.to_path_buf());
+        return Ok(());
+    };
+    if *first == "**" {
+        descend(at, rest, found)?;
+        for (name, path) in entries(at)? {
+            // A link to a directory may lead in a circle, so `**` does not follow it.
+            if !name.starts_with('.') && path.is_dir() && !path.is_symlink() {
+                descend(&path, components, found)?;
+            }
+        }
+        return Ok(());
+    }
+    if !is_pattern(first) {
+        let path = at.join(first);
+        return if path.exists() {
+            descend(&path, rest, found)
+        } else {
+            Ok(())
+        };
+    }
+    for (name, path) in entries(at)? {
+        let hidden = name.starts_with('.') && !first.starts_with('.');
+        if !hidden
+            && matches(first.as_bytes(), name.as_bytes())
+            && (rest.is_empty() || path.is_dir())
+        {
+            descend(&path, rest, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let readable = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
+    if !readable.is_dir() {
+        return Ok(Vec::new());
+    }
+    let listing = std::fs::read_dir(readable).map_err(|e| IoError::read(readable, e))?;
+    let mut entries = Vec::new();
+    for entry in listing {
+        let name = entry.map_err(|e| IoError::read(readable, e))?.file_name();
+        if let Some(name) = name.to_str() {
+            entries.push((name.to_string(), directory.join(name)));
+        }
+    }
+    Ok(entries)
+}
+
+fn check(component: &str) -> std::result::Result<(), &'static str> {
+    if component != "**" && component.contains("**") {
+        return Err("'**' must be a whole path component");
+    }
+    let mut rest = component.as_bytes();
+    while let Some(open) = rest.iter().position(|&b| b == b'[') {
+        let (_, after) = class(&rest[open..], b'\0').ok_or("'[' has no matching ']'")?;
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Matches one component; on a mismatch after a star the star takes one more byte.
+fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    let mut retry: Option<(&[u8], &[u8])> = None;
+    loop {
+        let step = match pattern.first() {
+            Some(b'*') => {
+                pattern = &pattern[1..];
+                retry = Some((pattern, text));
+                continue;
+            }
+            Some(b'?') => text.first().map(|_| (&pattern[1..], char_len(text))),
+            Some(b'[') => text
+                .first()
+                .and_then(|&b| class(pattern, b))
+                .filter(|c| c.0)
+                .map(|c| (c.1, 1)),
+            Some(literal) => text
+                .first()
+                .filter(|b| *b == literal)
+                .map(|_| (&pattern[1..], 1)),
+            None if text.is_empty() => return true,
+            None => None,
+        };
+        match (step, retry) {
+            (Some((rest, taken)), _) => (pattern, text) = (rest, &text[taken..]),
+            (None, Some((after_star, from))) if !from.is_empty() => {
+                (pattern, text) = (after_star, &from[1..]);
+                retry = Some((pattern, text));
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Bytes of the first UTF-8 character.
+fn char_len(text: &[u8]) -> usize {
+    1 + text[1..].iter().take_while(|&&b| b & 0xC0 == 0x80).count()
+}
+
+/// Whether `byte` is in the bracket expression that begins `pattern`, and what follows the expression.
+fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let mut rest = &pattern[1..];
+    let negated = matches!(rest.first(), Some(b'!' | b'^'));
+    if negated {
+        rest = &rest[1..];
+    }
+    let (mut found, mut first) = (false, true);
+    loop {
+        match *rest {
+            [b']', ref after @ ..] if !first => return Some((found != negated, after)),
+            [low, b'-', high, ref after @ ..] if high != b']' => {
+                found |= (low..=high).contains(&byte);
+                rest = after;
+            }
+            [one, ref after @ ..] => {
+                found |= one == byte;
+                rest = after;
+            }
+            [] => return None,
+        }
+        first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_match_like_a_shell() {
+        let yes = [
+            ("*.csv", "a.csv"),
+            ("part-?", "part-é"),
+            ("[a-c]x", "bx"),
+            ("[!a-c]x", "dx"),
+            ("a*b*c", "aXbYbc"),
+        ];
+        let no = [
+            ("*.csv", "a.csv2"),
+            ("part-?", "part-"),
+            ("[a-c]x", "dx"),
+            ("[!a-c]x", "ax"),
+            ("a*b*c", "aXbY"),
+        ];
+        let brackets = [("[]]", "]"), ("[[]", "["), ("[a-]", "-")];
+        for (pattern, text) in yes.into_iter().chain(brackets) {
+            assert!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                "{pattern} {text}"
+            );
+        }
+        for (pattern, text) in no {
+            assert!(
+                !matches(pattern.as_bytes(), text.as_bytes()),
+                "{pattern} {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn directories_are_walked() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "a/x.csv",
+            "a/b/y.csv",
+            "c/z.csv",
+            "c/.hidden.csv",
+            "c/.d/w.csv",
+        ] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let count = |pattern: &str| {
+            expand(&format!("{}/{pattern}", dir.path().display()))
+                .unwrap()
+                .len()
+        };
+        assert_eq!(count("*/*.csv"), 2);
+        assert_eq!(count("**/*.csv"), 3);
+        assert_eq!(count("a/**/y.csv"), 1);
+        assert_eq!(count("?/[x-z].csv"), 2);
+        assert_eq!(count("**/.hidden.csv"), 1);
+        assert_eq!(count("nothing*"), 0);
+    }
+
+    #[test]
+    fn malformed_patterns_are_named() {
+        assert!(expand("a/[b").unwrap_err().to_string().contains("'a/[b'"));
+        assert!(expand("a**/b").is_err());
+    }
+}

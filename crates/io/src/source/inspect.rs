@@ -1,0 +1,102 @@
+//! What files say about themselves: schema, rows, sizes. Files are looked at in parallel, because each costs a few
+//! dependent reads and an input may have thousands.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::SchemaRef;
+
+use super::{ReadOptions, SourceFile};
+use crate::direct::RangeReader;
+use crate::error::Result;
+use crate::guard::guarded;
+use crate::{ipc, parquet, records, text, Format};
+
+/// What one file says about itself.
+pub(crate) struct FileInfo {
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: Option<u64>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) dictionary_columns: Vec<bool>,
+}
+
+/// A row group of Parquet, a batch of IPC: rows that are stored together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group {
+    pub(crate) rows: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+const MAX_THREADS: usize = 16;
+
+pub(super) fn inspect_all(
+    paths: &[PathBuf],
+    format: Format,
+    options: &ReadOptions,
+) -> Result<Vec<(SourceFile, FileInfo)>> {
+    match format {
+        Format::Csv | Format::JsonLines => {
+            let schemas = text::schemas(paths, format, options)?;
+            let files: Vec<_> = paths.iter().zip(schemas).collect();
+            in_parallel(&files, |(path, schema)| {
+                inspect(path, format, |file| {
+                    text::inspect(file, format, schema, options)
+                })
+            })
+        }
+        Format::Parquet => in_parallel(paths, |path| inspect(path, format, parquet::inspect)),
+        Format::Ipc => in_parallel(paths, |path| inspect(path, format, ipc::inspect)),
+        Format::Records => in_parallel(paths, |path| {
+            inspect(path, format, |file| records::inspect(file, options))
+        }),
+    }
+}
+
+/// Opens a file for as long as it is looked at: an input may have more files than may be open at once.
+fn inspect(
+    path: &Path,
+    format: Format,
+    look: impl FnOnce(&Arc<RangeReader>) -> Result<FileInfo>,
+) -> Result<(SourceFile, FileInfo)> {
+    let file = Arc::new(RangeReader::open(path)?);
+    let mut info = guarded(path, format, || look(&file))?;
+    let listed = SourceFile {
+        path: path.to_path_buf(),
+        stamp: file.stamp(),
+        rows: info.rows,
+        memory_bytes: info.memory_bytes,
+        groups: std::mem::take(&mut info.groups),
+    };
+    Ok((listed, info))
+}
+
+/// Maps all items on a few threads; the first error (by position) wins.
+fn in_parallel<T: Sync, U: Send>(
+    items: &[T],
+    map: impl Fn(&T) -> Result<U> + Sync,
+) -> Result<Vec<U>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (2 * threads).min(MAX_THREADS).min(items.len());
+    if threads <= 1 {
+        return items.iter().map(map).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<U>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(i) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < items.len())
+                {
+                    *slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(map(&items[i]));
+                }
+            });
+        }
+    });
+    let filled = slots
+        .into_iter()
+        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    filled.flatten().collect()
+}

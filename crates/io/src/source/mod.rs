@@ -1,0 +1,200 @@
+//! An input: its files, their common schema and size, and the splits a shuffle reads it in.
+
+mod conform;
+mod glob;
+mod inspect;
+mod paths;
+mod rebatch;
+mod sample;
+mod split;
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{IoError, Result};
+use crate::Format;
+
+pub(crate) use conform::conform;
+pub(crate) use inspect::{FileInfo, Group};
+pub(crate) use rebatch::Rebatch;
+pub use sample::sample_split;
+pub(crate) use sample::{pick_rows, random_below, Pick};
+pub(crate) use split::Request;
+pub use split::{open_split, BatchStream, Split};
+
+/// Size and modification time: whether a file is still the one that was listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Modification time in nanoseconds since the epoch.
+    pub mtime_ns: i64,
+}
+
+impl FileStamp {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        let mtime_ns = metadata
+            .mtime()
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(metadata.mtime_nsec());
+        Self {
+            bytes: metadata.len(),
+            mtime_ns,
+        }
+    }
+}
+
+/// How to read the input; the same options go to `open_source`, `open_split` and `sample_split`.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The format of all files; by default told from their names.
+    pub format: Option<Format>,
+    /// What separates the values of a CSV line.
+    pub csv_delimiter: u8,
+    /// The schema of CSV and JSON lines; by default inferred from the first 10,000 rows.
+    pub schema: Option<SchemaRef>,
+    /// Bytes per record of fixed-length records.
+    pub record_bytes: Option<usize>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            csv_delimiter: b',',
+            schema: None,
+            record_bytes: None,
+        }
+    }
+}
+
+/// One file of an input.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size and modification time when it was listed.
+    pub stamp: FileStamp,
+    /// Its number of rows, where the format tells.
+    pub rows: Option<u64>,
+    /// Its estimated size when decoded.
+    pub memory_bytes: u64,
+    groups: Vec<Group>,
+}
+
+/// An input, listed and inspected.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The files, in the order their rows have.
+    pub files: Vec<SourceFile>,
+    /// The format of all files.
+    pub format: Format,
+    /// The schema of all files; a column is nullable if it is in any file.
+    pub schema: SchemaRef,
+    /// Rows of all files, where the format tells.
+    pub rows: Option<u64>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Estimated bytes when decoded.
+    pub memory_bytes: u64,
+    dictionary_columns: Vec<bool>,
+    csv_delimiter: u8,
+}
+
+/// Lists the files behind `paths` (files, directories, patterns) and reads what they say about themselves.
+pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
+    let files = paths::list_files(paths)?;
+    let format = paths::common_format(&files, options.format)?;
+    let inspected = inspect::inspect_all(&files, format, options)?;
+    let schema = common_schema(&inspected, options, format)?;
+    conform::check_names(&inspected[0].0.path, &schema)?;
+    let mut dictionary_columns = vec![true; schema.fields().len()];
+    for (_, info) in inspected.iter().filter(|(_, info)| info.rows != Some(0)) {
+        for (all, one) in dictionary_columns.iter_mut().zip(&info.dictionary_columns) {
+            *all &= one;
+        }
+    }
+    let files: Vec<SourceFile> = inspected.into_iter().map(|(file, _)| file).collect();
+    Ok(Source {
+        rows: files.iter().map(|file| file.rows).sum(),
+        bytes: files.iter().map(|file| file.stamp.bytes).sum(),
+        memory_bytes: files.iter().map(|file| file.memory_bytes).sum(),
+        csv_delimiter: options.csv_delimiter,
+        files,
+        format,
+        schema,
+        dictionary_columns,
+    })
+}
+
+fn common_schema(
+    files: &[(SourceFile, FileInfo)],
+    options: &ReadOptions,
+    format: Format,
+) -> Result<SchemaRef> {
+    // Text files without a header or a row say nothing about their columns.
+    let mut informative = files
+        .iter()
+        .filter(|(_, info)| !info.schema.fields().is_empty());
+    let given = options
+        .schema
+        .as_ref()
+        .filter(|_| matches!(format, Format::Csv | Format::JsonLines));
+    let (first, mut schema) = match (given, informative.next()) {
+        (Some(given), Some((file, info))) => {
+            let schema = conform::merge(
+                (Path::new("the schema given"), given),
+                (&file.path, &info.schema),
+            )?;
+            (&file.path, schema)
+        }
+        (None, Some((file, info))) => (&file.path, info.schema.clone()),
+        (given, None) => return Ok(given.cloned().unwrap_or_else(|| Arc::new(Schema::empty()))),
+    };
+    for (file, info) in informative {
+        schema = conform::merge((first, &schema), (&file.path, &info.schema))?;
+    }
+    Ok(schema)
+}
+
+impl Source {
+    /// Which columns are dictionary encoded throughout, so that writing them so again is likely to pay.
+    pub fn dictionary_columns(&self) -> &[bool] {
+        &self.dictionary_columns
+    }
+
+    /// Cuts the input into splits of about `target_bytes` decoded bytes; no split spans two files, every row is in
+    /// exactly one. The same files and target give the same splits.
+    pub fn splits(&self, target_bytes: u64) -> Result<Vec<Split>> {
+        let mut splits = Vec::new();
+        for file in &self.files {
+            splits.extend(split::split_file(
+                file,
+                self.format,
+                self.csv_delimiter,
+                target_bytes.max(1),
+            )?);
+        }
+        Ok(splits)
+    }
+}
+
+/// The columns of a projection, checked; `None` means all.
+pub(crate) fn projected(schema: &SchemaRef, projection: Option<&[usize]>) -> Result<SchemaRef> {
+    let Some(columns) = projection else {
+        return Ok(schema.clone());
+    };
+    let columns_beyond = |e: arrow_schema::ArrowError| IoError::BadProjection {
+        columns: schema.fields().len(),
+        reason: crate::error::one_line(&e.to_string()),
+    };
+    schema
+        .project(columns)
+        .map(Arc::new)
+        .map_err(columns_beyond)
+}

@@ -1,0 +1,182 @@
+//! From the paths a user gives (files, directories, patterns) to the sorted list of files.
+
+use std::path::{Path, PathBuf};
+
+use super::glob;
+use crate::error::{IoError, Result};
+use crate::Format;
+
+/// The files of all arguments: arguments in the order given, the files of each sorted by path.
+pub(super) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
+    if arguments.is_empty() {
+        return Err(IoError::NoInput);
+    }
+    let mut files = Vec::new();
+    for argument in arguments {
+        let path = Path::new(argument);
+        // A file whose name has pattern characters is meant literally.
+        if path.exists() || !glob::is_pattern(argument) {
+            files.extend(files_at(path)?);
+        } else {
+            files.extend(files_matching(argument)?);
+        }
+    }
+    Ok(files)
+}
+
+fn files_matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in glob::expand(pattern)? {
+        if path.is_dir() {
+            walk(&path, &mut files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(IoError::NothingMatched {
+            pattern: pattern.to_string(),
+        });
+    }
+    // A pattern may reach a file both by itself and through its directory.
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
+    let metadata = std::fs::metadata(path).map_err(|e| IoError::read(path, e))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut files = Vec::new();
+    walk(path, &mut files)?;
+    if files.is_empty() {
+        return Err(IoError::EmptyDirectory {
+            path: path.to_path_buf(),
+        });
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(directory).map_err(|e| IoError::read(directory, e))? {
+        let entry = entry.map_err(|e| IoError::read(directory, e))?;
+        let name = entry.file_name();
+        // Markers and unfinished output, as every dataset writer names them.
+        if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The one format of all files.
+pub(super) fn common_format(files: &[PathBuf], given: Option<Format>) -> Result<Format> {
+    if let Some(format) = given {
+        return Ok(format);
+    }
+    let mut common: Option<(&PathBuf, Format)> = None;
+    for file in files {
+        let unknown = || IoError::UnknownExtension { path: file.clone() };
+        let format = Format::from_extension(file).ok_or_else(unknown)?;
+        match common {
+            Some((first, first_format)) if first_format != format => {
+                let (first, second) = (first.clone(), file.clone());
+                return Err(IoError::MixedFormats {
+                    first,
+                    first_format,
+                    second,
+                    second_format: format,
+                });
+            }
+            _ => common = common.or(Some((file, format))),
+        }
+    }
+    common.map(|(_, format)| format).ok_or(IoError::NoInput)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(names: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn directories_are_recursive_sorted_and_skip_markers() {
+        let dir = tree(&[
+            "b.csv",
+            "a/c.csv",
+            "_SUCCESS",
+            ".part.csv",
+            "_tmp/x.csv",
+            "a/.x/y.csv",
+        ]);
+        let files = list_files(&[dir.path().display().to_string()]).unwrap();
+        let names: Vec<_> = files
+            .iter()
+            .map(|f| f.strip_prefix(dir.path()).unwrap().to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["a/c.csv", "b.csv"]);
+    }
+
+    #[test]
+    fn arguments_keep_their_order() {
+        let dir = tree(&["a.csv", "b.csv"]);
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let files = list_files(&[path("b.csv"), path("a.csv")]).unwrap();
+        assert_eq!(files, [dir.path().join("b.csv"), dir.path().join("a.csv")]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let dir = tree(&[]);
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        assert!(matches!(
+            list_files(&[path("no.csv")]),
+            Err(IoError::PathMissing { .. })
+        ));
+        assert!(matches!(
+            list_files(&[path("*.csv")]),
+            Err(IoError::NothingMatched { .. })
+        ));
+        assert!(matches!(
+            list_files(&[path("")]),
+            Err(IoError::EmptyDirectory { .. })
+        ));
+        assert!(matches!(list_files(&[]), Err(IoError::NoInput)));
+    }
+
+    #[test]
+    fn mixed_formats_need_a_word() {
+        let files = [PathBuf::from("a.csv"), PathBuf::from("b.parquet")];
+        let error = common_format(&files, None).unwrap_err().to_string();
+        assert!(
+            error.contains("a.csv") && error.contains("b.parquet"),
+            "{error}"
+        );
+        assert_eq!(
+            common_format(&files, Some(Format::Csv)).unwrap(),
+            Format::Csv
+        );
+        assert!(matches!(
+            common_format(&[PathBuf::from("x")], None),
+            Err(IoError::UnknownExtension { .. })
+        ));
+    }
+}

@@ -1,0 +1,300 @@
+//! Splits: parts of files that one task reads.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+use super::{projected, FileStamp, Group, ReadOptions, SourceFile};
+use crate::direct::RangeReader;
+use crate::error::{IoError, Result};
+use crate::guard::{guarded, Guarded};
+use crate::{ipc, parquet, records, text, Format};
+
+/// A part of one file. Self-contained: a process that has the file can read it without the [`Source`](super::Source).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// The file.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: Format,
+    /// Where the split begins: a row for Parquet and IPC, else a byte offset.
+    pub start: u64,
+    /// Where it ends, exclusive.
+    pub end: u64,
+    /// Index of the row group or batch that holds `start`.
+    pub group: u64,
+    /// First row of that group.
+    pub group_start: u64,
+    /// Rows in the split, where the format tells.
+    pub rows: Option<u64>,
+    /// Estimated bytes when decoded.
+    pub bytes: u64,
+    /// Size of the file when it was listed.
+    pub file_bytes: u64,
+    /// Modification time of the file when it was listed.
+    pub file_mtime_ns: i64,
+}
+
+impl Split {
+    fn open_file(&self) -> Result<Arc<RangeReader>> {
+        let stamp = FileStamp {
+            bytes: self.file_bytes,
+            mtime_ns: self.file_mtime_ns,
+        };
+        RangeReader::open_unchanged(&self.path, stamp).map(Arc::new)
+    }
+}
+
+/// The batches of a split, in order; the stream ends after its first error.
+pub type BatchStream = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// Streams the rows of a split in batches of at most `batch_rows`.
+///
+/// Columns come in the order of `projection` with the names and nullability of `schema` (that of the source). Strings
+/// and binary values may come as views into the file's buffers, dictionary columns as their values.
+pub fn open_split(
+    split: &Split,
+    schema: &SchemaRef,
+    options: &ReadOptions,
+    projection: Option<&[usize]>,
+    batch_rows: usize,
+) -> Result<BatchStream> {
+    let request = Request::new(split, schema, options, projection)?;
+    let batch_rows = batch_rows.max(1);
+    let stream: BatchStream = guarded(&split.path, split.format, || match split.format {
+        Format::Parquet => parquet::open(&request, batch_rows),
+        Format::Ipc => ipc::open(&request, batch_rows),
+        Format::Csv | Format::JsonLines => text::open(&request, batch_rows),
+        Format::Records => records::open(&request, batch_rows),
+    })?;
+    Ok(Box::new(Guarded::new(stream, &split.path, split.format)))
+}
+
+/// What a format needs to know to read a split or to sample it.
+pub(crate) struct Request<'a> {
+    pub(crate) file: Arc<RangeReader>,
+    pub(crate) split: &'a Split,
+    /// The schema of the source.
+    pub(crate) schema: &'a SchemaRef,
+    /// The schema of the columns asked for.
+    pub(crate) wanted: SchemaRef,
+    pub(crate) projection: Option<&'a [usize]>,
+    pub(crate) options: &'a ReadOptions,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(
+        split: &'a Split,
+        schema: &'a SchemaRef,
+        options: &'a ReadOptions,
+        projection: Option<&'a [usize]>,
+    ) -> Result<Self> {
+        let wanted = projected(schema, projection)?;
+        Ok(Self {
+            file: split.open_file()?,
+            split,
+            schema,
+            wanted,
+            projection,
+            options,
+        })
+    }
+
+    /// Makes a corruption error of a parser's message.
+    pub(crate) fn corrupt(&self, reason: impl std::fmt::Display) -> IoError {
+        IoError::corrupt(&self.split.path, self.split.format, reason)
+    }
+}
+
+pub(super) fn split_file(
+    file: &SourceFile,
+    format: Format,
+    csv_delimiter: u8,
+    target: u64,
+) -> Result<Vec<Split>> {
+    let ranges = match format {
+        Format::Parquet | Format::Ipc => ranges_of_groups(&file.groups, target),
+        Format::Csv | Format::JsonLines => {
+            let reader = RangeReader::open_unchanged(&file.path, file.stamp)?;
+            text::ranges(&Arc::new(reader), format, csv_delimiter, target)?
+                .into_iter()
+                .map(Range::of_bytes)
+                .collect()
+        }
+        Format::Records => {
+            let rows = file.rows.unwrap_or(0);
+            let record_bytes = file.stamp.bytes.checked_div(rows).unwrap_or(1);
+            let pieces = even_pieces(rows, file.stamp.bytes, target);
+            pieces
+                .map(|(start, end)| Range::of_records(start, end, record_bytes))
+                .collect()
+        }
+    };
+    let split = |range: Range| Split {
+        path: file.path.clone(),
+        format,
+        start: range.start,
+        end: range.end,
+        group: range.group,
+        group_start: range.group_start,
+        rows: range.rows,
+        bytes: range.memory_bytes,
+        file_bytes: file.stamp.bytes,
+        file_mtime_ns: file.stamp.mtime_ns,
+    };
+    Ok(ranges.into_iter().map(split).collect())
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    start: u64,
+    end: u64,
+    group: u64,
+    group_start: u64,
+    rows: Option<u64>,
+    memory_bytes: u64,
+}
+
+impl Range {
+    fn of_bytes(range: std::ops::Range<u64>) -> Self {
+        let (start, end) = (range.start, range.end);
+        Self {
+            start,
+            end,
+            group: 0,
+            group_start: 0,
+            rows: None,
+            memory_bytes: end - start,
+        }
+    }
+
+    fn of_records(first: u64, last: u64, record_bytes: u64) -> Self {
+        let range = Self::of_bytes(first * record_bytes..last * record_bytes);
+        Self {
+            rows: Some(last - first),
+            ..range
+        }
+    }
+}
+
+/// Cuts `rows` rows of `bytes` bytes into equal pieces of about `target` bytes.
+fn even_pieces(rows: u64, bytes: u64, target: u64) -> impl Iterator<Item = (u64, u64)> {
+    let pieces = if rows == 0 {
+        0
+    } else {
+        bytes.div_ceil(target).clamp(1, rows)
+    };
+    let cut = move |i: u64| (u128::from(i) * u128::from(rows) / u128::from(pieces)) as u64;
+    (0..pieces).map(move |i| (cut(i), cut(i + 1)))
+}
+
+/// Joins small groups and cuts large ones.
+fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    let mut row = 0;
+    let mut open = false; // whether the last range may still grow
+    for (index, group) in groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| group.rows > 0)
+    {
+        let whole = Range {
+            start: row,
+            end: row + group.rows,
+            group: index as u64,
+            group_start: row,
+            rows: Some(group.rows),
+            memory_bytes: group.memory_bytes,
+        };
+        row += group.rows;
+        let large = group.memory_bytes / 3 * 2 > target;
+        match ranges.last_mut() {
+            Some(last)
+                if open && !large && (last.memory_bytes + group.memory_bytes) / 5 * 4 <= target =>
+            {
+                last.end = whole.end;
+                last.rows = Some(last.end - last.start);
+                last.memory_bytes += group.memory_bytes;
+            }
+            _ if large => {
+                let pieces = even_pieces(group.rows, group.memory_bytes, target);
+                ranges.extend(pieces.map(|(first, last)| Range {
+                    start: whole.start + first,
+                    end: whole.start + last,
+                    rows: Some(last - first),
+                    memory_bytes: (last - first) * group.memory_bytes / group.rows,
+                    ..whole
+                }));
+                open = false;
+            }
+            _ => {
+                ranges.push(whole);
+                open = true;
+            }
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(sizes: &[(u64, u64)]) -> Vec<Group> {
+        sizes
+            .iter()
+            .map(|&(rows, memory_bytes)| Group { rows, memory_bytes })
+            .collect()
+    }
+
+    #[test]
+    fn ranges_are_contiguous_and_near_the_target() {
+        let groups = groups(&[
+            (10, 100),
+            (0, 5),
+            (10, 100),
+            (10, 100),
+            (100, 1000),
+            (1, 1),
+            (50, 400),
+        ]);
+        for target in [1, 30, 100, 250, 300, 1000, 10_000] {
+            let ranges = ranges_of_groups(&groups, target);
+            let mut row = 0;
+            for range in &ranges {
+                assert_eq!(range.start, row);
+                assert_eq!(range.rows, Some(range.end - range.start));
+                assert!(range.end > range.start && range.group_start <= range.start);
+                assert!(
+                    range.memory_bytes <= 2 * target + 10,
+                    "{range:?} at {target}"
+                );
+                row = range.end;
+            }
+            assert_eq!(row, 181);
+        }
+        assert_eq!(ranges_of_groups(&groups, 10_000).len(), 1);
+        assert_eq!(ranges_of_groups(&[], 10).len(), 0);
+    }
+
+    #[test]
+    fn splits_travel_as_json() {
+        let split = Split {
+            path: "/data/x.parquet".into(),
+            format: Format::Parquet,
+            start: 1,
+            end: 9,
+            group: 2,
+            group_start: 0,
+            rows: Some(8),
+            bytes: 100,
+            file_bytes: 1000,
+            file_mtime_ns: -5,
+        };
+        let json = serde_json::to_string(&split).unwrap();
+        assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
+    }
+}

@@ -1,0 +1,150 @@
+//! Finds the line, column and value at fault after a decoder refused a batch.
+//!
+//! This runs only on the way to an error, so it decodes record by record, then column by column.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use memchr::memchr_iter;
+
+use super::boundary::QuoteScan;
+use super::Dialect;
+use crate::direct::{RangeReader, ReadAhead};
+use crate::error::{one_line, IoError, Result};
+use crate::Format;
+
+/// The error that describes the first record in `range` that does not decode; `None` if every record does.
+pub(super) fn find(
+    file: &Arc<RangeReader>,
+    range: Range<u64>,
+    dialect: &Dialect,
+) -> Result<Option<IoError>> {
+    let mut scan = QuoteScan::new(dialect.delimiter);
+    let mut record = Vec::new();
+    let mut position = range.start;
+    for window in ReadAhead::new(file.clone(), range.clone(), 1)? {
+        let window = window?;
+        let mut rest = &window[..];
+        while !rest.is_empty() {
+            let end = match dialect.format {
+                Format::Csv => scan.record_end(rest),
+                _ => memchr::memchr(b'\n', rest).map(|newline| newline + 1),
+            };
+            record.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+            rest = &rest[end.unwrap_or(rest.len())..];
+            let last = position + record.len() as u64 == range.end;
+            if end.is_none() && !last {
+                break; // the record goes on in the next window
+            }
+            if let Err(error) = decode(dialect, &record) {
+                let line = line_at(file, position)?;
+                return Ok(Some(describe(file, dialect, &record, line, &error)));
+            }
+            position += record.len() as u64;
+            record.clear();
+        }
+    }
+    Ok(None)
+}
+
+fn decode(
+    dialect: &Dialect,
+    record: &[u8],
+) -> std::result::Result<Option<RecordBatch>, ArrowError> {
+    let mut decoder = dialect.decoder(1)?;
+    decoder.decode(record)?;
+    decoder.decode(&[])?;
+    decoder.flush()
+}
+
+/// Line number, from 1, of a position.
+fn line_at(file: &Arc<RangeReader>, position: u64) -> Result<u64> {
+    let mut line = 1;
+    for window in ReadAhead::new(file.clone(), 0..position, 1)? {
+        line += memchr_iter(b'\n', &window?).count() as u64;
+    }
+    Ok(line)
+}
+
+fn describe(
+    file: &RangeReader,
+    dialect: &Dialect,
+    record: &[u8],
+    line: u64,
+    error: &ArrowError,
+) -> IoError {
+    let path = file.path().to_path_buf();
+    if let Some(reason) = wrong_width(dialect, record) {
+        return IoError::BadRecord { path, line, reason };
+    }
+    let columns = dialect
+        .projection
+        .clone()
+        .unwrap_or_else(|| (0..dialect.schema.fields().len()).collect());
+    for column in columns {
+        let alone = Dialect {
+            projection: Some(vec![column]),
+            ..dialect.clone()
+        };
+        if decode(&alone, record).is_ok() {
+            continue;
+        }
+        let field = dialect.schema.field(column);
+        if let Some(value) = as_text(&alone, column, record) {
+            let (column, expected) = (field.name().clone(), field.data_type().to_string());
+            return IoError::BadValue {
+                path,
+                line,
+                column,
+                value,
+                expected,
+            };
+        }
+        let reason = format!(
+            "column '{}': {}",
+            field.name(),
+            one_line(&error.to_string())
+        );
+        return IoError::BadRecord { path, line, reason };
+    }
+    IoError::BadRecord {
+        path,
+        line,
+        reason: one_line(&error.to_string()),
+    }
+}
+
+/// The value of a column as it stands in the file, if it can be read as text at all.
+fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
+    let mut fields: Vec<Field> = alone
+        .schema
+        .fields()
+        .iter()
+        .map(|field| field.as_ref().clone())
+        .collect();
+    fields[column] = Field::new(fields[column].name(), DataType::Utf8, true);
+    let text = Dialect {
+        schema: Arc::new(Schema::new(fields)),
+        ..alone.clone()
+    };
+    let batch = decode(&text, record).ok()??;
+    let options = FormatOptions::default().with_null("null");
+    let formatter = ArrayFormatter::try_new(batch.column(0), &options).ok()?;
+    Some(formatter.value(0).to_string())
+}
+
+/// A CSV record with too few or too many values.
+fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
+    if dialect.format != Format::Csv {
+        return None;
+    }
+    let format = arrow_csv::reader::Format::default()
+        .with_header(true)
+        .with_delimiter(dialect.delimiter);
+    let (schema, _) = format.infer_schema(record, Some(0)).ok()?;
+    let (found, expected) = (schema.fields().len(), dialect.schema.fields().len());
+    (found != expected).then(|| format!("values: {found}, but columns in the header: {expected}"))
+}

@@ -1,0 +1,122 @@
+//! A sample of a text split: a few stretches of its records, parsed for the requested columns only.
+//!
+//! Text does not tell how many records precede a position, so the positions of sampled rows are estimated from the mean
+//! size of the records seen. They serve to break ties between equal keys, where an estimate does as well.
+
+use std::ops::Range;
+
+use arrow_array::{RecordBatch, UInt32Array};
+
+use super::boundary::line_after;
+use super::stream::Records;
+use super::Dialect;
+use crate::error::Result;
+use crate::source::{random_below, Pick, Request};
+use crate::Format;
+
+const REGIONS: u64 = 8;
+const STRETCH_BYTES: u64 = 128 << 10;
+const BATCH_ROWS: usize = 8192;
+
+pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+    let whole = request.split.start..request.split.end;
+    let tables = match parse(request, &stretches(request, pick.seed)?) {
+        // A line break within quotes is no record border, but was taken for one: read from a true one.
+        Err(_) if request.split.format == Format::Csv => parse(request, &[whole])?,
+        parsed => parsed?,
+    };
+    choose(request, &tables, pick.num_rows)
+}
+
+/// Whole lines at a random place of each region; a small split is one stretch.
+fn stretches(request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
+    let (start, end) = (request.split.start, request.split.end);
+    let region = (end - start) / REGIONS;
+    let mut stretches: Vec<Range<u64>> = Vec::new();
+    if region <= 2 * STRETCH_BYTES {
+        stretches.push(start..end);
+        return Ok(stretches);
+    }
+    for i in 0..REGIONS {
+        let from = start + i * region + random_below(seed ^ i, region - STRETCH_BYTES);
+        let from =
+            line_after(&request.file, from)?.max(stretches.last().map_or(start, |last| last.end));
+        let to = line_after(&request.file, from + STRETCH_BYTES)?.min(end);
+        if from < to {
+            stretches.push(from..to);
+        }
+    }
+    Ok(stretches)
+}
+
+/// Bytes of a stretch and the batches in it.
+type Table = (Range<u64>, Vec<RecordBatch>);
+
+fn parse(request: &Request<'_>, stretches: &[Range<u64>]) -> Result<Vec<Table>> {
+    let mut tables = Vec::with_capacity(stretches.len());
+    for stretch in stretches {
+        let mut records = Records::new(
+            request.file.clone(),
+            stretch.clone(),
+            Dialect::of(request),
+            BATCH_ROWS,
+        )?;
+        let mut batches = Vec::new();
+        while let Some(batch) = records.next_batch()? {
+            batches.push(batch);
+        }
+        tables.push((stretch.clone(), batches));
+    }
+    Ok(tables)
+}
+
+/// Takes rows at a regular stride from what was parsed.
+fn choose(
+    request: &Request<'_>,
+    tables: &[Table],
+    num_rows: usize,
+) -> Result<(RecordBatch, Vec<u64>)> {
+    let batches: Vec<RecordBatch> = tables
+        .iter()
+        .flat_map(|(_, batches)| batches.iter().cloned())
+        .collect();
+    let schema = batches
+        .first()
+        .map_or_else(|| request.wanted.clone(), RecordBatch::schema);
+    let all =
+        arrow_select::concat::concat_batches(&schema, &batches).map_err(|e| request.corrupt(e))?;
+    let positions = positions(request.split.start, tables);
+    let count = num_rows.min(all.num_rows());
+    let indices: Vec<usize> = (0..count)
+        .map(|i| (i as u128 * all.num_rows() as u128 / count as u128) as usize)
+        .collect();
+    let taken = UInt32Array::from_iter_values(indices.iter().map(|&i| i as u32));
+    let rows =
+        arrow_select::take::take_record_batch(&all, &taken).map_err(|e| request.corrupt(e))?;
+    Ok((rows, indices.into_iter().map(|i| positions[i]).collect()))
+}
+
+/// Estimated row numbers of all rows that were parsed, ascending.
+fn positions(start: u64, tables: &[Table]) -> Vec<u64> {
+    let rows_of = |batches: &[RecordBatch]| {
+        batches
+            .iter()
+            .map(|batch| batch.num_rows() as u64)
+            .sum::<u64>()
+    };
+    let rows: u64 = tables.iter().map(|(_, batches)| rows_of(batches)).sum();
+    let bytes: u64 = tables
+        .iter()
+        .map(|(range, _)| range.end - range.start)
+        .sum();
+    let mut positions = Vec::with_capacity(rows as usize);
+    for (range, batches) in tables {
+        let estimate =
+            (u128::from(range.start - start) * u128::from(rows) / u128::from(bytes.max(1))) as u64;
+        let first = positions
+            .last()
+            .map_or(estimate, |last| estimate.max(last + 1));
+        positions.extend(first..first + rows_of(batches));
+    }
+    positions
+}

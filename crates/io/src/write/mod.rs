@@ -1,0 +1,262 @@
+//! Writes one partition of the output as one or more files.
+
+mod ipc;
+mod parquet;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_cast::cast;
+use arrow_schema::SchemaRef;
+
+use crate::direct::{DirectWriter, WrittenFile};
+use crate::error::{IoError, Result};
+use crate::{Compression, Format};
+
+/// Rows handed to the encoder at once when files are to reach a size: the size is looked at in between.
+const ROLL_ROWS: usize = 4096;
+
+/// How to write files.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// The format.
+    pub format: Format,
+    /// How Parquet pages and IPC buffers are compressed.
+    pub compression: Compression,
+    /// Encoded bytes of a Parquet row group.
+    pub row_group_bytes: usize,
+    /// Begins a new file when the current one reaches this size.
+    pub target_file_bytes: Option<u64>,
+    /// Which columns Parquet encodes as dictionaries; by default those of dictionary type.
+    pub dictionary_columns: Option<Vec<bool>>,
+    /// What separates the values of a CSV line.
+    pub csv_delimiter: u8,
+}
+
+impl WriteOptions {
+    /// The defaults of a format: not compressed, row groups of 32 MiB, one file per partition.
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            compression: Compression::None,
+            row_group_bytes: 32 << 20,
+            target_file_bytes: None,
+            dictionary_columns: None,
+            csv_delimiter: b',',
+        }
+    }
+}
+
+/// A file of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// CRC-32 of its content.
+    pub crc32: u32,
+}
+
+/// Writes the batches of one partition. Dropped before `finish`, it leaves unfinished files behind.
+pub struct PartWriter {
+    directory: PathBuf,
+    partition: usize,
+    schema: SchemaRef,
+    options: WriteOptions,
+    current: Option<OpenFile>,
+    finished: Vec<PartFile>,
+}
+
+struct OpenFile {
+    name: String,
+    rows: u64,
+    encoder: Encoder,
+}
+
+enum Encoder {
+    Parquet(Box<parquet::ParquetFile>),
+    Ipc(Box<ipc::IpcFile>),
+    Text(text::TextFile),
+}
+
+impl PartWriter {
+    /// Prepares to write `partition` into `directory`, which must exist, with the columns and types of `schema`.
+    pub fn new(
+        directory: &Path,
+        partition: usize,
+        schema: SchemaRef,
+        options: WriteOptions,
+    ) -> Result<Self> {
+        check_compression(&options)?;
+        let directory = directory.to_path_buf();
+        Ok(Self {
+            directory,
+            partition,
+            schema,
+            options,
+            current: None,
+            finished: Vec::new(),
+        })
+    }
+
+    /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(target) = self.options.target_file_bytes else {
+            return self.write_piece(batch);
+        };
+        for start in (0..batch.num_rows()).step_by(ROLL_ROWS) {
+            self.write_piece(&batch.slice(start, ROLL_ROWS.min(batch.num_rows() - start)))?;
+            if self
+                .current
+                .as_ref()
+                .is_some_and(|file| file.encoder.bytes() >= target)
+            {
+                self.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes the last file. A partition without rows is one file without rows, which still tells the columns.
+    pub fn finish(mut self) -> Result<Vec<PartFile>> {
+        if self.current.is_none() && self.finished.is_empty() {
+            let empty = RecordBatch::new_empty(self.schema.clone());
+            self.current = Some(self.open(&empty)?);
+        }
+        self.close()?;
+        Ok(self.finished)
+    }
+
+    fn write_piece(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let mut file = match self.current.take() {
+            Some(file) => file,
+            None => self.open(batch)?,
+        };
+        let path = self.directory.join(&file.name);
+        match &mut file.encoder {
+            Encoder::Parquet(encoder) => encoder.write(&path, batch)?,
+            Encoder::Ipc(encoder) => {
+                encoder.write(&path, &to_schema(batch, &self.schema, &path)?)?
+            }
+            Encoder::Text(encoder) => {
+                encoder.write(&path, &to_schema(batch, &self.schema, &path)?)?
+            }
+        }
+        file.rows += batch.num_rows() as u64;
+        self.current = Some(file);
+        Ok(())
+    }
+
+    fn open(&self, first: &RecordBatch) -> Result<OpenFile> {
+        let (partition, extension) = (self.partition, self.options.format.extension());
+        let name = match self.options.target_file_bytes {
+            Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.finished.len()),
+            None => format!("part-{partition:05}.{extension}"),
+        };
+        let encoder = self.encoder(&self.directory.join(&name), first)?;
+        Ok(OpenFile {
+            name,
+            rows: 0,
+            encoder,
+        })
+    }
+
+    fn encoder(&self, path: &Path, first: &RecordBatch) -> Result<Encoder> {
+        let sink = |path| DirectWriter::create(path);
+        Ok(match self.options.format {
+            Format::Parquet => {
+                let properties = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
+                Encoder::Parquet(Box::new(parquet::ParquetFile::create(
+                    sink(path)?,
+                    properties,
+                )?))
+            }
+            Format::Ipc => Encoder::Ipc(Box::new(ipc::IpcFile::create(
+                sink(path)?,
+                &self.schema,
+                &self.options,
+            )?)),
+            Format::Csv | Format::JsonLines | Format::Records => {
+                text::check(&self.schema, self.options.format)?;
+                Encoder::Text(text::TextFile::create(
+                    sink(path)?,
+                    &self.schema,
+                    &self.options,
+                )?)
+            }
+        })
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(file) = self.current.take() else {
+            return Ok(());
+        };
+        let path = self.directory.join(&file.name);
+        let WrittenFile { bytes, crc32 } = match file.encoder {
+            Encoder::Parquet(encoder) => encoder.finish(&path)?,
+            Encoder::Ipc(encoder) => encoder.finish(&path)?,
+            Encoder::Text(encoder) => encoder.finish()?,
+        };
+        self.finished.push(PartFile {
+            name: file.name,
+            rows: file.rows,
+            bytes,
+            crc32,
+        });
+        Ok(())
+    }
+}
+
+impl Encoder {
+    /// Size of the file if it were finished now.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Parquet(encoder) => encoder.bytes(),
+            Self::Ipc(encoder) => encoder.bytes(),
+            Self::Text(encoder) => encoder.bytes(),
+        }
+    }
+}
+
+fn check_compression(options: &WriteOptions) -> Result<()> {
+    use Compression::{Lz4, None, Zstd};
+    let (format, compression) = (options.format, options.compression);
+    let allowed = match (format, compression) {
+        (Format::Parquet, _) | (Format::Ipc, None | Zstd | Lz4) | (_, None) => return Ok(()),
+        (Format::Ipc, _) => "none, zstd, lz4",
+        _ => "none",
+    };
+    Err(IoError::UnsupportedCompression {
+        format,
+        compression,
+        allowed,
+    })
+}
+
+/// The batch with the types of the schema.
+fn to_schema(batch: &RecordBatch, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
+    let format = Format::from_extension(path).unwrap_or(Format::Ipc);
+    let failed = |e: arrow_schema::ArrowError| encode_error(path, format, &e);
+    let pairs = batch.columns().iter().zip(schema.fields());
+    let columns: std::result::Result<Vec<_>, _> = pairs
+        .map(|(array, field)| cast(array, field.data_type()))
+        .collect();
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns.map_err(failed)?, &options)
+        .map_err(failed)
+}
+
+fn encode_error(path: &Path, format: Format, reason: &dyn std::fmt::Display) -> IoError {
+    IoError::Encode {
+        path: path.to_path_buf(),
+        format,
+        reason: crate::error::one_line(&reason.to_string()),
+    }
+}

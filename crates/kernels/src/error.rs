@@ -1,0 +1,132 @@
+//! The one error type of this crate.
+//!
+//! Every message is a sentence that names the value, the limit and what to do about it.
+
+use arrow_schema::{ArrowError, DataType};
+
+/// The result of every fallible kernel.
+pub type Result<T, E = KernelError> = std::result::Result<T, E>;
+
+/// What can go wrong inside a kernel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// A key column has a type without an order.
+    #[error("column '{column}' of type {data_type} cannot be a sort key; sort by a number, date, time, boolean, string or binary column, or cast it to one first")]
+    UnsortableKey {
+        /// Name of the column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A key names a column that does not exist.
+    #[error("sort key refers to column {index}, but the schema has {columns} columns; use an index below {columns}")]
+    KeyOutOfRange {
+        /// The index given.
+        index: usize,
+        /// Number of columns of the schema.
+        columns: usize,
+    },
+    /// A batch has another number of columns than the schema.
+    #[error("a batch has {actual} columns where the schema has {expected}; read it with the schema of the job")]
+    ColumnCount {
+        /// Columns of the schema.
+        expected: usize,
+        /// Columns of the batch.
+        actual: usize,
+    },
+    /// A batch has a column of a type that its schema does not allow.
+    #[error("column '{column}' is {actual} in a batch, but the schema says {expected}; cast the column, or give the schema that all files share")]
+    ColumnType {
+        /// Name of the column.
+        column: String,
+        /// The type that the schema declares.
+        expected: DataType,
+        /// The type found.
+        actual: DataType,
+    },
+    /// A null in a column that is declared free of nulls.
+    #[error("column '{column}' is declared not nullable but holds {count} nulls in one batch; declare it nullable or fill the nulls")]
+    UnexpectedNull {
+        /// Name of the column.
+        column: String,
+        /// Nulls in the batch that was refused.
+        count: usize,
+    },
+    /// A string or binary value is longer than an Arrow view can name.
+    #[error("a value of column '{column}' has {bytes} bytes, more than the {limit} that a row can hold; split the value")]
+    ValueTooLong {
+        /// Name of the column.
+        column: String,
+        /// Length of the value.
+        bytes: u64,
+        /// The longest value allowed.
+        limit: u64,
+    },
+    /// A dictionary column has more distinct values than its key type can number.
+    #[error("column '{column}' has more distinct values in one output batch than dictionary keys of type {key_type} can number; declare a wider key type or the plain value type")]
+    DictionaryOverflow {
+        /// Name of the column.
+        column: String,
+        /// The key type of the dictionary.
+        key_type: DataType,
+    },
+    /// A slice does not hold whole rows of the layout.
+    #[error("slice is corrupt at byte {offset}: {reason}; the data was damaged or written with another schema, run the job again")]
+    CorruptSlice {
+        /// Where in the slice reading failed.
+        offset: u64,
+        /// What was wrong there.
+        reason: &'static str,
+    },
+    /// Encoded samples or boundaries cannot be read.
+    #[error("encoded {what} are corrupt: {reason}; they were damaged or written with another key, sample again")]
+    CorruptKeys {
+        /// "samples" or "boundaries".
+        what: &'static str,
+        /// What was wrong.
+        reason: &'static str,
+    },
+    /// The output buffer has the wrong size.
+    #[error("the output buffer has {actual} bytes but the slices need {expected}; allocate the last of slice_offsets()")]
+    OutputSize {
+        /// Bytes needed.
+        expected: u64,
+        /// Bytes given.
+        actual: u64,
+    },
+    /// More slices than a row location can number.
+    #[error("{count} slices for one reducer exceed the limit of {limit}; merge slices first or use fewer, larger splits")]
+    TooManySlices {
+        /// Slices given.
+        count: usize,
+        /// The most that one reducer takes.
+        limit: usize,
+    },
+    /// A number of partitions that cannot be planned.
+    #[error("{count} partitions were asked for, but the number must lie between 1 and {limit}; choose one in that range")]
+    PartitionCount {
+        /// Partitions asked for.
+        count: usize,
+        /// The most allowed.
+        limit: usize,
+    },
+    /// Arrow refused an operation.
+    #[error("{action} failed: {source}; check the types of the columns")]
+    Arrow {
+        /// What was being done.
+        action: String,
+        /// Arrow's own reason.
+        source: ArrowError,
+    },
+}
+
+impl KernelError {
+    /// Wraps an Arrow error with what was being done.
+    pub(crate) fn arrow(action: impl Into<String>, source: ArrowError) -> Self {
+        Self::Arrow {
+            action: action.into(),
+            source,
+        }
+    }
+}

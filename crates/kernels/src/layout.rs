@@ -1,0 +1,408 @@
+//! `RowLayout`: where every column of a schema lies within a row.
+//!
+//! A row, packed without padding, never empty:
+//!
+//! ```text
+//! [null bits: ceil(nullable columns / 8) bytes] [fixed-width fields] [u32 length per variable field] [bytes]
+//! ```
+//!
+//! Columns that do not fit into rows (lists, structs, maps, ...) are *framed*: they travel beside the rows, see
+//! `frames.rs`. Dictionary columns travel as their values. A layout without any byte to store (no columns, only
+//! null-type columns, only framed columns) gets one byte of padding, so that rows can still be counted.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, SchemaRef};
+
+use crate::error::{KernelError, Result};
+use crate::key::KeyField;
+use crate::order::{Entry, Wide};
+use crate::prefix::{PrefixPlan, State};
+
+/// Rows that are encoded or decoded together, column by column: few enough that they stay in the L2 cache.
+pub(crate) const CHUNK_ROWS: usize = 1024;
+
+/// One column of the sort order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortKey {
+    /// Index of the column in the schema.
+    pub column: usize,
+    /// Largest value first.
+    pub descending: bool,
+    /// Nulls before all values, whatever the direction.
+    pub nulls_first: bool,
+}
+
+/// Where a column's value lies within a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// The null type: no bytes.
+    Nothing,
+    /// One byte, 0 or 1.
+    Bool { at: usize },
+    /// `width` bytes, little-endian.
+    Fixed { at: usize, width: usize },
+    /// The `index`-th length, and as many bytes behind the lengths.
+    Variable { index: usize },
+    /// Not in the row: the `index`-th column beside the rows.
+    Framed { index: usize },
+}
+
+/// One column of the layout.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// The type that travels: a dictionary's value type, otherwise the declared type.
+    pub(crate) value_type: DataType,
+    pub(crate) slot: Slot,
+    /// Number of this column's bit in the null bits, for nullable columns in the row.
+    pub(crate) null_bit: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    null_bytes: usize,
+    lengths_at: usize,
+    num_variable: usize,
+    fixed_bytes: usize,
+    num_framed: usize,
+    keys: Vec<KeyField>,
+    key_columns: Vec<usize>,
+    prefix: PrefixPlan,
+    /// `None`: the layout is its own key layout.
+    key_layout: Option<RowLayout>,
+}
+
+/// The row layout of a schema and a sort order. Cloning is cheap.
+#[derive(Debug, Clone)]
+pub struct RowLayout(Arc<Inner>);
+
+impl RowLayout {
+    /// Lays out `schema` and compiles the comparison of `keys`; without keys, rows keep their order.
+    ///
+    /// # Errors
+    /// A key that is out of range or has a type without an order.
+    pub fn try_new(schema: &SchemaRef, keys: &[SortKey]) -> Result<Self> {
+        let mut places = Places::default();
+        let mut columns: Vec<Column> = schema
+            .fields()
+            .iter()
+            .map(|f| places.column(f.name(), f.data_type(), f.is_nullable()))
+            .collect();
+        let null_bytes = places.null_bits.div_ceil(8);
+        for column in &mut columns {
+            match &mut column.slot {
+                Slot::Bool { at } | Slot::Fixed { at, .. } => *at += null_bytes,
+                _ => {}
+            }
+        }
+        let lengths_at = null_bytes + places.fixed;
+        let fixed_bytes = (lengths_at + 4 * places.variable).max(1);
+
+        let mut key_columns: Vec<usize> = Vec::new();
+        let mut fields = Vec::new();
+        let mut kept = Vec::new();
+        for key in keys {
+            let column = columns.get(key.column).ok_or(KernelError::KeyOutOfRange {
+                index: key.column,
+                columns: schema.fields().len(),
+            })?;
+            // A column that is already a key is equal wherever its second mention would be asked.
+            if !key_columns.contains(&key.column) {
+                fields.push(KeyField::try_new(column, key, lengths_at, fixed_bytes)?);
+                key_columns.push(key.column);
+                kept.push(*key);
+            }
+        }
+        let key_layout = Self::separate_key_layout(schema, &kept)?;
+        let prefix = PrefixPlan::first(&fields);
+        Ok(Self(Arc::new(Inner {
+            schema: Arc::clone(schema),
+            columns,
+            null_bytes,
+            lengths_at,
+            num_variable: places.variable,
+            fixed_bytes,
+            num_framed: places.framed,
+            keys: fields,
+            key_columns,
+            prefix,
+            key_layout,
+        })))
+    }
+
+    fn separate_key_layout(schema: &SchemaRef, keys: &[SortKey]) -> Result<Option<Self>> {
+        let indices: Vec<usize> = keys.iter().map(|k| k.column).collect();
+        if indices.iter().copied().eq(0..schema.fields().len()) {
+            return Ok(None);
+        }
+        let projected = schema
+            .project(&indices)
+            .map_err(|e| KernelError::arrow("selecting the key columns", e))?;
+        let keys: Vec<SortKey> = keys
+            .iter()
+            .enumerate()
+            .map(|(i, k)| SortKey { column: i, ..*k })
+            .collect();
+        Self::try_new(&Arc::new(projected), &keys).map(Some)
+    }
+
+    /// The schema as given.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.0.schema
+    }
+
+    /// The layout of the key columns alone, in key order; samples and boundaries are rows of it.
+    pub fn key_layout(&self) -> Self {
+        self.0.key_layout.clone().unwrap_or_else(|| self.clone())
+    }
+
+    /// The schema's columns that make up the rows of `key_layout`, in key order.
+    pub fn key_columns(&self) -> &[usize] {
+        &self.0.key_columns
+    }
+
+    /// The length of every row, if all rows have the same and nothing travels beside them.
+    pub fn fixed_row_bytes(&self) -> Option<usize> {
+        (self.0.num_variable == 0 && self.0.num_framed == 0).then_some(self.0.fixed_bytes)
+    }
+
+    /// Memory of `SortedRows` per row, beside the slices: an entry each. Ties among long keys and nested columns come on
+    /// top.
+    pub fn sort_bytes_per_row(&self) -> usize {
+        let entry = match self.0.prefix.is_narrow() {
+            true => size_of::<Entry<u64>>(),
+            false => size_of::<Entry<Wide>>(),
+        };
+        entry
+            + if self.0.num_framed > 0 {
+                size_of::<u64>()
+            } else {
+                0
+            }
+    }
+
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.0.columns
+    }
+
+    pub(crate) fn keys(&self) -> &[KeyField] {
+        &self.0.keys
+    }
+
+    pub(crate) fn prefix(&self) -> &PrefixPlan {
+        &self.0.prefix
+    }
+
+    pub(crate) fn null_bytes(&self) -> usize {
+        self.0.null_bytes
+    }
+
+    pub(crate) fn lengths_at(&self) -> usize {
+        self.0.lengths_at
+    }
+
+    pub(crate) fn num_variable(&self) -> usize {
+        self.0.num_variable
+    }
+
+    /// Bytes of a row in front of its strings.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.0.fixed_bytes
+    }
+
+    pub(crate) fn num_framed(&self) -> usize {
+        self.0.num_framed
+    }
+
+    /// Compares two rows by all keys from `state.key` on.
+    pub(crate) fn compare(&self, a: &[u8], b: &[u8], state: State) -> std::cmp::Ordering {
+        for key in &self.0.keys[state.key..] {
+            let order = key.compare(a, b);
+            if order.is_ne() {
+                return order;
+            }
+        }
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// Places handed out so far; offsets count from behind the null bits, whose number is known only at the end.
+#[derive(Default)]
+struct Places {
+    null_bits: usize,
+    fixed: usize,
+    variable: usize,
+    framed: usize,
+}
+
+impl Places {
+    fn column(&mut self, name: &str, declared: &DataType, nullable: bool) -> Column {
+        let value_type = travelling_type(declared);
+        let slot = match value_type {
+            DataType::Null => Slot::Nothing,
+            DataType::Boolean => Slot::Bool {
+                at: self.take_fixed(1),
+            },
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView => {
+                self.variable += 1;
+                Slot::Variable {
+                    index: self.variable - 1,
+                }
+            }
+            _ => match fixed_width(value_type) {
+                Some(width) => Slot::Fixed {
+                    at: self.take_fixed(width),
+                    width,
+                },
+                None => {
+                    self.framed += 1;
+                    Slot::Framed {
+                        index: self.framed - 1,
+                    }
+                }
+            },
+        };
+        let null_bit =
+            (nullable && !matches!(slot, Slot::Nothing | Slot::Framed { .. })).then(|| {
+                self.null_bits += 1;
+                self.null_bits - 1
+            });
+        Column {
+            name: name.to_owned(),
+            value_type: value_type.clone(),
+            slot,
+            null_bit,
+        }
+    }
+
+    fn take_fixed(&mut self, width: usize) -> usize {
+        self.fixed += width;
+        self.fixed - width
+    }
+}
+
+/// A dictionary's value type where the dictionary can be rebuilt from plain values, otherwise the declared type.
+fn travelling_type(declared: &DataType) -> &DataType {
+    match declared {
+        DataType::Dictionary(_, values) if packs_into_dictionary(values) => values,
+        other => other,
+    }
+}
+
+/// Whether arrow-cast can make a dictionary of such values.
+pub(crate) fn packs_into_dictionary(values: &DataType) -> bool {
+    values.is_integer()
+        || values.is_floating()
+        || values.is_decimal()
+        || matches!(
+            values,
+            DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(_, _)
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Utf8View
+                | DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(1..)
+        )
+}
+
+fn fixed_width(value_type: &DataType) -> Option<usize> {
+    match value_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+        other => other.primitive_width(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{Field, Schema};
+
+    fn layout(fields: Vec<Field>, keys: &[usize]) -> Result<RowLayout> {
+        let keys: Vec<SortKey> = keys
+            .iter()
+            .map(|&column| SortKey {
+                column,
+                descending: false,
+                nulls_first: true,
+            })
+            .collect();
+        RowLayout::try_new(&Arc::new(Schema::new(fields)), &keys)
+    }
+
+    #[test]
+    fn fields_lie_behind_the_null_bits_in_schema_order() {
+        let rows = layout(
+            vec![
+                Field::new("a", DataType::Int64, true),
+                Field::new("s", DataType::Utf8, true),
+                Field::new("b", DataType::Boolean, false),
+                Field::new("n", DataType::Null, true),
+                Field::new("d", DataType::Decimal256(60, 2), false),
+            ],
+            &[2],
+        )
+        .unwrap();
+        let slots: Vec<Slot> = rows.columns().iter().map(|c| c.slot).collect();
+        assert_eq!(
+            slots,
+            [
+                Slot::Fixed { at: 1, width: 8 },
+                Slot::Variable { index: 0 },
+                Slot::Bool { at: 9 },
+                Slot::Nothing,
+                Slot::Fixed { at: 10, width: 32 }
+            ]
+        );
+        assert_eq!(
+            (rows.null_bytes(), rows.lengths_at(), rows.fixed_bytes()),
+            (1, 42, 46)
+        );
+        assert_eq!(rows.fixed_row_bytes(), None);
+        assert_eq!(rows.key_layout().fixed_row_bytes(), Some(1));
+    }
+
+    #[test]
+    fn a_row_is_never_empty() {
+        assert_eq!(layout(vec![], &[]).unwrap().fixed_row_bytes(), Some(1));
+        let null = layout(vec![Field::new("n", DataType::Null, true)], &[0]).unwrap();
+        assert_eq!(null.fixed_row_bytes(), Some(1));
+    }
+
+    #[test]
+    fn repeated_keys_count_once() {
+        let rows = layout(vec![Field::new("a", DataType::Int8, false)], &[0, 0]).unwrap();
+        assert_eq!(rows.key_columns(), [0]);
+    }
+
+    #[test]
+    fn keys_without_order_are_refused_by_name() {
+        let list = DataType::new_list(DataType::Int8, true);
+        let error = layout(vec![Field::new("xs", list, true)], &[0]).unwrap_err();
+        assert!(
+            matches!(&error, KernelError::UnsortableKey { column, .. } if column == "xs"),
+            "{error}"
+        );
+        let error = layout(vec![Field::new("a", DataType::Int8, true)], &[3]).unwrap_err();
+        assert!(matches!(
+            error,
+            KernelError::KeyOutOfRange {
+                index: 3,
+                columns: 1
+            }
+        ));
+    }
+}

@@ -1,0 +1,454 @@
+//! Prefixes: the first 64 or 128 bits of a row's key, packed so that they compare like the key does.
+//!
+//! Key columns are packed from the most significant bit down: one bit for null placement where the field is nullable,
+//! then the value, turned round for descending keys. A string takes the room that is left and ends with one byte that
+//! tells its length, or that it goes on; so short strings are decided exactly. What did not fit is said by a `State`:
+//! the key column and the depth within its bytes up to which two rows with equal prefix are known to be equal. Packing
+//! again from there decides further, so rows are ordered by digits all the way and never need a comparison sort of
+//! many long keys.
+//!
+//! A single nullable 8-byte key is packed into 64 bits although it needs 65: null shares a prefix with the smallest or
+//! largest value, and only there the prefix is not exact.
+
+use crate::key::{flip_sign, order_float, read_number, wide_bytes, KeyField, KeyKind};
+use crate::order::Prefix;
+
+/// How far two rows are known to be equal: before `depth` bytes of the `key`-th key column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct State {
+    pub(crate) key: usize,
+    pub(crate) depth: usize,
+}
+
+/// Which bits of a field a segment holds.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// One bit: where nulls go.
+    Marker,
+    /// A whole number.
+    Number,
+    /// `bytes` of a value whose length is fixed.
+    Bytes { from: usize, bytes: usize },
+    /// `bytes` of a string, and a byte for the length of what is left of it: at most `bytes`, or one more.
+    Text { from: usize, bytes: usize },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    field: KeyField,
+    part: Part,
+    shift: u32,
+}
+
+/// What equality of two prefixes means.
+#[derive(Debug, Clone, Copy)]
+enum Tie {
+    /// The keys are equal.
+    Exact,
+    /// Ordering goes on from here.
+    Undecided(State),
+    /// Equal keys, except at this prefix, which null shares with a value.
+    Clash(u128),
+    /// Depends on whether the string that came last goes on.
+    Text {
+        shift: u32,
+        flip: u128,
+        longest: u128,
+        goes_on: State,
+        done: Option<State>,
+    },
+}
+
+/// A compiled way to pack a prefix.
+#[derive(Debug, Clone)]
+pub(crate) struct PrefixPlan {
+    segments: Vec<Segment>,
+    tie: Tie,
+    narrow: bool,
+}
+
+impl PrefixPlan {
+    /// The plan for whole keys, in 64 bits where these decide.
+    pub(crate) fn first(fields: &[KeyField]) -> Self {
+        if let [field @ KeyField {
+            null_bit: Some(_), ..
+        }] = fields
+        {
+            if number_bits(field) == Some(64) {
+                let clash = if field.nulls_first {
+                    0
+                } else {
+                    u128::from(u64::MAX)
+                };
+                let segments = vec![Segment {
+                    field: *field,
+                    part: Part::Number,
+                    shift: 0,
+                }];
+                return Self {
+                    segments,
+                    tie: Tie::Clash(clash),
+                    narrow: true,
+                };
+            }
+        }
+        let narrow = Self::pack(fields, State::default(), 64);
+        match narrow.tie {
+            Tie::Exact => Self {
+                narrow: true,
+                ..narrow
+            },
+            _ => Self::pack(fields, State::default(), 128),
+        }
+    }
+
+    /// The 128-bit plan for rows that are equal up to `state`.
+    pub(crate) fn next(fields: &[KeyField], state: State) -> Self {
+        Self::pack(fields, state, 128)
+    }
+
+    fn pack(fields: &[KeyField], state: State, bits: u32) -> Self {
+        let mut packer = Packer {
+            segments: Vec::new(),
+            left: bits,
+        };
+        let mut depth = state.depth;
+        for (key, field) in fields.iter().enumerate().skip(state.key) {
+            let done = (key + 1 < fields.len()).then_some(State {
+                key: key + 1,
+                depth: 0,
+            });
+            if let Some(tie) = packer.add(field, State { key, depth }, done) {
+                return Self {
+                    segments: packer.segments,
+                    tie,
+                    narrow: false,
+                };
+            }
+            depth = 0;
+        }
+        Self {
+            segments: packer.segments,
+            tie: Tie::Exact,
+            narrow: false,
+        }
+    }
+
+    /// Whether prefixes of this plan fit into 64 bits.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.narrow
+    }
+
+    /// From where to go on with rows that share `prefix`; `None`: their keys are equal.
+    pub(crate) fn after(&self, prefix: u128) -> Option<State> {
+        match self.tie {
+            Tie::Exact => None,
+            Tie::Undecided(state) => Some(state),
+            Tie::Clash(clash) => (prefix == clash).then(State::default),
+            Tie::Text {
+                shift,
+                flip,
+                longest,
+                goes_on,
+                done,
+            } => {
+                if (prefix >> shift & 0xFF) ^ flip == longest + 1 {
+                    Some(goes_on)
+                } else {
+                    done
+                }
+            }
+        }
+    }
+
+    /// Fills `out[i]` with the prefix of `row(i)`, one key column after the other.
+    #[inline]
+    pub(crate) fn fill<'a, P: Prefix>(
+        &self,
+        row: impl Fn(usize) -> &'a [u8] + Copy,
+        out: &mut [P],
+    ) {
+        out.fill(P::default());
+        for segment in &self.segments {
+            segment.fill(row, out);
+        }
+        if let (Tie::Clash(clash), Some(segment)) = (self.tie, self.segments.first()) {
+            for (i, prefix) in out.iter_mut().enumerate() {
+                if segment.field.is_null(row(i)) {
+                    *prefix = P::place(clash, 0);
+                }
+            }
+        }
+    }
+}
+
+/// Hands out bits from the most significant down.
+struct Packer {
+    segments: Vec<Segment>,
+    left: u32,
+}
+
+impl Packer {
+    /// Packs one field from `at` on; returns how ties are to be read if packing must stop here.
+    fn add(&mut self, field: &KeyField, at: State, done: Option<State>) -> Option<Tie> {
+        if field.kind == KeyKind::Nothing {
+            return None;
+        }
+        // Rows that are equal in some bytes of a field are not null in it.
+        let marker = u32::from(field.null_bit.is_some() && at.depth == 0);
+        if let Some(bits) = number_bits(field) {
+            if marker + bits > self.left {
+                return Some(Tie::Undecided(at));
+            }
+            self.mark(field, marker);
+            self.push(field, Part::Number, bits);
+            return None;
+        }
+        let room = self.left.saturating_sub(marker) as usize / 8;
+        match field.kind {
+            KeyKind::Variable { .. } if room >= 2 => {
+                self.mark(field, marker);
+                let bytes = room - 1;
+                let shift = self.push(
+                    field,
+                    Part::Text {
+                        from: at.depth,
+                        bytes,
+                    },
+                    8 * room as u32,
+                );
+                let goes_on = State {
+                    key: at.key,
+                    depth: at.depth + bytes,
+                };
+                let flip = if field.descending { 0xFF } else { 0 };
+                Some(Tie::Text {
+                    shift,
+                    flip,
+                    longest: bytes as u128,
+                    goes_on,
+                    done,
+                })
+            }
+            KeyKind::Bytes { width, .. } | KeyKind::Wide { width, .. }
+                if room >= 1 || width == 0 =>
+            {
+                self.mark(field, marker);
+                let bytes = room.min(width - at.depth);
+                self.push(
+                    field,
+                    Part::Bytes {
+                        from: at.depth,
+                        bytes,
+                    },
+                    8 * bytes as u32,
+                );
+                (at.depth + bytes < width).then_some(Tie::Undecided(State {
+                    key: at.key,
+                    depth: at.depth + bytes,
+                }))
+            }
+            _ => Some(Tie::Undecided(at)),
+        }
+    }
+
+    fn mark(&mut self, field: &KeyField, bits: u32) {
+        if bits == 1 {
+            self.push(field, Part::Marker, 1);
+        }
+    }
+
+    fn push(&mut self, field: &KeyField, part: Part, bits: u32) -> u32 {
+        self.left -= bits;
+        if bits > 0 {
+            self.segments.push(Segment {
+                field: *field,
+                part,
+                shift: self.left,
+            });
+        }
+        self.left
+    }
+}
+
+/// Bits of a field that is packed whole or not at all.
+fn number_bits(field: &KeyField) -> Option<u32> {
+    match field.kind {
+        KeyKind::Bool { .. } => Some(1),
+        KeyKind::Unsigned { width, .. }
+        | KeyKind::Signed { width, .. }
+        | KeyKind::Float { width, .. } => Some(8 * width as u32),
+        _ => None,
+    }
+}
+
+impl Segment {
+    fn fill<'a, P: Prefix>(&self, row: impl Fn(usize) -> &'a [u8] + Copy, out: &mut [P]) {
+        let field = &self.field;
+        match (self.part, field.kind) {
+            (Part::Marker, _) => {
+                let nulls_first = field.nulls_first;
+                self.put(out, 0, |i| u128::from(field.is_null(row(i)) != nulls_first));
+            }
+            (Part::Text { from, bytes }, _) => {
+                let flip = self.flip(8 * bytes as u32 + 8);
+                self.put(out, flip, |i| text(field.bytes(row(i)), from, bytes));
+            }
+            (Part::Bytes { from, bytes }, KeyKind::Wide { at, width }) => {
+                let flip = self.flip(8 * bytes as u32);
+                self.put(out, flip, |i| {
+                    leading(&wide_bytes(row(i), at, width)[from..], bytes)
+                });
+            }
+            (Part::Bytes { from, bytes }, _) => {
+                let flip = self.flip(8 * bytes as u32);
+                self.put(out, flip, |i| leading(&field.bytes(row(i))[from..], bytes));
+            }
+            (Part::Number, _) => self.fill_number(row, out),
+        }
+    }
+
+    /// One loop per type and width.
+    fn fill_number<'a, P: Prefix>(&self, row: impl Fn(usize) -> &'a [u8] + Copy, out: &mut [P]) {
+        let flip = self.flip(number_bits(&self.field).unwrap_or(0));
+        macro_rules! widths {
+            ($width:expr, |$bits:ident, $w:ident| $order:expr, $at:expr) => {
+                match $width {
+                    1 => widths!(@put 1, |$bits, $w| $order, $at),
+                    2 => widths!(@put 2, |$bits, $w| $order, $at),
+                    4 => widths!(@put 4, |$bits, $w| $order, $at),
+                    _ => widths!(@put 8, |$bits, $w| $order, $at),
+                }
+            };
+            (@put $literal:literal, |$bits:ident, $w:ident| $order:expr, $at:expr) => {
+                self.put(out, flip, |i| {
+                    let ($bits, $w) = (read_number(row(i), $at, $literal), $literal);
+                    u128::from($order)
+                })
+            };
+        }
+        match self.field.kind {
+            KeyKind::Unsigned { at, width } => widths!(width, |bits, _w| bits, at),
+            KeyKind::Signed { at, width } => widths!(width, |bits, w| flip_sign(bits, w), at),
+            KeyKind::Float { at, width } => widths!(width, |bits, w| order_float(bits, w), at),
+            _ => self.put(out, flip, |i| u128::from(self.field.number(row(i)))),
+        }
+    }
+
+    #[inline]
+    fn put<P: Prefix>(&self, out: &mut [P], flip: u128, value: impl Fn(usize) -> u128) {
+        for (i, prefix) in out.iter_mut().enumerate() {
+            *prefix = prefix.with(P::place(value(i) ^ flip, self.shift));
+        }
+    }
+
+    fn flip(&self, bits: u32) -> u128 {
+        if self.field.descending {
+            u128::MAX >> (128 - bits)
+        } else {
+            0
+        }
+    }
+}
+
+/// The first `count <= 16` bytes as a big-endian number, zeros behind the end.
+#[inline]
+fn leading(value: &[u8], count: usize) -> u128 {
+    let number = match value.first_chunk::<16>() {
+        Some(first) => u128::from_be_bytes(*first),
+        None => {
+            let mut padded = [0; 16];
+            padded[..value.len()].copy_from_slice(value);
+            u128::from_be_bytes(padded)
+        }
+    };
+    number >> (128 - 8 * count)
+}
+
+/// `bytes < 16` bytes of a string from `from` on, and the length byte.
+#[inline]
+fn text(value: &[u8], from: usize, bytes: usize) -> u128 {
+    let rest = value.get(from..).unwrap_or(&[]);
+    leading(rest, bytes) << 8 | rest.len().min(bytes + 1) as u128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(width: usize, null_bit: Option<usize>) -> KeyField {
+        KeyField {
+            kind: KeyKind::Signed { at: 1, width },
+            null_bit,
+            descending: false,
+            nulls_first: true,
+        }
+    }
+
+    fn string() -> KeyField {
+        let kind = KeyKind::Variable {
+            lengths_at: 0,
+            index: 0,
+            fixed_bytes: 4,
+        };
+        KeyField {
+            kind,
+            null_bit: None,
+            descending: false,
+            nulls_first: true,
+        }
+    }
+
+    fn row(text: &[u8]) -> Vec<u8> {
+        [&(text.len() as u32).to_le_bytes()[..], text].concat()
+    }
+
+    #[test]
+    fn keys_that_fit_are_narrow_and_exact() {
+        assert!(PrefixPlan::first(&[number(8, None)]).is_narrow());
+        assert!(PrefixPlan::first(&[number(4, Some(0)), number(2, Some(1))]).is_narrow());
+        assert!(!PrefixPlan::first(&[number(4, Some(0)), number(4, None)]).is_narrow());
+        assert!(PrefixPlan::first(&[]).is_narrow());
+        let pair = PrefixPlan::first(&[number(4, Some(0)), number(8, Some(1))]);
+        assert!(!pair.is_narrow() && pair.after(7).is_none());
+    }
+
+    #[test]
+    fn null_shares_its_prefix_with_one_value_only() {
+        let plan = PrefixPlan::first(&[number(8, Some(0))]);
+        let encode = |null: u8, v: i64| [&[null][..], &v.to_le_bytes()].concat();
+        let rows = [encode(1, 0), encode(0, i64::MIN), encode(0, 5)];
+        let mut prefixes = [0u64; 3];
+        plan.fill(|i| &rows[i], &mut prefixes);
+        assert_eq!(prefixes[..2], [0, 0]);
+        assert_eq!(plan.after(0), Some(State::default()));
+        assert_eq!(plan.after(u128::from(prefixes[2])), None);
+    }
+
+    #[test]
+    fn strings_are_exact_up_to_fifteen_bytes() {
+        let plan = PrefixPlan::first(&[string()]);
+        let rows = [
+            row(b"a"),
+            row(b"a\0"),
+            row(b"abcdefghijklmno"),
+            row(b"abcdefghijklmnop"),
+            row(b"abcdefghijklmnoq"),
+        ];
+        let mut prefixes = [u128::default(); 5];
+        plan.fill(|i| &rows[i], &mut prefixes);
+        assert!(prefixes[..4].is_sorted_by(|a, b| a < b));
+        assert_eq!(prefixes[3], prefixes[4]);
+        assert_eq!(plan.after(prefixes[2]), None);
+        assert_eq!(plan.after(prefixes[3]), Some(State { key: 0, depth: 15 }));
+    }
+
+    #[test]
+    fn a_column_behind_a_string_comes_in_the_next_step() {
+        let plan = PrefixPlan::first(&[string(), number(8, None)]);
+        let rows = [row(b"x")];
+        let mut prefixes = [u128::default()];
+        plan.fill(|i| &rows[i], &mut prefixes);
+        assert_eq!(plan.after(prefixes[0]), Some(State { key: 1, depth: 0 }));
+    }
+}

@@ -1,0 +1,108 @@
+//! Walking rows: finds where every row of a slice starts, and proves that all of its fields lie inside the slice.
+//!
+//! Everything that reads rows later relies on this: a row that was walked has its fixed part and every string in bounds.
+
+use crate::error::{KernelError, Result};
+use crate::key::read_length;
+use crate::layout::{RowLayout, CHUNK_ROWS};
+
+/// Steps through back-to-back rows.
+pub(crate) struct RowWalker<'a> {
+    rows: &'a [u8],
+    at: usize,
+    lengths_at: usize,
+    num_variable: usize,
+    fixed_bytes: usize,
+    /// Where `rows` starts in its slice, for messages.
+    base: usize,
+}
+
+impl<'a> RowWalker<'a> {
+    pub(crate) fn new(layout: &RowLayout, rows: &'a [u8], base: usize) -> Self {
+        Self {
+            rows,
+            at: 0,
+            lengths_at: layout.lengths_at(),
+            num_variable: layout.num_variable(),
+            fixed_bytes: layout.fixed_bytes(),
+            base,
+        }
+    }
+
+    /// Replaces `starts` by the starts of the next rows, up to `CHUNK_ROWS`; none are left when it stays empty.
+    pub(crate) fn next_chunk(&mut self, starts: &mut Vec<usize>) -> Result<()> {
+        starts.clear();
+        while self.at < self.rows.len() && starts.len() < CHUNK_ROWS {
+            let bytes = self.row_bytes(&self.rows[self.at..])?;
+            starts.push(self.at);
+            self.at += bytes;
+        }
+        Ok(())
+    }
+
+    /// Length of the row that `rest` starts with.
+    #[inline]
+    fn row_bytes(&self, rest: &[u8]) -> Result<usize> {
+        if rest.len() < self.fixed_bytes {
+            return Err(self.corrupt("a row ends within its fixed-width fields"));
+        }
+        let mut bytes = self.fixed_bytes;
+        for index in 0..self.num_variable {
+            bytes += read_length(rest, self.lengths_at + 4 * index);
+        }
+        if bytes > rest.len() {
+            return Err(self.corrupt("a row ends within a string"));
+        }
+        Ok(bytes)
+    }
+
+    fn corrupt(&self, reason: &'static str) -> KernelError {
+        KernelError::CorruptSlice {
+            offset: (self.base + self.at) as u64,
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{DataType, Field, Schema};
+    use std::sync::Arc;
+
+    fn layout() -> RowLayout {
+        let fields = vec![
+            Field::new("a", DataType::Int16, false),
+            Field::new("s", DataType::Utf8, false),
+        ];
+        RowLayout::try_new(&Arc::new(Schema::new(fields)), &[]).unwrap()
+    }
+
+    #[test]
+    fn rows_are_found_and_cut_rows_refused() {
+        let rows = [7, 0, 2, 0, 0, 0, b'h', b'i', 8, 0, 0, 0, 0, 0];
+        let mut starts = Vec::new();
+        RowWalker::new(&layout(), &rows, 0)
+            .next_chunk(&mut starts)
+            .unwrap();
+        assert_eq!(starts, [0, 8]);
+        for cut in [1, 5, 7, 9, 13] {
+            let error = RowWalker::new(&layout(), &rows[..cut], 100)
+                .next_chunk(&mut starts)
+                .unwrap_err();
+            let at = if cut < 8 { 100 } else { 108 };
+            assert!(
+                matches!(error, KernelError::CorruptSlice { offset, .. } if offset == at),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_cannot_overflow() {
+        let rows = [0, 0, 255, 255, 255, 255];
+        assert!(RowWalker::new(&layout(), &rows, 0)
+            .next_chunk(&mut Vec::new())
+            .is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! The only place where Rust errors become Python exceptions.
+
+use exoshuffle_io::IoError;
+use exoshuffle_kernels::KernelError;
+use exoshuffle_kernels::records::RecordError;
+use exoshuffle_store::StoreError;
+use pyo3::import_exception;
+use pyo3::prelude::*;
+
+import_exception!(exoshuffle.errors, ClosedError);
+import_exception!(exoshuffle.errors, CorruptBlockError);
+import_exception!(exoshuffle.errors, CorruptFileError);
+import_exception!(exoshuffle.errors, DiskFullError);
+import_exception!(exoshuffle.errors, InputError);
+import_exception!(exoshuffle.errors, MemoryLimitError);
+import_exception!(exoshuffle.errors, OptionsError);
+import_exception!(exoshuffle.errors, OutputError);
+import_exception!(exoshuffle.errors, SchemaError);
+import_exception!(exoshuffle.errors, StorageError);
+
+/// The exception for a store error.
+pub fn store_error(error: StoreError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        StoreError::Closed => ClosedError::new_err(message),
+        StoreError::Corrupt { block, .. } | StoreError::Restore { block, .. } => {
+            CorruptBlockError::new_err((message, block))
+        }
+        StoreError::DiskFull { .. } => DiskFullError::new_err(message),
+        StoreError::TooLarge { .. } | StoreError::BudgetTooSmall { .. } => MemoryLimitError::new_err(message),
+        StoreError::SpillDirectoryMissing { .. }
+        | StoreError::SpillDirectoryNotADirectory { .. }
+        | StoreError::SpillDirectoryNotWritable { .. } => OptionsError::new_err(message),
+        _ => StorageError::new_err(message),
+    }
+}
+
+/// The exception for an error of reading or writing files.
+pub fn io_error(error: IoError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        IoError::Corrupt { .. } | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
+        IoError::ColumnCount { .. } | IoError::ColumnMismatch { .. } | IoError::DuplicateColumn { .. } => {
+            SchemaError::new_err(message)
+        }
+        IoError::Write { .. } | IoError::Encode { .. } => OutputError::new_err(message),
+        IoError::BadPattern { .. }
+        | IoError::UnknownFormat { .. }
+        | IoError::UnknownCompression { .. }
+        | IoError::UnsupportedCompression { .. }
+        | IoError::RecordBytesMissing { .. } => OptionsError::new_err(message),
+        _ => InputError::new_err(message),
+    }
+}
+
+/// The exception for an error of the table kernels.
+pub fn kernel_error(error: KernelError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        KernelError::UnsortableKey { .. } => SchemaError::new_err(message),
+        _ => InputError::new_err(message),
+    }
+}
+
+/// The exception for an error of the record kernels.
+pub fn record_error(error: RecordError) -> PyErr {
+    OptionsError::new_err(error.to_string())
+}
+
+/// An option that makes no sense.
+pub fn options_error(message: String) -> PyErr {
+    OptionsError::new_err(message)
+}
+
+/// A schema that does not have what was asked for.
+pub fn schema_error(message: String) -> PyErr {
+    SchemaError::new_err(message)
+}

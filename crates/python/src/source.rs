@@ -1,0 +1,143 @@
+//! Input files: what there is, and the splits it is read in.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use exoshuffle_io::{Format, ReadOptions, Split};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value;
+
+use crate::errors::{io_error, options_error};
+use crate::rows::schema_to_ipc;
+
+/// The records of gensort.
+const GENSORT_RECORD_BYTES: usize = 100;
+const GENSORT_KEY_BYTES: usize = 10;
+
+/// Options of the reader as they travel between processes: JSON.
+pub struct ReadConfig {
+    /// For the reader.
+    pub options: ReadOptions,
+    /// Bytes of a record's key.
+    pub key_bytes: usize,
+}
+
+impl ReadConfig {
+    /// Reads the JSON that Python sends.
+    pub fn parse(text: &str) -> PyResult<Self> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| options_error(format!("read options are no JSON: {error}")))?;
+        let number = |name: &str| value.get(name).and_then(Value::as_u64).map(|number| number as usize);
+        let mut options = ReadOptions { record_bytes: number("record_bytes"), ..ReadOptions::default() };
+        if let Some(name) = value.get("format").and_then(Value::as_str) {
+            options.format = Some(name.parse::<Format>().map_err(io_error)?);
+        }
+        if let Some(delimiter) = value.get("csv_delimiter").and_then(Value::as_str) {
+            let [byte] = delimiter.as_bytes() else {
+                return Err(options_error(format!("delimiter is {delimiter:?}; give one ASCII character")));
+            };
+            options.csv_delimiter = *byte;
+        }
+        let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
+        let key_bytes = number("key_bytes").unwrap_or(GENSORT_KEY_BYTES.min(record_bytes));
+        if key_bytes == 0 || key_bytes > record_bytes {
+            return Err(options_error(format!(
+                "a key of {key_bytes} bytes does not fit a record of {record_bytes}; give 1 to {record_bytes}"
+            )));
+        }
+        Ok(Self { options, key_bytes })
+    }
+}
+
+/// Parses a split that Python carried.
+pub fn parse_split(text: &str) -> PyResult<Split> {
+    serde_json::from_str(text).map_err(|error| options_error(format!("a split is no JSON: {error}")))
+}
+
+/// See `exoshuffle_io::Source`.
+#[pyclass(frozen)]
+pub struct Source {
+    source: exoshuffle_io::Source,
+    config: ReadConfig,
+    read_options: String,
+}
+
+impl Source {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.source.schema)
+    }
+}
+
+#[pymethods]
+impl Source {
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<String>, read_options: String) -> PyResult<Self> {
+        let config = ReadConfig::parse(&read_options)?;
+        let source = py.detach(|| exoshuffle_io::open_source(&paths, &config.options)).map_err(io_error)?;
+        Ok(Self { source, config, read_options })
+    }
+
+    #[getter]
+    fn read_options(&self) -> &str {
+        &self.read_options
+    }
+
+    #[getter]
+    fn files(&self) -> Vec<String> {
+        self.source.files.iter().map(|file| file.path.to_string_lossy().into_owned()).collect()
+    }
+
+    #[getter]
+    fn format(&self) -> String {
+        self.source.format.extension().to_owned()
+    }
+
+    #[getter]
+    fn rows(&self) -> Option<u64> {
+        self.source.rows
+    }
+
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.source.bytes
+    }
+
+    #[getter]
+    fn memory_bytes(&self) -> u64 {
+        self.source.memory_bytes
+    }
+
+    /// Bytes per record; 0 for tables.
+    #[getter]
+    fn record_bytes(&self) -> usize {
+        if self.source.format == Format::Records {
+            self.config.options.record_bytes.unwrap_or_default()
+        } else {
+            0
+        }
+    }
+
+    #[getter]
+    fn key_bytes(&self) -> usize {
+        self.config.key_bytes
+    }
+
+    #[getter]
+    fn schema_ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &schema_to_ipc(&self.schema())?))
+    }
+
+    fn dictionary_columns(&self) -> Vec<bool> {
+        self.source.dictionary_columns().to_vec()
+    }
+
+    /// The input cut into splits of about `target_bytes`, as JSON.
+    fn splits(&self, py: Python<'_>, target_bytes: u64) -> PyResult<Vec<String>> {
+        let splits = py.detach(|| self.source.splits(target_bytes)).map_err(io_error)?;
+        let text = |split: &Split| {
+            serde_json::to_string(split).map_err(|error| options_error(format!("a split has no JSON form: {error}")))
+        };
+        splits.iter().map(text).collect()
+    }
+}

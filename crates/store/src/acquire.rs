@@ -1,0 +1,221 @@
+//! Waiting for a turn at the budget, and the memory that comes of it.
+//!
+//! A request joins the queue, and looks at the books whenever `wake` says that they have changed. It ends with ranges of
+//! the arena, with a file where memory cannot be had for an output, or with an error.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::arena::{Mapping, Memory};
+use crate::budget::{Priority, Reservation, Ticket, Want};
+use crate::error::{Result, StoreError};
+use crate::layout::Layout;
+use crate::policy::{Outlook, Patience};
+use crate::ranges::Range;
+use crate::shared::{Shared, State};
+
+/// How a request for memory ended.
+enum Room {
+    Arena(Vec<Range>),
+    FileSystem,
+}
+
+impl Shared {
+    /// Memory for `bytes`, or for an output that finds none, a file.
+    pub(crate) fn memory(self: &Arc<Self>, bytes: u64, priority: Priority) -> Result<Owned> {
+        let want = Want::memory(bytes);
+        let room = match priority {
+            Priority::Output if want.bytes() > self.options.budget_bytes => Room::FileSystem,
+            _ => self.acquire(want, priority)?,
+        };
+        let memory = match room {
+            Room::FileSystem => self.file_memory(bytes)?,
+            Room::Arena(ranges) => match self.arena.map(&ranges) {
+                Ok(mapping) => Memory { mapping, ranges },
+                Err(source) => {
+                    let count = ranges.len();
+                    self.give_back(&ranges);
+                    return Err(StoreError::Map {
+                        bytes,
+                        ranges: count,
+                        source,
+                    });
+                }
+            },
+        };
+        Ok(Owned {
+            shared: Arc::clone(self),
+            memory: Some(memory),
+        })
+    }
+
+    /// Waits for room outside the arena.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation> {
+        self.acquire(Want::Reserve { bytes }, Priority::Reservation)?;
+        Ok(Reservation {
+            shared: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
+        let mut state = self.lock();
+        if state.closed || !state.ledger.can_reserve_now(bytes) {
+            return None;
+        }
+        self.take(&mut state, Want::Reserve { bytes });
+        self.wake(&mut state);
+        Some(Reservation {
+            shared: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// Joins the queue and waits until served.
+    fn acquire(self: &Arc<Self>, want: Want, priority: Priority) -> Result<Room> {
+        let mut state = self.open_state()?;
+        if !state.ledger.is_possible(want) {
+            let budget_bytes = state.ledger.budget_bytes;
+            return Err(StoreError::TooLarge {
+                requested_bytes: want.bytes(),
+                budget_bytes,
+            });
+        }
+        let ticket = state.ledger.enqueue(want, priority);
+        let (mut state, room) = self.wait_for_turn(state, ticket, want);
+        state.ledger.dequeue(ticket);
+        self.wake(&mut state);
+        room
+    }
+
+    fn wait_for_turn<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        ticket: Ticket,
+        want: Want,
+    ) -> (MutexGuard<'a, State>, Result<Room>) {
+        let since = Instant::now();
+        let patience = Patience {
+            fallback_after: self.options.fallback_after,
+            disk_full_timeout: self.options.disk_full_timeout,
+        };
+        // Sets the spill threads to work before the outlook is judged by what they can do.
+        self.wake(&mut state);
+        loop {
+            if state.closed {
+                return (state, Err(StoreError::Closed));
+            }
+            let situation = state.situation(ticket.0, since);
+            if state.ledger.is_served(ticket, want, situation.can_spill()) {
+                let ranges = self.take(&mut state, want);
+                return (state, Ok(Room::Arena(ranges)));
+            }
+            match situation.outlook(&patience) {
+                Outlook::FallBack => return (state, Ok(Room::FileSystem)),
+                Outlook::DiskFull => {
+                    let error = disk_full(&mut state, want.bytes());
+                    return (state, Err(error));
+                }
+                Outlook::Wait => {
+                    state = self
+                        .room
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
+                Outlook::WaitFor(limit) => {
+                    state = self
+                        .room
+                        .wait_timeout(state, limit)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0;
+                }
+            }
+        }
+    }
+
+    /// Takes what fits, giving memory back to the system where the budget asks for it.
+    fn take(&self, state: &mut State, want: Want) -> Vec<Range> {
+        let grant = state.ledger.take(want);
+        self.punch(&grant.trimmed);
+        grant.ranges
+    }
+
+    /// A file in the first directory that takes it, mapped.
+    fn file_memory(self: &Arc<Self>, bytes: u64) -> Result<Memory> {
+        loop {
+            let (index, path) = {
+                let mut state = self.open_state()?;
+                let Some(index) = state.directories.first_usable() else {
+                    return Err(disk_full(&mut state, bytes));
+                };
+                (index, state.directories.path(index).to_owned())
+            };
+            let file = self.io.create_mappable(&path, bytes);
+            let mapped = file.and_then(|file| Mapping::of_file(&file, bytes as usize));
+            let mut state = self.lock();
+            match mapped {
+                Ok(mapping) => {
+                    state.fallback_bytes += bytes;
+                    return Ok(Memory {
+                        mapping,
+                        ranges: Vec::new(),
+                    });
+                }
+                Err(error) => self.directory_failed(&mut state, index, &error),
+            }
+        }
+    }
+}
+
+/// The error for a request that was patient for too long. From then on, full directories are worth another try: whoever
+/// is told may make room.
+fn disk_full(state: &mut State, needed_bytes: u64) -> StoreError {
+    let directories = state.directories.describe();
+    state.directories.retry_full();
+    StoreError::DiskFull {
+        needed_bytes,
+        directories,
+    }
+}
+
+/// Memory with an owner; goes back to the budget on drop.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    pub(crate) shared: Arc<Shared>,
+    memory: Option<Memory>,
+}
+
+impl Owned {
+    pub(crate) fn mapping(&self) -> &Mapping {
+        let memory = self.memory.as_ref();
+        &memory
+            .expect("memory is only taken by the methods that consume the owner")
+            .mapping
+    }
+
+    /// Hands the memory over to the table as a sealed block.
+    pub(crate) fn seal(mut self, layout: Layout) -> u64 {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
+        let memory = self
+            .memory
+            .take()
+            .expect("an owner is sealed once, because sealing consumes it");
+        let block = state.table.insert(layout, memory);
+        if state.closed {
+            let released = state.table.free(block).unwrap_or_default();
+            shared.dispose(state, released);
+        } else {
+            shared.wake(&mut state);
+        }
+        block
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.shared.give_back(&memory.ranges);
+        }
+    }
+}

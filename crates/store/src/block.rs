@@ -1,0 +1,127 @@
+//! The handles that users hold: a block being filled, and pinned views of sealed ones.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::acquire::Owned;
+use crate::budget::Priority;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::shared::Shared;
+
+/// The name of a sealed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u64);
+
+/// A block being filled. Dropping it unsealed frees it.
+#[derive(Debug)]
+pub struct BlockMut {
+    owned: Owned,
+    layout: Layout,
+}
+
+impl BlockMut {
+    /// Takes memory for the data and its index.
+    pub(crate) fn allocate(
+        shared: &Arc<Shared>,
+        offsets: &[u64],
+        priority: Priority,
+    ) -> Result<Self> {
+        let layout = Layout::of(offsets, shared.options.budget_bytes)?;
+        let owned = shared.memory(layout.image_bytes(), priority)?;
+        layout.write_offsets(owned.mapping(), offsets);
+        Ok(Self { owned, layout })
+    }
+
+    /// The data, all slices back to back. It holds whatever the memory held before.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        let len = self.layout.data_bytes as usize;
+        let start = self.owned.mapping().at(0, len);
+        // SAFETY: the bytes are mapped and initialised (by the system or by earlier blocks), they belong to this value
+        // alone until it is sealed, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// Makes the block immutable. From here on it can be fetched, and spilled.
+    pub fn seal(self) -> BlockId {
+        BlockId(self.owned.seal(self.layout))
+    }
+}
+
+/// What keeps the bytes of a slice in place.
+#[derive(Debug)]
+pub(crate) enum Pin {
+    /// A block in memory.
+    Block { shared: Arc<Shared>, block: u64 },
+    /// Memory that a fetch has read slices into.
+    Restored { _owned: Owned },
+    /// There are no bytes.
+    Nothing,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Pin::Block { shared, block } = self {
+            shared.unpin(*block);
+        }
+    }
+}
+
+/// A pinned, read-only view of one slice or of a whole block. The bytes stay where they are while a clone exists, even
+/// if the block is freed or the store closed.
+#[derive(Clone)]
+pub struct Slice {
+    _pin: Arc<Pin>,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the bytes are immutable while the pin exists, and the pin may be dropped on any thread.
+unsafe impl Send for Slice {}
+// SAFETY: as above.
+unsafe impl Sync for Slice {}
+
+impl Slice {
+    /// A view of `len` bytes at `start`.
+    ///
+    /// # Safety
+    /// `pin` must keep these bytes mapped and unchanged.
+    pub(crate) unsafe fn new(pin: Arc<Pin>, start: NonNull<u8>, len: usize) -> Self {
+        Self {
+            _pin: pin,
+            start,
+            len,
+        }
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the pin keeps the bytes mapped and unchanged, as promised to `new`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slice")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

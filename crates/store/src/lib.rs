@@ -1,0 +1,43 @@
+//! Blocks under one byte budget: allocate, seal, fetch, spill, restore, verify, free.
+//!
+//! A [`Store`] owns every byte that a shuffle keeps between tasks. Blocks live in one memory arena; when the budget is
+//! short, background threads write the oldest unpinned blocks to unlinked files, and [`Store::fetch`] reads single
+//! slices back and checks their CRC-32. Working memory of tasks ([`Store::reserve`]) comes out of the same budget, so
+//! blocks + reservations never exceed it and neither does the memory that the arena keeps resident.
+//!
+//! ```text
+//!  allocate ──> BlockMut ──seal──> resident ──spill──> on disk ──fetch──> Slice (memory of its own)
+//!                                     └────────────────fetch────────────> Slice (pins the block)
+//! ```
+//!
+//! One mutex guards the books; every file operation, mapping and checksum happens outside it.
+#![warn(missing_docs)]
+
+mod acquire;
+mod arena;
+mod block;
+mod budget;
+mod direct_file;
+mod directories;
+mod error;
+mod layout;
+mod options;
+mod parallel;
+mod policy;
+mod ranges;
+mod restore;
+mod shared;
+mod spill;
+mod spill_io;
+mod stats;
+mod store;
+mod table;
+
+pub use block::{BlockId, BlockMut, Slice};
+pub use budget::{Priority, Reservation};
+pub use direct_file::DirectIo;
+pub use error::{Result, StoreError};
+pub use options::StoreOptions;
+pub use spill_io::{SpillFile, SpillIo};
+pub use stats::Stats;
+pub use store::Store;

@@ -1,0 +1,58 @@
+//! How a store is set up. Plain data; checked by `Store::open`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::arena::UNIT_BYTES;
+use crate::error::{Result, StoreError};
+
+/// The options of a [`Store`](crate::Store).
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Bytes that blocks and reservations may take together.
+    pub budget_bytes: u64,
+    /// Directories for spill files, all used at once. Without any, nothing is ever spilled.
+    pub spill_dirs: Vec<PathBuf>,
+    /// Share of the budget above which spilling starts.
+    pub spill_threshold: f64,
+    /// Blocks are appended to one spill file until it has this many bytes.
+    pub fuse_bytes: u64,
+    /// How long a block being produced waits for room, once nothing can be spilled, before it goes to the file system.
+    pub fallback_after: Duration,
+    /// How long requests wait for frees when no directory takes more, before they fail.
+    pub disk_full_timeout: Duration,
+}
+
+impl StoreOptions {
+    /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 2 s, give up on full disks
+    /// after 10 s.
+    pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
+        Self {
+            budget_bytes,
+            spill_dirs,
+            spill_threshold: 0.8,
+            fuse_bytes: 100 << 20,
+            fallback_after: Duration::from_secs(2),
+            disk_full_timeout: Duration::from_secs(10),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.budget_bytes < UNIT_BYTES {
+            return Err(StoreError::BudgetTooSmall {
+                budget_bytes: self.budget_bytes,
+                minimum_bytes: UNIT_BYTES,
+            });
+        }
+        if !(0.0..=1.0).contains(&self.spill_threshold) {
+            return Err(StoreError::InvalidThreshold {
+                threshold: self.spill_threshold,
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn threshold_bytes(&self) -> u64 {
+        (self.budget_bytes as f64 * self.spill_threshold) as u64
+    }
+}

@@ -1,0 +1,244 @@
+//! The decisions of the store as pure functions: how much to spill, which blocks, and what a waiting request does.
+
+use std::time::Duration;
+
+use crate::budget::Priority;
+
+/// How full the budget is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pressure {
+    pub(crate) budget_bytes: u64,
+    pub(crate) threshold_bytes: u64,
+    /// Blocks and reservations.
+    pub(crate) committed_bytes: u64,
+    /// Of these, blocks being spilled.
+    pub(crate) leaving_bytes: u64,
+    /// What waiting requests ask for.
+    pub(crate) wanted_bytes: u64,
+}
+
+impl Pressure {
+    /// Bytes that should be spilled, besides those already on their way: down to the threshold, and far enough for every
+    /// waiting request.
+    pub(crate) fn excess_bytes(&self) -> u64 {
+        let staying = self.committed_bytes.saturating_sub(self.leaving_bytes);
+        let above_threshold = staying.saturating_sub(self.threshold_bytes);
+        let for_requests = match self.wanted_bytes {
+            0 => 0,
+            wanted => (staying + wanted.min(self.budget_bytes)).saturating_sub(self.budget_bytes),
+        };
+        above_threshold.max(for_requests)
+    }
+}
+
+/// Picks the victims of one spill from `candidates` (block, bytes), oldest first: enough for `excess_bytes`, not more
+/// than `batch_bytes` unless one block alone is larger.
+pub(crate) fn choose_victims(
+    excess_bytes: u64,
+    batch_bytes: u64,
+    candidates: impl Iterator<Item = (u64, u64)>,
+) -> Vec<u64> {
+    let mut victims = Vec::new();
+    let mut chosen = 0;
+    for (block, bytes) in candidates {
+        if chosen >= excess_bytes || (!victims.is_empty() && chosen + bytes > batch_bytes) {
+            break;
+        }
+        victims.push(block);
+        chosen += bytes;
+    }
+    victims
+}
+
+/// What the store can do about a waiting request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Situation {
+    pub(crate) priority: Priority,
+    /// A spill is under way.
+    pub(crate) spilling: bool,
+    /// Some block could be spilled.
+    pub(crate) victims: bool,
+    /// Some directory takes files.
+    pub(crate) directories: bool,
+    /// Time since the request began or memory was last released, whichever is later.
+    pub(crate) quiet: Duration,
+}
+
+/// How long requests are patient once the store itself can make no room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) fallback_after: Duration,
+    pub(crate) disk_full_timeout: Duration,
+}
+
+/// What a waiting request does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    /// Wait until something changes.
+    Wait,
+    /// Wait, but look again after this long.
+    WaitFor(Duration),
+    /// Take a file instead of memory.
+    FallBack,
+    /// Fail.
+    DiskFull,
+}
+
+impl Situation {
+    /// Whether the store itself can make room.
+    pub(crate) fn can_spill(&self) -> bool {
+        self.spilling || (self.victims && self.directories)
+    }
+
+    /// Decides. Only others can help a request once nothing can be spilled: outputs then go to the file system, because
+    /// the task that makes them may be the one whose end frees memory; all else waits for frees.
+    pub(crate) fn outlook(&self, patience: &Patience) -> Outlook {
+        if self.can_spill() {
+            return Outlook::Wait;
+        }
+        let (limit, then) = match (self.priority, self.victims, self.directories) {
+            (Priority::Output, _, true) => (patience.fallback_after, Outlook::FallBack),
+            (Priority::Output, _, false) | (_, true, _) => {
+                (patience.disk_full_timeout, Outlook::DiskFull)
+            }
+            (_, false, _) => return Outlook::Wait,
+        };
+        match limit.checked_sub(self.quiet) {
+            None | Some(Duration::ZERO) => then,
+            Some(rest) => Outlook::WaitFor(rest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Pressure = Pressure {
+        budget_bytes: 100,
+        threshold_bytes: 80,
+        committed_bytes: 0,
+        leaving_bytes: 0,
+        wanted_bytes: 0,
+    };
+
+    #[test]
+    fn nothing_is_spilled_below_the_threshold() {
+        assert_eq!(
+            Pressure {
+                committed_bytes: 80,
+                ..CALM
+            }
+            .excess_bytes(),
+            0
+        );
+        assert_eq!(
+            Pressure {
+                committed_bytes: 90,
+                ..CALM
+            }
+            .excess_bytes(),
+            10
+        );
+        assert_eq!(
+            Pressure {
+                committed_bytes: 90,
+                leaving_bytes: 10,
+                ..CALM
+            }
+            .excess_bytes(),
+            0
+        );
+    }
+
+    #[test]
+    fn waiting_requests_are_made_room_for() {
+        assert_eq!(
+            Pressure {
+                committed_bytes: 60,
+                wanted_bytes: 70,
+                ..CALM
+            }
+            .excess_bytes(),
+            30
+        );
+        assert_eq!(
+            Pressure {
+                committed_bytes: 60,
+                wanted_bytes: 40,
+                ..CALM
+            }
+            .excess_bytes(),
+            0
+        );
+        assert_eq!(
+            Pressure {
+                committed_bytes: 60,
+                wanted_bytes: 1000,
+                ..CALM
+            }
+            .excess_bytes(),
+            60
+        );
+    }
+
+    #[test]
+    fn victims_are_the_oldest_up_to_one_batch() {
+        let blocks = [(1, 4), (2, 4), (3, 4)];
+        let choose = |excess, batch| choose_victims(excess, batch, blocks.into_iter());
+        assert_eq!(choose(0, 100), []);
+        assert_eq!(choose(5, 100), [1, 2]);
+        assert_eq!(choose(100, 8), [1, 2]);
+        assert_eq!(
+            choose(100, 1),
+            [1],
+            "a block larger than the batch goes alone"
+        );
+    }
+
+    #[test]
+    fn outlook_by_priority() {
+        let patience = Patience {
+            fallback_after: Duration::from_secs(2),
+            disk_full_timeout: Duration::from_secs(10),
+        };
+        let seconds = Duration::from_secs;
+        let look = |priority, spilling, victims, directories, quiet| {
+            Situation {
+                priority,
+                spilling,
+                victims,
+                directories,
+                quiet: seconds(quiet),
+            }
+            .outlook(&patience)
+        };
+        use Priority::*;
+        assert_eq!(
+            look(Output, true, false, true, 99),
+            Outlook::Wait,
+            "a spill is under way"
+        );
+        assert_eq!(
+            look(Argument, false, true, true, 99),
+            Outlook::Wait,
+            "a spill will start"
+        );
+        assert_eq!(
+            look(Output, false, false, true, 1),
+            Outlook::WaitFor(seconds(1))
+        );
+        assert_eq!(look(Output, false, false, true, 2), Outlook::FallBack);
+        assert_eq!(
+            look(Reservation, false, false, true, 99),
+            Outlook::Wait,
+            "only others can make room"
+        );
+        assert_eq!(
+            look(Reservation, false, true, false, 4),
+            Outlook::WaitFor(seconds(6))
+        );
+        assert_eq!(look(Argument, false, true, false, 10), Outlook::DiskFull);
+        assert_eq!(look(Output, false, false, false, 11), Outlook::DiskFull);
+    }
+}

@@ -1,0 +1,168 @@
+//! The public face of the store.
+
+use std::fmt;
+use std::fs;
+use std::sync::Arc;
+
+use crate::block::{BlockId, BlockMut, Slice};
+use crate::budget::{Priority, Reservation};
+use crate::direct_file::DirectIo;
+use crate::error::{Result, StoreError};
+use crate::options::StoreOptions;
+use crate::restore;
+use crate::shared::Shared;
+use crate::spill_io::SpillIo;
+use crate::stats::Stats;
+
+/// Blocks under one byte budget. All methods may be called from any thread; dropping the store closes it.
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+impl Store {
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// Options that make no sense, a spill directory that takes no files, or no memory for the arena.
+    pub fn open(options: StoreOptions) -> Result<Self> {
+        Self::open_with(options, Arc::new(DirectIo))
+    }
+
+    /// Opens a store whose spill files come from `io`.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(options: StoreOptions, io: Arc<dyn SpillIo>) -> Result<Self> {
+        options.check()?;
+        for path in &options.spill_dirs {
+            let found = fs::metadata(path);
+            let found = found.map_err(|source| StoreError::SpillDirectoryMissing {
+                path: path.clone(),
+                source,
+            })?;
+            if !found.is_dir() {
+                return Err(StoreError::SpillDirectoryNotADirectory { path: path.clone() });
+            }
+            io.create(path)
+                .map_err(|source| StoreError::SpillDirectoryNotWritable {
+                    path: path.clone(),
+                    source,
+                })?;
+        }
+        Ok(Self {
+            shared: Arc::new(Shared::new(options, io)?),
+        })
+    }
+
+    /// Allocates a block of R slices; `offsets` are the R+1 places where they start and the last one ends, from 0.
+    /// Waits for room.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`] beyond the budget (outputs go to the file system instead), [`StoreError::DiskFull`],
+    /// [`StoreError::Closed`].
+    ///
+    /// # Cost
+    /// The data plus 16 bytes per slice, rounded up to 64 KiB.
+    pub fn allocate(&self, offsets: &[u64], priority: Priority) -> Result<BlockMut> {
+        BlockMut::allocate(&self.shared, offsets, priority)
+    }
+
+    /// Pins slices (`Some`) or whole blocks (`None`) in memory, in the order asked for; reads and verifies those on disk.
+    /// Waits for room.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if a slice is not what was written, [`StoreError::Restore`] if it cannot be read, and as
+    /// [`Store::allocate`].
+    ///
+    /// # Cost
+    /// Nothing for slices in memory. Spilled ones: two reads each, and memory of their own for as long as any slice of
+    /// this fetch lives.
+    pub fn fetch(&self, wanted: &[(BlockId, Option<usize>)]) -> Result<Vec<Slice>> {
+        restore::fetch(&self.shared, wanted)
+    }
+
+    /// Bytes of `wanted` that are in memory, and about how many are on disk. Reads nothing.
+    ///
+    /// # Errors
+    /// A block or slice that does not exist.
+    pub fn resident_and_spilled_bytes_of(
+        &self,
+        wanted: &[(BlockId, Option<usize>)],
+    ) -> Result<(u64, u64)> {
+        restore::resident_and_spilled_bytes_of(&self.shared, wanted)
+    }
+
+    /// Reserves working memory. Waits for room.
+    ///
+    /// # Errors
+    /// As [`Store::allocate`].
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
+        self.shared.reserve(bytes)
+    }
+
+    /// Reserves working memory if there is room now and nobody with an earlier claim; never spills.
+    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+        self.shared.try_reserve(bytes)
+    }
+
+    /// Frees a block, in memory and on disk. Memory under slices goes when the last of them does.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownBlock`] if it was freed before.
+    pub fn free(&self, block: BlockId) -> Result<()> {
+        self.shared.free(block.0)
+    }
+
+    /// The number of slices in a block.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownBlock`], [`StoreError::Closed`].
+    pub fn num_slices(&self, block: BlockId) -> Result<usize> {
+        Ok(self
+            .shared
+            .open_state()?
+            .table
+            .get(block.0)?
+            .layout
+            .num_slices)
+    }
+
+    /// The bytes of all slices of a block.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownBlock`], [`StoreError::Closed`].
+    pub fn block_bytes(&self, block: BlockId) -> Result<u64> {
+        Ok(self
+            .shared
+            .open_state()?
+            .table
+            .get(block.0)?
+            .layout
+            .data_bytes)
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Closes the store: everything that waits fails with [`StoreError::Closed`], as does every later call, and all
+    /// memory and files go, except under slices that are still held.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("stats", &self.stats())
+            .finish()
+    }
+}

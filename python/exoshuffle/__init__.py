@@ -1,0 +1,47 @@
+"""Shuffle as a library: sort data larger than memory, on distributed futures.
+
+    import exoshuffle as xs
+
+    xs.init(memory_limit="2GB")
+    xs.read_parquet("in/").sort("ts", descending=True).write_parquet("out/")
+"""
+
+from exoshuffle.dataset import Dataset, read_csv, read_ipc, read_json, read_parquet, read_records
+from exoshuffle.errors import ExoshuffleError
+from exoshuffle.futures import (
+    Ref,
+    Refs,
+    TaskOptions,
+    allocate_block,
+    cancel,
+    get,
+    init,
+    put,
+    remote,
+    shutdown,
+    wait,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Dataset",
+    "ExoshuffleError",
+    "Ref",
+    "Refs",
+    "TaskOptions",
+    "__version__",
+    "allocate_block",
+    "cancel",
+    "get",
+    "init",
+    "put",
+    "read_csv",
+    "read_ipc",
+    "read_json",
+    "read_parquet",
+    "read_records",
+    "remote",
+    "shutdown",
+    "wait",
+]

@@ -1,0 +1,5 @@
+"""The ``exoshuffle`` command."""
+
+from exoshuffle.cli.main import main
+
+__all__ = ["main"]

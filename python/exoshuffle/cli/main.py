@@ -1,0 +1,69 @@
+"""Entry point of the command line: sub-commands, and how errors look.
+
+Guarantee: one sentence on standard error and an exit code, never a traceback: 1 for what went wrong with data or
+machine, 2 for what was asked wrongly, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from exoshuffle import __version__
+from exoshuffle.cli.records import gensort_command, valsort_command
+from exoshuffle.cli.sort import explain_command, sort_command
+from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
+from exoshuffle.futures import shutdown
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="exoshuffle")
+def cli() -> None:
+    """Sort data larger than memory.
+
+    \b
+    Example:
+      exoshuffle sort events/ sorted/ --by "ts desc, id" --memory-limit 2GB
+    """
+
+
+cli.add_command(sort_command)
+cli.add_command(explain_command)
+cli.add_command(gensort_command)
+cli.add_command(valsort_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and exits with its code."""
+    code = _run(arguments)
+    with contextlib.suppress(Exception):
+        shutdown()
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        result = cli.main(args=arguments, prog_name="exoshuffle", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted; nothing was written", 130)
+    except OptionsError as error:
+        return _say(str(error), 2)
+    except TaskError as error:
+        return _say(str(error), 1)
+    except ExoshuffleError as error:
+        return _say(str(error), 1)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return _say(f"{error.strerror or error}{where}", 1)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"exoshuffle: {message}", err=True)
+    return code

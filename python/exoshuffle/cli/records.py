@@ -1,0 +1,92 @@
+"""``exoshuffle gensort`` and ``exoshuffle valsort``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.cloudsort.gensort import RECORD_BYTES
+from exoshuffle.units import format_bytes, parse_bytes
+
+
+@click.command(name="gensort")
+@click.argument("size_or_count")
+@click.argument("directory")
+@click.option("--partitions", type=int, help="Number of files. Default: one per GB, at least one per CPU.")
+@click.option("--start", type=int, default=0, show_default=True, help="Number of the first record.")
+@click.option("--ascii", "ascii_", is_flag=True, help="Printable records instead of binary ones.")
+@click.option("--skew", is_flag=True, help="Skewed keys.")
+@click.option("--overwrite", is_flag=True, help="Replace the directory if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary.")
+def gensort_command(
+    size_or_count: str,
+    directory: str,
+    partitions: int | None,
+    start: int,
+    ascii_: bool,
+    skew: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Make 100-byte records with 10-byte keys, as Ordinal's gensort does.
+
+    SIZE_OR_COUNT is a number of records (1000000) or a size with a unit (2GB).
+
+    \b
+    Example:
+      exoshuffle gensort 2GB records/ --partitions 8
+    """
+    count = int(size_or_count) if size_or_count.isdigit() else parse_bytes(size_or_count) // RECORD_BYTES
+    result = gensort(
+        directory,
+        count,
+        start=start,
+        partitions=partitions,
+        ascii=ascii_,
+        skew=skew,
+        overwrite=overwrite,
+    )
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(result)))
+        return
+    rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
+    click.echo(
+        f"{result.records:,} records, {format_bytes(result.bytes)} in {result.files} files -> {result.path} "
+        f"({result.seconds:.2f} s, {rate}/s)"
+    )
+
+
+@click.command(name="valsort")
+@click.argument("paths", nargs=-1, required=True, metavar="DIR_OR_FILES...")
+@click.option("--record-size", type=int, default=100, show_default=True, help="Bytes per record.")
+@click.option("--key-size", type=int, default=10, show_default=True, help="Bytes of the key.")
+@click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary.")
+def valsort_command(paths: tuple[str, ...], record_size: int, key_size: int, as_json: bool) -> int:
+    """Check that records are sorted, across all files; print their checksum and duplicates.
+
+    Exit code 1 if they are not sorted.
+
+    \b
+    Example:
+      exoshuffle valsort sorted/
+    """
+    result = valsort(list(paths), record_size=record_size, key_size=key_size)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(result) | {"sorted": result.is_sorted}))
+    else:
+        click.echo(f"Records: {result.records}")
+        click.echo(f"Checksum: {result.checksum}")
+        click.echo(f"Duplicate keys: {result.duplicates}")
+    if result.is_sorted:
+        if not as_json:
+            click.echo("SUCCESS - all records are in order")
+        return 0
+    click.echo(
+        f"exoshuffle: {result.unordered} records are out of order; the first is record {result.first_unordered_index} "
+        f"of {result.first_unordered_file} (record {result.first_unordered} of all)",
+        err=True,
+    )
+    return 1

@@ -1,0 +1,125 @@
+"""An output directory that appears complete or not at all.
+
+Guarantee: readers never see a half-written result. Files are written into a hidden sibling directory; when all are
+there, the manifest ``_SUCCESS`` (rows, bytes and CRC-32 per file) is added and one rename puts the directory in place.
+With ``overwrite`` the old result stays until that moment. Sources are never touched.
+
+A run that was killed leaves its sibling behind; it held a lock on it, so the next run to the same place can tell, and
+removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from exoshuffle.errors import OutputError
+
+MANIFEST = "_SUCCESS"
+
+
+class OutputDirectory:
+    """Context manager around the making of an output directory.
+
+    Args:
+        path: The directory to make.
+        sources: Files that are being read.
+        overwrite: Replace what is there.
+
+    Raises:
+        OutputError: The output exists, is inside the input or holds it, or its parent is missing or not writable.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._overwrite = overwrite
+        self._check(sources)
+        self.staging = self.path.parent / f".{self.path.name}.exoshuffle-{uuid.uuid4().hex[:12]}"
+        self._lock_fd = -1
+
+    def _check(self, sources: Sequence[str]) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError(f"output {self.path} is a file; name a directory")
+        real = Path(os.path.realpath(self.path))
+        for source in sources:
+            file = Path(os.path.realpath(source))
+            if real in file.parents:
+                raise OutputError(f"output {self.path} holds the input {source}; choose another directory")
+        inputs = {Path(os.path.realpath(source)).parent for source in sources}
+        inside = next((folder for folder in inputs if folder in real.parents), None)
+        if inside is not None and _is_input_folder(inside, sources):
+            raise OutputError(f"output {self.path} lies inside the input {inside}; choose another directory")
+        if self.path.is_dir() and any(self.path.iterdir()) and not self._overwrite:
+            raise OutputError(f"output {self.path} exists; pass overwrite (--overwrite) to replace it")
+
+    def __enter__(self) -> OutputDirectory:
+        _remove_leftovers(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.staging.mkdir()
+        except OSError as error:
+            raise OutputError(f"cannot write to {self.path.parent}: {error.strerror}") from error
+        self._lock_fd = os.open(self.staging, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self
+
+    def commit(self, files: Sequence[dict[str, Any]]) -> None:
+        """Puts the directory in place.
+
+        Args:
+            files: For each file ``name``, ``rows``, ``bytes`` and ``crc32``.
+        """
+        manifest = {
+            "rows": sum(file["rows"] for file in files),
+            "bytes": sum(file["bytes"] for file in files),
+            "files": list(files),
+        }
+        (self.staging / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+        replaced = None
+        if self.path.is_dir() and any(self.path.iterdir()):
+            replaced = self.path.parent / f".{self.path.name}.exoshuffle-{uuid.uuid4().hex[:12]}"
+            self.path.rename(replaced)
+        try:
+            self.staging.rename(self.path)
+        except OSError as error:
+            if replaced is not None:
+                replaced.rename(self.path)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise OutputError(f"output {self.path} was made by somebody else meanwhile") from error
+            raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
+        if replaced is not None:
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self.staging, ignore_errors=True)
+        os.close(self._lock_fd)
+
+
+def _is_input_folder(folder: Path, sources: Sequence[str]) -> bool:
+    """Whether the input is that folder as a whole: an output below it would be read as input the next time."""
+    return len([source for source in sources if folder in Path(os.path.realpath(source)).parents]) > 1
+
+
+def _remove_leftovers(path: Path) -> None:
+    for leftover in path.parent.glob(f".{path.name}.exoshuffle-*"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(leftover, ignore_errors=True)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Engines: who runs the tasks."""

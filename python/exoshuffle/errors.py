@@ -1,0 +1,107 @@
+"""Every exception that Exoshuffle raises on purpose.
+
+Guarantee: a message names the value, the limit and the remedy in one sentence; the class says who has to act.
+
+    ExoshuffleError
+    ├─ OptionsError (ValueError)          a wrong option, rejected before any work
+    │  └─ MemoryLimitError                cannot fit into the memory limit
+    ├─ InputError                         the user's data or paths
+    │  ├─ SchemaError                     unknown or unsortable column, schemas that differ
+    │  └─ CorruptFileError                a file that cannot be read as its format
+    ├─ OutputError (OSError)              the output cannot be written, or exists
+    ├─ StorageError (OSError)             spilling
+    │  ├─ DiskFullError
+    │  └─ CorruptBlockError               a spilled block failed its checksum (retryable: recomputed from lineage)
+    ├─ EngineError
+    │  ├─ ClosedError                     used after close
+    │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
+    │  └─ TaskCancelledError
+    └─ TaskError                          a task failed: its name, attempt and cause
+
+``retryable`` says whether the engine may run a failed task again; nothing matches on names or messages.
+"""
+
+from __future__ import annotations
+
+
+class ExoshuffleError(Exception):
+    """Base of all errors of this package."""
+
+    retryable = False
+
+
+class OptionsError(ExoshuffleError, ValueError):
+    """An option has a value that cannot work; raised before any work starts."""
+
+
+class MemoryLimitError(OptionsError):
+    """The work cannot be done within the memory limit; the message names the smallest that would do."""
+
+
+class InputError(ExoshuffleError):
+    """The input is missing, empty or not what it is said to be."""
+
+
+class SchemaError(InputError):
+    """A column is unknown, cannot be sorted by, or differs between files."""
+
+
+class CorruptFileError(InputError):
+    """A file is truncated or does not hold its format."""
+
+
+class OutputError(ExoshuffleError, OSError):
+    """The output exists already or cannot be written."""
+
+
+class StorageError(ExoshuffleError, OSError):
+    """Spilling to disk failed."""
+
+
+class DiskFullError(StorageError):
+    """Every spill directory is full."""
+
+
+class CorruptBlockError(StorageError):
+    """A spilled block came back different from what was written.
+
+    Attributes:
+        block_id: The store's number of the block.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, block_id: int = -1) -> None:
+        super().__init__(message)
+        self.block_id = block_id
+
+
+class EngineError(ExoshuffleError):
+    """The engine cannot do what was asked."""
+
+
+class ClosedError(EngineError):
+    """The engine was closed."""
+
+
+class BlockLostError(EngineError):
+    """The bytes of an object are gone and it has no lineage to compute them again."""
+
+
+class TaskCancelledError(EngineError):
+    """The task was cancelled before it produced its result."""
+
+
+class TaskError(ExoshuffleError):
+    """A task failed for good. ``__cause__`` is the exception of the last attempt.
+
+    Attributes:
+        task_name: Name of the task.
+        attempt: Number of the last attempt, from 1.
+    """
+
+    def __init__(self, task_name: str, attempt: int, cause: BaseException) -> None:
+        super().__init__(f"task {task_name} failed in attempt {attempt}: {cause}")
+        self.task_name = task_name
+        self.attempt = attempt
+        self.__cause__ = cause

@@ -1,0 +1,106 @@
+"""The functions that users and strategies call: ``remote``, ``put``, ``get``, ``wait``, ``cancel``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures.engine import TaskOptions
+from exoshuffle.futures.refs import Ref, SliceRef
+from exoshuffle.futures.session import current_engine
+
+
+class RemoteFunction:
+    """A function that runs as a task; made by ``remote``."""
+
+    def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
+        self._fn = fn
+        self._options = options
+        functools.update_wrapper(self, fn, updated=())
+
+    def options(self, **changes: Any) -> RemoteFunction:
+        """The same function with other options (the fields of ``TaskOptions``).
+
+        Raises:
+            OptionsError: An unknown option or a value that cannot work.
+        """
+        return RemoteFunction(self._fn, _with_changes(self._options, changes))
+
+    def remote(self, *args: Any, **kwargs: Any) -> Ref:
+        """Submits a task and returns a reference to its result at once.
+
+        References among the arguments (``Ref``, ``SliceRef``, ``Refs``, ``Column``) are resolved before the task
+        starts; the function sees values.
+        """
+        return current_engine().submit(self._fn, args, kwargs, self._options)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise TypeError("a remote function is called with .remote(...)")
+
+
+def _with_changes(options: TaskOptions, changes: dict[str, Any]) -> TaskOptions:
+    known = [field.name for field in dataclasses.fields(TaskOptions)]
+    for name in changes:
+        if name not in known:
+            raise OptionsError(f"unknown task option {name!r}; known are {', '.join(known)}")
+    return dataclasses.replace(options, **changes)
+
+
+@overload
+def remote(fn: Callable[..., Any], /, **options: Any) -> RemoteFunction: ...
+@overload
+def remote(**options: Any) -> Callable[[Callable[..., Any]], RemoteFunction]: ...
+
+
+def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a function remote: ``@remote``, ``@remote(num_returns=4)`` or ``remote(function, num_returns=4)``.
+
+    Functions must be deterministic and free of side effects, since the engine may run them again.
+
+    Args:
+        fn: The function.
+        **options: Fields of ``TaskOptions``.
+    """
+    task_options = _with_changes(TaskOptions(), options)
+    if fn is None:
+        return lambda function: RemoteFunction(function, task_options)
+    return RemoteFunction(fn, task_options)
+
+
+def put(value: Any) -> Ref:
+    """Stores a value and returns a reference to it."""
+    return current_engine().put(value)
+
+
+def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None = None) -> Any:
+    """Waits for one object, or for all of a sequence, and returns the value or the list of values.
+
+    Raises:
+        TaskError: The task that makes the object failed; its cause is chained.
+        TimeoutError: Not done after ``timeout`` seconds.
+    """
+    engine = current_engine()
+    if isinstance(refs, Ref | SliceRef):
+        return engine.get(refs, timeout)
+    return [engine.get(ref, timeout) for ref in refs]
+
+
+def wait(
+    refs: Sequence[Ref], num_ready: int = 1, timeout: float | None = None
+) -> tuple[list[Ref], list[Ref]]:
+    """Waits until ``num_ready`` objects are done (made or failed); returns those that are and those that are not.
+
+    Moves no data. After ``timeout`` seconds it returns what there is.
+    """
+    refs = list(refs)
+    if not 0 <= num_ready <= len(refs):
+        raise OptionsError(f"num_ready is {num_ready} for {len(refs)} references")
+    return current_engine().wait(refs, num_ready, timeout)
+
+
+def cancel(ref: Ref) -> bool:
+    """Cancels the task behind ``ref`` if it has not started; ``get`` then raises ``TaskCancelledError``."""
+    return current_engine().cancel(ref)

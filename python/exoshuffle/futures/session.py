@@ -1,0 +1,81 @@
+"""Which engine this program uses: ``init`` starts one, ``shutdown`` closes it.
+
+Guarantee: one engine at a time; the first use starts the default one; it is closed at exit. Why import paths and not
+imports: the futures layer lies below the engines, and ``import exoshuffle`` must stay light.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures.engine import Engine
+
+_ENGINES = {"local": "exoshuffle.engines.local:LocalEngine"}
+
+_lock = threading.Lock()
+_engine: Engine | None = None
+
+
+def init(
+    engine: str | Engine = "local",
+    *,
+    memory_limit: int | str | None = None,
+    spill_dirs: str | Sequence[str] | None = None,
+    num_cpus: int | None = None,
+) -> Engine:
+    """Starts the engine that ``remote``, datasets and the rest will use; closes the one before.
+
+    Args:
+        engine: ``"local"``, or an engine instance.
+        memory_limit: Bytes, or a string such as ``"2GB"`` (decimal) or ``"2GiB"``, for the whole program: Python,
+            libraries, blocks and tasks. Default: 70 % of the machine's (or the control group's) memory.
+        spill_dirs: One or several directories for data that does not fit into memory. Default: the system's
+            temporary directory.
+        num_cpus: Tasks that run at once. Default: the CPUs that this process may use.
+
+    Returns:
+        The engine.
+
+    Raises:
+        OptionsError: An option that cannot work, for example a missing spill directory.
+        MemoryLimitError: A limit below what the program needs to start.
+    """
+    global _engine
+    with _lock:
+        if _engine is not None:
+            _engine.close()
+            _engine = None
+        if isinstance(engine, str):
+            options = {"memory_limit": memory_limit, "spill_dirs": spill_dirs, "num_cpus": num_cpus}
+            _engine = _load(engine)(**options)
+        else:
+            _engine = engine
+        return _engine
+
+
+def _load(name: str) -> Any:
+    if name not in _ENGINES:
+        raise OptionsError(f"unknown engine {name!r}; known are {', '.join(sorted(_ENGINES))}")
+    module, _, attribute = _ENGINES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def current_engine() -> Engine:
+    """The engine in use; starts the local one with its defaults if there is none."""
+    engine = _engine
+    return engine if engine is not None else init()
+
+
+@atexit.register
+def shutdown() -> None:
+    """Closes the engine: tasks stop, blocks and spilled bytes are gone. Safe to call twice."""
+    global _engine
+    with _lock:
+        engine, _engine = _engine, None
+    if engine is not None:
+        engine.close()

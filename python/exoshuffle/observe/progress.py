@@ -1,0 +1,99 @@
+"""Progress of a shuffle in bytes, with rate and ETA: a bar on a terminal, a plain line now and then elsewhere.
+
+Every byte is worked on twice, in a map and in a reduce; progress counts half of its size for each.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, TextIO
+
+from exoshuffle.observe.events import TaskFinished
+from exoshuffle.units import format_bytes
+
+#: Plain lines are this far apart, so that a log of an hour has a few hundred.
+LINE_SECONDS = 10.0
+
+
+class Progress:
+    """An observer of a shuffle's tasks that shows how far it is.
+
+    Args:
+        label: What is being done.
+        stream: Where to show it; default standard error.
+    """
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._lock = threading.Lock()
+        self._done_bytes = 0.0
+        self._total_bytes = 0
+        self._step_bytes: dict[str, float] = {}
+        self._started = self._shown = time.monotonic()
+        self._bar: Any = None
+        self._bar_task: Any = None
+
+    def start(self, total_bytes: int, num_maps: int, num_reduces: int) -> None:
+        """The work is known."""
+        self._total_bytes = total_bytes
+        self._step_bytes = {
+            "map": total_bytes / 2 / max(num_maps, 1),
+            "reduce": total_bytes / 2 / max(num_reduces, 1),
+        }
+        self._started = self._shown = time.monotonic()
+        if self._stream.isatty():
+            self._start_bar()
+
+    def _start_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=self._stream),
+            transient=True,
+        )
+        self._bar_task = self._bar.add_task(self._label, total=self._total_bytes)
+        self._bar.start()
+
+    def __call__(self, event: TaskFinished) -> None:
+        """A task finished; see ``Observer``."""
+        step = self._step_bytes.get(event.name)
+        if step is None:
+            return
+        with self._lock:
+            self._done_bytes += step
+            if self._bar is not None:
+                self._bar.update(self._bar_task, completed=self._done_bytes)
+            elif time.monotonic() - self._shown >= LINE_SECONDS:
+                self._shown = time.monotonic()
+                print(self._line(), file=self._stream, flush=True)
+
+    def _line(self) -> str:
+        seconds = time.monotonic() - self._started
+        rate = self._done_bytes / max(seconds, 1e-9)
+        left = (self._total_bytes - self._done_bytes) / max(rate, 1.0)
+        return (
+            f"{self._label}: {format_bytes(self._done_bytes)} of {format_bytes(self._total_bytes)}, "
+            f"{format_bytes(rate)}/s, {left:.0f} s left"
+        )
+
+    def stop(self) -> None:
+        """The work is over, or failed."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,49 @@
+"""What becomes of a sorted partition: files of an output directory, or an Arrow stream in memory."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exoshuffle.futures import allocate_block
+
+
+@dataclass(frozen=True)
+class WriteSink:
+    """Writes a partition to one or more files of ``directory``.
+
+    A repeated attempt is harmless: files are written under a name of the attempt's own and renamed when complete.
+
+    Attributes:
+        directory: Where the files go.
+        options: JSON of the writer's options.
+    """
+
+    directory: str
+    options: str
+
+    def __call__(self, partition: int, rows: Any) -> list[dict[str, Any]]:
+        attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
+        attempt.mkdir()
+        try:
+            files: list[dict[str, Any]] = rows.write_files(str(attempt), partition, self.options)
+            for file in files:
+                (attempt / file["name"]).rename(Path(self.directory) / file["name"])
+        finally:
+            shutil.rmtree(attempt, ignore_errors=True)
+        return files
+
+
+@dataclass(frozen=True)
+class CollectSink:
+    """Makes an Arrow IPC stream of a partition, as a block in the store."""
+
+    def __call__(self, partition: int, rows: Any) -> Any:
+        del partition
+        stream = rows.to_ipc_stream()
+        block = allocate_block([0, stream.num_bytes])
+        stream.write_into(block)
+        return block

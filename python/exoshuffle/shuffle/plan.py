@@ -1,0 +1,262 @@
+"""How much: from sizes and a memory budget to numbers of splits, partitions and merges, by integer arithmetic alone.
+
+Guarantees (property-tested): the projected peak of every phase stays within the budget, or the plan is refused with the
+smallest budget that would do; every row has a partition; rounds and merge groups are not larger than planned.
+
+The model. c tasks run at once; blocks and working memory share one budget T.
+
+* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes a
+  block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
+* A reduce of a partition of p bytes (sampling makes some larger: ``SKEW``) holds its slices, sort entries of
+  ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched.
+* A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.units import format_bytes
+
+#: Working memory of a map as a share of its split.
+MAP_SCRATCH_PERCENT = 160
+#: A partition may be this much larger than the mean: boundaries come from a sample.
+SKEW_PERCENT = 130
+#: Bytes per row while sorting: an entry of 16 bytes and as much scratch.
+ENTRY_BYTES = 32
+#: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
+USABLE_PERCENT = 85
+#: Read and write buffers of one task beside its data.
+BUFFER_BYTES = 12_000_000
+MAX_SPLIT_BYTES = 64_000_000
+MIN_SPLIT_BYTES = 1_000_000
+MAX_PARTITION_BYTES = 112_000_000
+MAX_ROW_GROUP_BYTES = 32_000_000
+MIN_ROW_GROUP_BYTES = 2_000_000
+#: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here).
+GOOD_SLICE_BYTES = 256 * 1024
+MAX_PARTITIONS = 100_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What there is to shuffle.
+
+    Attributes:
+        total_bytes: Size of all rows in blocks.
+        num_rows: Number of rows, or an estimate.
+        max_row_bytes: Size of the largest row that is known of.
+    """
+
+    total_bytes: int
+    num_rows: int
+    max_row_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What there is to do it with.
+
+    Attributes:
+        budget_bytes: For blocks and the working memory of tasks together.
+        num_cpus: Tasks that run at once.
+    """
+
+    budget_bytes: int
+    num_cpus: int
+
+
+@dataclass(frozen=True)
+class ShufflePlan:
+    """The numbers of a shuffle, all of them decided before it starts.
+
+    Attributes:
+        strategy: ``simple`` or ``push``.
+        why: One sentence: why this strategy.
+        num_splits: M, map tasks, as planned (files and row groups may make it a little more).
+        num_partitions: R, reduce tasks and slices per block.
+        split_bytes: Size of a split.
+        partition_bytes: Mean size of a partition.
+        row_group_bytes: Rows that a writer collects before it writes them.
+        round_size: Maps per round (push).
+        merge_factor: Blocks per merge (push).
+        map_memory_bytes: Working memory of a map.
+        reduce_memory_bytes: Working memory of a reduce.
+        peak_bytes: Projected peak of blocks and working memory.
+        spilled_bytes: Bytes that will be written to spill files.
+    """
+
+    strategy: str
+    why: str
+    num_splits: int
+    num_partitions: int
+    split_bytes: int
+    partition_bytes: int
+    row_group_bytes: int
+    round_size: int
+    merge_factor: int
+    map_memory_bytes: int
+    reduce_memory_bytes: int
+    peak_bytes: int
+    spilled_bytes: int
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds of maps."""
+        return _ceil_div(self.num_splits, self.round_size)
+
+    @property
+    def num_slices(self) -> int:
+        """Slices that the reduces read, M x R after merging."""
+        blocks = self.num_splits
+        if self.strategy == "push":
+            full, rest = divmod(self.num_splits, self.round_size)
+            blocks = full * _ceil_div(self.round_size, self.merge_factor)
+            blocks += _ceil_div(rest, self.merge_factor)
+        return blocks * self.num_partitions
+
+
+def plan_shuffle(
+    workload: Workload,
+    resources: Resources,
+    strategy: str = "auto",
+    num_partitions: int | None = None,
+) -> ShufflePlan:
+    """Plans a shuffle.
+
+    Args:
+        workload: What there is to shuffle.
+        resources: Budget and CPUs.
+        strategy: ``auto``, ``simple`` or ``push``.
+        num_partitions: R, if the caller wants a certain number.
+
+    Raises:
+        MemoryLimitError: It cannot fit; the message names the smallest budget that would do.
+        OptionsError: A number of partitions that cannot work.
+    """
+    if num_partitions is not None and not 1 <= num_partitions <= MAX_PARTITIONS:
+        raise OptionsError(f"{num_partitions} partitions; choose between 1 and {MAX_PARTITIONS}")
+    plan = _try_plan(workload, resources, strategy, num_partitions)
+    if plan is not None:
+        return plan
+    smallest = _smallest_budget(workload, resources, strategy, num_partitions)
+    raise MemoryLimitError(
+        f"the shuffle of {format_bytes(workload.total_bytes)} does not fit into a budget of "
+        f"{format_bytes(resources.budget_bytes)}"
+        + (f" with {num_partitions} partitions" if num_partitions else "")
+        + f"; the smallest memory limit that works is {format_bytes(smallest - resources.budget_bytes)} more"
+        + (", or ask for more partitions" if num_partitions else "")
+    )
+
+
+def _try_plan(
+    workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
+) -> ShufflePlan | None:
+    usable = resources.budget_bytes * USABLE_PERCENT // 100
+    cpus = resources.num_cpus
+    total = max(workload.total_bytes, 1)
+    row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
+
+    partitions = num_partitions or _choose_partitions(workload, usable, cpus, row_group)
+    if partitions is None:
+        return None
+    partition = _ceil_div(total, partitions)
+    reduce_memory = _reduce_memory(workload, partition, row_group)
+    reduce_peak = cpus * (2 * _skewed(partition) + reduce_memory)
+
+    split = _choose_split(workload, usable, cpus)
+    map_memory = _map_memory(split)
+    map_peak = cpus * (split + map_memory)
+    if max(reduce_peak, map_peak) > usable:
+        return None
+
+    splits = max(1, _ceil_div(total, split))
+    wanted_factor = _clamp(_ceil_div(GOOD_SLICE_BYTES * partitions, split), 2, max(2, splits))
+    factor = min(wanted_factor, (usable - cpus * map_memory) // (3 * split))
+    spilled = max(0, total + cpus * map_memory - usable)
+    chosen, why = _choose_strategy(strategy, split // partitions, spilled, factor)
+    if chosen == "push" and factor < 2:
+        return None
+    push_peak = cpus * map_memory + 3 * factor * split if chosen == "push" else 0
+    return ShufflePlan(
+        strategy=chosen,
+        why=why,
+        num_splits=splits,
+        num_partitions=partitions,
+        split_bytes=split,
+        partition_bytes=partition,
+        row_group_bytes=row_group,
+        round_size=factor if chosen == "push" else splits,
+        merge_factor=factor if chosen == "push" else 1,
+        map_memory_bytes=map_memory,
+        reduce_memory_bytes=reduce_memory,
+        peak_bytes=min(resources.budget_bytes, max(map_peak, reduce_peak, push_peak) + total),
+        spilled_bytes=spilled,
+    )
+
+
+def _choose_strategy(strategy: str, slice_bytes: int, spilled: int, factor: int) -> tuple[str, str]:
+    if strategy != "auto":
+        return strategy, "asked for"
+    if spilled == 0:
+        return "simple", "everything stays in memory, so merging would only copy"
+    if slice_bytes >= GOOD_SLICE_BYTES:
+        return "simple", f"slices of {format_bytes(slice_bytes)} are read from disk at full rate"
+    if factor < 2:
+        return "simple", "no memory to merge in"
+    return "push", f"slices of {format_bytes(slice_bytes)} are too small to read one by one"
+
+
+def _choose_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int | None:
+    """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it."""
+    entry_percent = 100 * ENTRY_BYTES * max(workload.num_rows, 1) // max(workload.total_bytes, 1)
+    room = usable // cpus - row_group - BUFFER_BYTES
+    largest = room * 100 * 100 // (SKEW_PERCENT * (200 + entry_percent))
+    largest = min(largest, MAX_PARTITION_BYTES)
+    if largest < max(workload.max_row_bytes, 1):
+        return None
+    partitions = _ceil_div(max(workload.total_bytes, 1), largest)
+    parallel = min(2 * cpus, _ceil_div(max(workload.total_bytes, 1), MIN_SPLIT_BYTES))
+    return min(max(partitions, parallel), MAX_PARTITIONS)
+
+
+def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
+    room = usable // cpus - BUFFER_BYTES
+    largest = room * 100 // (100 + MAP_SCRATCH_PERCENT) // 2
+    for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
+    return _clamp(min(largest, for_parallelism), MIN_SPLIT_BYTES, MAX_SPLIT_BYTES)
+
+
+def _map_memory(split: int) -> int:
+    return split * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
+
+
+def _reduce_memory(workload: Workload, partition: int, row_group: int) -> int:
+    rows = _ceil_div(_skewed(partition) * max(workload.num_rows, 1), max(workload.total_bytes, 1))
+    return rows * ENTRY_BYTES + row_group + BUFFER_BYTES
+
+
+def _skewed(partition: int) -> int:
+    return partition * SKEW_PERCENT // 100
+
+
+def _smallest_budget(
+    workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
+) -> int:
+    low, high = resources.budget_bytes, 2 * resources.budget_bytes + 1
+    while _try_plan(workload, Resources(high, resources.num_cpus), strategy, num_partitions) is None:
+        low, high = high, 2 * high
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        fits = _try_plan(workload, Resources(middle, resources.num_cpus), strategy, num_partitions)
+        low, high = (low, middle) if fits is not None else (middle, high)
+    return high
+
+
+def _ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _clamp(value: int, low: int, high: int) -> int:
+    return max(low, min(value, high))

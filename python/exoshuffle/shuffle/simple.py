@@ -1,0 +1,28 @@
+"""The simple strategy: M maps, R reduces, every reduce takes its slice of every map output.
+
+Source: Exoshuffle §3.2.1, listing 1 (pull-based shuffle). It moves rows least often: no merge. It reads M x R slices,
+so it loses where these are small and spilled; ``push`` is for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from exoshuffle.futures import Ref, Refs, remote
+from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.strategy import TaskSet
+
+
+class Simple:
+    """Exoshuffle's simple shuffle."""
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        """See ``Strategy``."""
+        run_map = remote(
+            tasks.map, num_returns=plan.num_partitions, memory=plan.map_memory_bytes, name="map"
+        )
+        run_reduce = remote(tasks.reduce, memory=plan.reduce_memory_bytes, name="reduce")
+        blocks = Refs(run_map.remote(index, split) for index, split in enumerate(splits))
+        for partition in range(plan.num_partitions):
+            yield run_reduce.remote(partition, blocks.column(partition))

@@ -1,0 +1,43 @@
+"""Byte quantities as people write and read them."""
+
+from __future__ import annotations
+
+import re
+
+from exoshuffle.errors import OptionsError
+
+_UNITS = {"": 1, "B": 1}
+for _exponent, _letter in enumerate("KMGTP", start=1):
+    _UNITS[_letter] = _UNITS[_letter + "B"] = 1000**_exponent
+    _UNITS[_letter + "IB"] = 1024**_exponent
+
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_bytes(text: int | str) -> int:
+    """Bytes of ``"2GB"`` (decimal), ``"512MiB"`` (binary), ``"1.5 g"`` or a plain number.
+
+    Raises:
+        OptionsError: Not a size.
+    """
+    if isinstance(text, int):
+        if text < 0:
+            raise OptionsError(f"size is {text}; it must not be negative")
+        return text
+    match = _PATTERN.fullmatch(text)
+    unit = match.group(2).upper() if match else None
+    if match is None or unit not in _UNITS:
+        raise OptionsError(f"{text!r} is not a size; write for example 500MB, 2GB or 2GiB")
+    return int(float(match.group(1)) * _UNITS[unit])
+
+
+def format_bytes(count: float) -> str:
+    """``1234567`` as ``"1.23 MB"`` (decimal units, three digits)."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            break
+        count /= 1000
+    if unit == "B":
+        return f"{count:.0f} B"
+    digits = 2 if abs(count) < 10 else 1 if abs(count) < 100 else 0
+    return f"{count:.{digits}f} {unit}"

@@ -1,0 +1,53 @@
+"""Fixtures: an engine with a small budget, and the check that nothing is left behind by any test."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, limits
+
+settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
+settings.load_profile("default")
+
+#: Budget of the small engine: two tasks fit, 100 MB do not.
+SMALL_BUDGET_BYTES = 64_000_000
+
+
+def small_memory_limit() -> int:
+    """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
+    return limits.resident_bytes() + limits.SLACK_BYTES + SMALL_BUDGET_BYTES
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[LocalEngine]:
+    """A local engine with a small budget and two CPUs; checks that closing it leaves nothing behind."""
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    made = xs.init(memory_limit=small_memory_limit(), spill_dirs=str(spill), num_cpus=2)
+    assert isinstance(made, LocalEngine)
+    yield made
+    xs.shutdown()
+    gc.collect()
+    assert list(spill.iterdir()) == []
+    threads = [t.name for t in threading.enumerate() if t.name.startswith("exoshuffle")]
+    assert threads == []
+    assert not [target for target in open_files() if str(spill) in target]
+
+
+def open_files() -> list[str]:
+    """What the file descriptors of this process point to."""
+    targets = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            targets.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except OSError:
+            continue
+    return targets

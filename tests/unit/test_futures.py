@@ -1,0 +1,233 @@
+"""The futures API on the embedded engine: results, references, errors, nesting, retries, cancelling."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
+
+
+@xs.remote
+def double(value: int) -> int:
+    return 2 * value
+
+
+@xs.remote
+def concatenate(*parts: bytes) -> bytes:
+    return b"".join(bytes(part) for part in parts)
+
+
+def big(seed: int, size: int = 1_000_000) -> bytes:
+    return bytes([seed % 256]) * size
+
+
+def test_values_travel(engine: LocalEngine) -> None:
+    assert xs.get(double.remote(21)) == 42
+    assert xs.get([double.remote(i) for i in range(50)]) == [2 * i for i in range(50)]
+
+
+def test_references_are_resolved(engine: LocalEngine) -> None:
+    ref = xs.put(1)
+    for _ in range(10):
+        ref = double.remote(ref)
+    assert xs.get(ref) == 1024
+
+
+def test_keyword_arguments_are_resolved(engine: LocalEngine) -> None:
+    assert xs.get(double.remote(value=xs.put(4))) == 8
+
+
+def test_large_values_come_back(engine: LocalEngine) -> None:
+    refs = [xs.remote(big).remote(i) for i in range(8)]
+    assert xs.get(refs) == [big(i) for i in range(8)]
+    whole = concatenate.remote(*refs)
+    assert xs.get(whole) == b"".join(big(i) for i in range(8))
+
+
+def test_slices(engine: LocalEngine) -> None:
+    small = xs.remote(lambda: ["a", "b", "c"], num_returns=3).remote()
+    large = xs.remote(lambda: [big(i) for i in range(3)], num_returns=3).remote()
+    assert len(small) == len(large) == 3
+    assert xs.get(small[1]) == "b"
+    assert xs.get(large[2]) == big(2)
+    assert xs.get(small) == ["a", "b", "c"]
+    assert xs.get(large) == [big(i) for i in range(3)]
+    assert xs.get(concatenate.remote(large[0], large[1])) == big(0) + big(1)
+    with pytest.raises(IndexError):
+        small[3]
+
+
+def test_columns_and_sequences(engine: LocalEngine) -> None:
+    split = xs.remote(lambda n: [f"{n}{i}" for i in range(4)], num_returns=4)
+    refs = xs.Refs(split.remote(n) for n in range(3))
+    collect = xs.remote(lambda values: list(values))
+    assert xs.get(collect.remote(refs.column(2))) == ["02", "12", "22"]
+    assert xs.get(collect.remote(refs)) == [[f"{n}{i}" for i in range(4)] for n in range(3)]
+
+
+def test_raw_blocks(engine: LocalEngine) -> None:
+    def fill() -> object:
+        block = xs.allocate_block([0, 3, 3, 8])
+        with memoryview(block) as view:  # type: ignore[arg-type]
+            view[:] = b"abcdefgh"
+        return block
+
+    ref = xs.remote(fill, num_returns=3).remote()
+    assert [bytes(value) for value in xs.get(ref)] == [b"abc", b"", b"defgh"]
+    view = memoryview(xs.get(ref[2]))
+    assert view.readonly
+
+
+def test_the_number_of_returns_is_checked(engine: LocalEngine) -> None:
+    with pytest.raises(TaskError, match="returned 2 values; num_returns is 3"):
+        xs.get(xs.remote(lambda: [1, 2], num_returns=3).remote())
+    with pytest.raises(TaskError, match="block of 1 slices"):
+        xs.get(xs.remote(lambda: xs.allocate_block([0, 5]), num_returns=2).remote())
+
+
+def test_errors_carry_task_attempt_and_cause(engine: LocalEngine) -> None:
+    def broken() -> None:
+        raise ValueError("the reason")
+
+    ref = xs.remote(broken, name="fragile").remote()
+    with pytest.raises(TaskError, match="task fragile failed in attempt 1: the reason") as caught:
+        xs.get(ref)
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(TaskError, match="fragile"):
+        xs.get(double.remote(ref))
+
+
+class Flaky(Exception):
+    """An error that may go away."""
+
+    retryable = True
+
+
+def test_retries_are_scripted_by_attempt(engine: LocalEngine) -> None:
+    attempts = []
+
+    def flaky(failures: int) -> int:
+        attempts.append(1)
+        if len(attempts) <= failures:
+            raise Flaky
+        return len(attempts)
+
+    assert xs.get(xs.remote(flaky, max_retries=2).remote(2)) == 3
+    attempts.clear()
+    with pytest.raises(TaskError, match="attempt 2"):
+        xs.get(xs.remote(flaky, max_retries=1).remote(2))
+    attempts.clear()
+    with pytest.raises(TaskError, match="attempt 1"):
+        xs.get(xs.remote(flaky, max_retries=0).remote(1))
+
+
+def test_nesting_deeper_than_the_workers(engine: LocalEngine) -> None:
+    def nest(depth: int) -> int:
+        return 0 if depth == 0 else 1 + int(xs.get(xs.remote(nest).remote(depth - 1)))
+
+    assert xs.get(xs.remote(nest).remote(20)) == 20
+
+
+def test_wait_says_what_is_done(engine: LocalEngine) -> None:
+    gate = threading.Event()
+    slow = xs.remote(gate.wait).remote()
+    quick = double.remote(1)
+    ready, pending = xs.wait([slow, quick], num_ready=1)
+    assert (ready, pending) == ([quick], [slow])
+    assert xs.wait([slow], num_ready=1, timeout=0) == ([], [slow])
+    with pytest.raises(TimeoutError):
+        xs.get(slow, timeout=0.01)
+    gate.set()
+    assert xs.get(slow) is True
+
+
+def test_queued_tasks_can_be_cancelled(engine: LocalEngine) -> None:
+    gate = threading.Event()
+    running = [xs.remote(gate.wait).remote() for _ in range(2)]
+    queued = double.remote(1)
+    dependent = double.remote(queued)
+    assert xs.cancel(queued)
+    with pytest.raises(TaskCancelledError):
+        xs.get(queued)
+    with pytest.raises(TaskCancelledError):
+        xs.get(dependent)
+    gate.set()
+    assert xs.get(running) == [True, True]
+    assert not xs.cancel(running[0])
+
+
+def test_the_last_reference_frees(engine: LocalEngine) -> None:
+    refs = [xs.put(big(i)) for i in range(10)]
+    assert engine.stats()["num_blocks"] == 10
+    copy = refs[3]
+    del refs
+    gc.collect()
+    assert engine.stats()["num_blocks"] == 1
+    assert xs.get(copy) == big(3)
+    del copy
+    gc.collect()
+    stats = engine.stats()
+    assert (stats["num_blocks"], stats["used_blocks_bytes"], stats["num_objects"]) == (0, 0, 0)
+
+
+def test_arguments_of_unfinished_tasks_live(engine: LocalEngine) -> None:
+    gate = threading.Event()
+    held = xs.remote(big).remote(7)
+    opened = xs.remote(gate.wait).remote()
+    result = xs.remote(lambda _gate, value: len(value)).remote(opened, held)
+    del held
+    gc.collect()
+    gate.set()
+    assert xs.get(result) == 1_000_000
+
+
+def test_more_than_memory_is_spilled_and_comes_back(engine: LocalEngine) -> None:
+    refs = [xs.remote(big).remote(i, 5_000_000) for i in range(40)]
+    for i, ref in enumerate(refs):
+        assert xs.get(ref) == big(i, 5_000_000)
+    stats = engine.stats()
+    assert stats["spilled_bytes"] >= 100_000_000
+    assert stats["peak_bytes"] <= engine.budget_bytes
+
+
+def test_unknown_options_are_named(engine: LocalEngine) -> None:
+    with pytest.raises(OptionsError, match="unknown task option 'num_gpu'"):
+        double.options(num_gpu=1)
+    with pytest.raises(OptionsError, match="num_returns is 0"):
+        xs.remote(num_returns=0)
+    with pytest.raises(OptionsError, match="needs 3 CPUs; the engine has 2"):
+        double.options(num_cpus=3).remote(1)
+    with pytest.raises(OptionsError, match="budget"):
+        double.options(memory=10**12).remote(1)
+
+
+def test_use_after_close() -> None:
+    engine = xs.init(num_cpus=1)
+    ref = double.remote(1)
+    assert xs.get(ref) == 2
+    engine.close()
+    engine.close()
+    with pytest.raises(ClosedError, match="init"):
+        double.remote(1)
+    xs.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "spark"}, "unknown engine 'spark'"),
+        ({"memory_limit": "1MB"}, "the smallest that works"),
+        ({"memory_limit": "lots"}, "not a size"),
+        ({"spill_dirs": "/does/not/exist"}, "/does/not/exist"),
+        ({"num_cpus": 0}, "num_cpus is 0"),
+    ],
+)
+def test_bad_init(options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        xs.init(**options)  # type: ignore[arg-type]
+    xs.shutdown()

@@ -1,0 +1,104 @@
+"""Laws of the plan: it fits or is refused, covers everything, and grows as it should."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.shuffle import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.shuffle import plan as plan_module
+
+workloads = st.builds(
+    lambda rows, width: Workload(rows * width, rows, width),
+    rows=st.integers(0, 10**10),
+    width=st.integers(1, 10_000),
+)
+resources = st.builds(Resources, budget_bytes=st.integers(1, 10**12), num_cpus=st.integers(1, 64))
+strategies = st.sampled_from(["auto", "simple", "push"])
+
+
+def try_plan(workload: Workload, given: Resources, strategy: str) -> ShufflePlan | None:
+    try:
+        return plan_shuffle(workload, given, strategy)
+    except MemoryLimitError:
+        return None
+
+
+@given(workloads, resources, strategies)
+def test_every_phase_fits_into_the_budget(workload: Workload, given: Resources, strategy: str) -> None:
+    plan = try_plan(workload, given, strategy)
+    if plan is None:
+        return
+    cpus = given.num_cpus
+    maps = cpus * (plan.map_memory_bytes + plan.split_bytes)
+    partition = plan.partition_bytes * plan_module.SKEW_PERCENT // 100
+    reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
+    assert maps <= given.budget_bytes
+    assert reduces <= given.budget_bytes
+    assert plan.peak_bytes <= given.budget_bytes
+    if plan.strategy == "push":
+        rounds = 3 * plan.merge_factor * plan.split_bytes + cpus * plan.map_memory_bytes
+        assert rounds <= given.budget_bytes
+
+
+@given(workloads, resources, strategies)
+def test_splits_and_partitions_cover_everything(workload: Workload, given: Resources, strategy: str) -> None:
+    plan = try_plan(workload, given, strategy)
+    if plan is None:
+        return
+    assert plan.num_splits * plan.split_bytes >= workload.total_bytes
+    assert plan.num_partitions * plan.partition_bytes >= workload.total_bytes
+    assert plan.num_rounds * plan.round_size >= plan.num_splits
+    assert 1 <= plan.merge_factor
+    assert plan.num_slices >= plan.num_partitions
+    assert 0 <= plan.spilled_bytes <= workload.total_bytes + given.num_cpus * plan.map_memory_bytes
+
+
+@given(workloads, resources)
+def test_the_smallest_limit_that_is_named_works(workload: Workload, given: Resources) -> None:
+    if try_plan(workload, given, "auto") is not None:
+        return
+    smallest = plan_module._smallest_budget(workload, given, "auto", None)
+    assert try_plan(workload, Resources(smallest, given.num_cpus), "auto") is not None
+    assert smallest > given.budget_bytes
+
+
+@given(workloads, resources, st.integers(2, 8))
+def test_more_memory_never_needs_more_spilling(workload: Workload, given: Resources, times: int) -> None:
+    small = try_plan(workload, given, "simple")
+    large = try_plan(workload, Resources(given.budget_bytes * times, given.num_cpus), "simple")
+    if small is not None:
+        assert large is not None
+        assert large.spilled_bytes <= small.spilled_bytes
+
+
+def test_small_slices_are_merged_and_large_ones_are_not() -> None:
+    terabyte = Workload(10**12, 10**10, 100)
+    gigabytes = Workload(4 * 10**9, 4 * 10**7, 100)
+    budget = Resources(2 * 10**9, 2)
+    assert plan_shuffle(terabyte, budget).strategy == "push"
+    assert plan_shuffle(gigabytes, budget).strategy == "simple"
+
+
+def test_data_that_fits_is_not_spilled() -> None:
+    plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2))
+    assert plan.spilled_bytes == 0
+    assert plan.strategy == "simple"
+
+
+def test_driver_counts_do_not_multiply() -> None:
+    plan = plan_shuffle(Workload(10**13, 10**11, 100), Resources(4 * 10**9, 2), "push")
+    assert plan.num_slices < plan.num_splits * plan.num_partitions
+
+
+@pytest.mark.parametrize("partitions", [0, -1, plan_module.MAX_PARTITIONS + 1])
+def test_absurd_numbers_of_partitions_are_refused(partitions: int) -> None:
+    with pytest.raises(OptionsError, match=str(partitions)):
+        plan_shuffle(Workload(1000, 10, 100), Resources(10**9, 2), num_partitions=partitions)
+
+
+def test_too_few_partitions_for_the_memory_are_refused() -> None:
+    with pytest.raises(MemoryLimitError, match="more partitions"):
+        plan_shuffle(Workload(10**10, 10**8, 100), Resources(10**9, 2), num_partitions=2)
