@@ -1,9 +1,8 @@
 """Shuffle as a library: sort data larger than memory, on distributed futures.
 
-    import exoshuffle as xs
-
-    xs.init(memory_limit="2GB")
-    xs.read_parquet("in/").sort("ts", descending=True).write_parquet("out/")
+>>> import exoshuffle as xs
+>>> xs.init(memory_limit="2GB")
+>>> xs.read_parquet("in/").sort("ts", descending=True).write_parquet("out/")
 """
 
 from exoshuffle.dataset import Dataset, read_csv, read_ipc, read_json, read_parquet, read_records

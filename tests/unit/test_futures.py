@@ -11,6 +11,8 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @xs.remote
 def double(value: int) -> int:
@@ -26,30 +28,30 @@ def big(seed: int, size: int = 1_000_000) -> bytes:
     return bytes([seed % 256]) * size
 
 
-def test_values_travel(engine: LocalEngine) -> None:
+def test_values_travel() -> None:
     assert xs.get(double.remote(21)) == 42
     assert xs.get([double.remote(i) for i in range(50)]) == [2 * i for i in range(50)]
 
 
-def test_references_are_resolved(engine: LocalEngine) -> None:
+def test_references_are_resolved() -> None:
     ref = xs.put(1)
     for _ in range(10):
         ref = double.remote(ref)
     assert xs.get(ref) == 1024
 
 
-def test_keyword_arguments_are_resolved(engine: LocalEngine) -> None:
+def test_keyword_arguments_are_resolved() -> None:
     assert xs.get(double.remote(value=xs.put(4))) == 8
 
 
-def test_large_values_come_back(engine: LocalEngine) -> None:
+def test_large_values_come_back() -> None:
     refs = [xs.remote(big).remote(i) for i in range(8)]
     assert xs.get(refs) == [big(i) for i in range(8)]
     whole = concatenate.remote(*refs)
     assert xs.get(whole) == b"".join(big(i) for i in range(8))
 
 
-def test_slices(engine: LocalEngine) -> None:
+def test_slices() -> None:
     small = xs.remote(lambda: ["a", "b", "c"], num_returns=3).remote()
     large = xs.remote(lambda: [big(i) for i in range(3)], num_returns=3).remote()
     assert len(small) == len(large) == 3
@@ -62,15 +64,15 @@ def test_slices(engine: LocalEngine) -> None:
         small[3]
 
 
-def test_columns_and_sequences(engine: LocalEngine) -> None:
+def test_columns_and_sequences() -> None:
     split = xs.remote(lambda n: [f"{n}{i}" for i in range(4)], num_returns=4)
     refs = xs.Refs(split.remote(n) for n in range(3))
-    collect = xs.remote(lambda values: list(values))
+    collect = xs.remote(list)
     assert xs.get(collect.remote(refs.column(2))) == ["02", "12", "22"]
     assert xs.get(collect.remote(refs)) == [[f"{n}{i}" for i in range(4)] for n in range(3)]
 
 
-def test_raw_blocks(engine: LocalEngine) -> None:
+def test_raw_blocks() -> None:
     def fill() -> object:
         block = xs.allocate_block([0, 3, 3, 8])
         with memoryview(block) as view:  # type: ignore[arg-type]
@@ -83,14 +85,14 @@ def test_raw_blocks(engine: LocalEngine) -> None:
     assert view.readonly
 
 
-def test_the_number_of_returns_is_checked(engine: LocalEngine) -> None:
+def test_the_number_of_returns_is_checked() -> None:
     with pytest.raises(TaskError, match="returned 2 values; num_returns is 3"):
         xs.get(xs.remote(lambda: [1, 2], num_returns=3).remote())
     with pytest.raises(TaskError, match="block of 1 slices"):
         xs.get(xs.remote(lambda: xs.allocate_block([0, 5]), num_returns=2).remote())
 
 
-def test_errors_carry_task_attempt_and_cause(engine: LocalEngine) -> None:
+def test_errors_carry_task_attempt_and_cause() -> None:
     def broken() -> None:
         raise ValueError("the reason")
 
@@ -102,19 +104,19 @@ def test_errors_carry_task_attempt_and_cause(engine: LocalEngine) -> None:
         xs.get(double.remote(ref))
 
 
-class Flaky(Exception):
+class FlakyError(Exception):
     """An error that may go away."""
 
     retryable = True
 
 
-def test_retries_are_scripted_by_attempt(engine: LocalEngine) -> None:
+def test_retries_are_scripted_by_attempt() -> None:
     attempts = []
 
     def flaky(failures: int) -> int:
         attempts.append(1)
         if len(attempts) <= failures:
-            raise Flaky
+            raise FlakyError
         return len(attempts)
 
     assert xs.get(xs.remote(flaky, max_retries=2).remote(2)) == 3
@@ -126,14 +128,14 @@ def test_retries_are_scripted_by_attempt(engine: LocalEngine) -> None:
         xs.get(xs.remote(flaky, max_retries=0).remote(1))
 
 
-def test_nesting_deeper_than_the_workers(engine: LocalEngine) -> None:
+def test_nesting_deeper_than_the_workers() -> None:
     def nest(depth: int) -> int:
         return 0 if depth == 0 else 1 + int(xs.get(xs.remote(nest).remote(depth - 1)))
 
     assert xs.get(xs.remote(nest).remote(20)) == 20
 
 
-def test_wait_says_what_is_done(engine: LocalEngine) -> None:
+def test_wait_says_what_is_done() -> None:
     gate = threading.Event()
     slow = xs.remote(gate.wait).remote()
     quick = double.remote(1)
@@ -146,7 +148,7 @@ def test_wait_says_what_is_done(engine: LocalEngine) -> None:
     assert xs.get(slow) is True
 
 
-def test_queued_tasks_can_be_cancelled(engine: LocalEngine) -> None:
+def test_queued_tasks_can_be_cancelled() -> None:
     gate = threading.Event()
     running = [xs.remote(gate.wait).remote() for _ in range(2)]
     queued = double.remote(1)
@@ -175,7 +177,7 @@ def test_the_last_reference_frees(engine: LocalEngine) -> None:
     assert (stats["num_blocks"], stats["used_blocks_bytes"], stats["num_objects"]) == (0, 0, 0)
 
 
-def test_arguments_of_unfinished_tasks_live(engine: LocalEngine) -> None:
+def test_arguments_of_unfinished_tasks_live() -> None:
     gate = threading.Event()
     held = xs.remote(big).remote(7)
     opened = xs.remote(gate.wait).remote()
@@ -195,7 +197,7 @@ def test_more_than_memory_is_spilled_and_comes_back(engine: LocalEngine) -> None
     assert stats["peak_bytes"] <= engine.budget_bytes
 
 
-def test_unknown_options_are_named(engine: LocalEngine) -> None:
+def test_unknown_options_are_named() -> None:
     with pytest.raises(OptionsError, match="unknown task option 'num_gpu'"):
         double.options(num_gpu=1)
     with pytest.raises(OptionsError, match="num_returns is 0"):

@@ -27,7 +27,9 @@ def try_plan(workload: Workload, given: Resources, strategy: str) -> ShufflePlan
 
 
 @given(workloads, resources, strategies)
-def test_every_phase_fits_into_the_budget(workload: Workload, given: Resources, strategy: str) -> None:
+def test_every_phase_fits_into_the_budget(
+    workload: Workload, given: Resources, strategy: str
+) -> None:
     plan = try_plan(workload, given, strategy)
     if plan is None:
         return
@@ -44,14 +46,16 @@ def test_every_phase_fits_into_the_budget(workload: Workload, given: Resources, 
 
 
 @given(workloads, resources, strategies)
-def test_splits_and_partitions_cover_everything(workload: Workload, given: Resources, strategy: str) -> None:
+def test_splits_and_partitions_cover_everything(
+    workload: Workload, given: Resources, strategy: str
+) -> None:
     plan = try_plan(workload, given, strategy)
     if plan is None:
         return
     assert plan.num_splits * plan.split_bytes >= workload.total_bytes
     assert plan.num_partitions * plan.partition_bytes >= workload.total_bytes
     assert plan.num_rounds * plan.round_size >= plan.num_splits
-    assert 1 <= plan.merge_factor
+    assert plan.merge_factor >= 1
     assert plan.num_slices >= plan.num_partitions
     assert 0 <= plan.spilled_bytes <= workload.total_bytes + given.num_cpus * plan.map_memory_bytes
 
@@ -66,7 +70,9 @@ def test_the_smallest_limit_that_is_named_works(workload: Workload, given: Resou
 
 
 @given(workloads, resources, st.integers(2, 8))
-def test_more_memory_never_needs_more_spilling(workload: Workload, given: Resources, times: int) -> None:
+def test_more_memory_never_needs_more_spilling(
+    workload: Workload, given: Resources, times: int
+) -> None:
     small = try_plan(workload, given, "simple")
     large = try_plan(workload, Resources(given.budget_bytes * times, given.num_cpus), "simple")
     if small is not None:

@@ -22,7 +22,9 @@ def test_text(text: str, expected: list[SortKey]) -> None:
     assert list(parse_by(text)) == expected
 
 
-@pytest.mark.parametrize("text", ["", "a,", "a sideways", "a desc nulls", "a nulls middle", "a b c"])
+@pytest.mark.parametrize(
+    "text", ["", "a,", "a sideways", "a desc nulls", "a nulls middle", "a b c"]
+)
 def test_text_that_cannot_be_read(text: str) -> None:
     with pytest.raises(OptionsError, match="cannot read sort key"):
         parse_by(text)
@@ -30,11 +32,15 @@ def test_text_that_cannot_be_read(text: str) -> None:
 
 def test_arguments() -> None:
     assert parse_keys("a") == (SortKey("a"),)
-    assert parse_keys(["a", "b"], [True, False], ["first", "last"]) == (SortKey("a", True, True), SortKey("b"))
+    assert parse_keys(["a", "b"], [True, False], ["first", "last"]) == (
+        SortKey("a", True, True),
+        SortKey("b"),
+    )
 
 
 @pytest.mark.parametrize(
-    "arguments", [([],), (["a", "b"], [True]), (["a"], False, ["first", "last"]), ("a", False, "middle")]
+    "arguments",
+    [([],), (["a", "b"], [True]), (["a"], False, ["first", "last"]), ("a", False, "middle")],
 )
 def test_arguments_that_contradict(arguments: tuple[object, ...]) -> None:
     with pytest.raises(OptionsError):

@@ -103,6 +103,8 @@ pub struct Boundaries {
     /// How prefixes go on from there.
     plan: PrefixPlan,
     prefixes: Prefixes,
+    /// The topmost 64 bits of the prefixes, which nearly always decide.
+    tops: Vec<u64>,
 }
 
 /// A longer common beginning is left to comparisons.
@@ -130,9 +132,12 @@ impl Boundaries {
                 _ => break,
             }
         }
-        let prefixes = match plan.is_narrow() {
-            true => Prefixes::Narrow(prefixes.into_iter().map(|prefix| prefix as u64).collect()),
-            false => Prefixes::Wide(prefixes),
+        let (prefixes, tops) = if plan.is_narrow() {
+            let narrow: Vec<u64> = prefixes.iter().map(|prefix| *prefix as u64).collect();
+            (Prefixes::Narrow(narrow.clone()), narrow)
+        } else {
+            let tops = prefixes.iter().map(|prefix| prefix.top()).collect();
+            (Prefixes::Wide(prefixes), tops)
         };
         Self {
             key_layout: key_layout.clone(),
@@ -141,6 +146,7 @@ impl Boundaries {
             shared,
             plan,
             prefixes,
+            tops,
         }
     }
 
@@ -225,17 +231,18 @@ impl Boundaries {
             if *partition != UNDECIDED {
                 continue;
             }
-            let below = count_below(boundaries, *prefix);
-            *partition = below as u32;
-            if boundaries.get(below) == Some(prefix) {
+            let mut below = count_below(&self.tops, prefix.top());
+            if self.tops.get(below) == Some(&prefix.top()) {
+                below += boundaries[below..].partition_point(|b| b < prefix);
+                let tied = boundaries[below..].partition_point(|b| b == prefix);
                 let position = Position {
                     row: first.row + i as u64,
                     ..first
                 };
-                let tied = boundaries[below..].partition_point(|b| b == prefix);
                 let key = self.plan.after(prefix.bits()).map(|_| &keys[starts[i]..]);
-                *partition += self.count_tied(below, tied, key, position) as u32;
+                below += self.count_tied(below, tied, key, position);
             }
+            *partition = below as u32;
         }
     }
 
@@ -267,17 +274,17 @@ impl Boundaries {
     }
 }
 
-/// Number of boundaries with a smaller prefix. No branch depends on the data (a mispredicted one costs more than all the
+/// Number of boundaries below. No branch depends on the data (a mispredicted one costs more than all the
 /// comparisons), so searches of several rows overlap.
 #[inline]
-fn count_below<P: Prefix>(boundaries: &[P], prefix: P) -> usize {
+fn count_below(boundaries: &[u64], top: u64) -> usize {
     let (mut start, mut size) = (0, boundaries.len());
     while size > 1 {
         let half = size / 2;
-        start = select_unpredictable(boundaries[start + half] < prefix, start + half, start);
+        start = select_unpredictable(boundaries[start + half] < top, start + half, start);
         size -= half;
     }
-    start + usize::from(size == 1 && boundaries[start] < prefix)
+    start + usize::from(size == 1 && boundaries[start] < top)
 }
 
 /// Rows of a key layout with their positions.

@@ -4,8 +4,8 @@
 //! of them share are skipped first, so a long common beginning (URLs, paths) costs one pass however long it is.
 
 use crate::key::KeyField;
-use crate::layout::RowLayout;
-use crate::order::{slice_and_offset, sort_entries, Entry, Prefix, Wide};
+use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::order::{slice_and_offset, sort_entries, Entry, Prefix};
 use crate::prefix::{PrefixPlan, State};
 
 /// Up to here comparing rows is cheaper than packing and sorting the next bits.
@@ -22,36 +22,28 @@ impl<'a> TieBreaker<'a> {
         Self { layout, slices }
     }
 
-    /// Sorts by (key, location) a run of rows that share their first prefix.
+    /// Sorts by (key, location) a run of rows that share their first prefix. Prefixes are overwritten.
     pub(crate) fn resolve<P: Prefix>(&self, run: &mut [Entry<P>]) {
-        let Some(state) = self.layout.prefix().after(run[0].prefix.bits()) else {
+        let plan = self.layout.prefix();
+        let Some(state) = plan.after(run[0].prefix.bits()) else {
             return;
         };
-        if run.len() <= FEW {
+        if plan.is_narrow() {
+            // Nulls, hardly ever with the one value that shares their prefix: in order already.
             self.compare(run, state);
             return;
         }
-        let mut wide: Vec<Entry<Wide>> = run
-            .iter()
-            .map(|e| Entry {
-                prefix: Wide::default(),
-                loc: e.loc,
-            })
-            .collect();
         // A stack of our own: keys can be equal for more bytes than recursion could follow.
-        let mut open = vec![(0, wide.len(), state)];
+        let mut open = vec![(0, run.len(), state)];
         while let Some((start, end, state)) = open.pop() {
-            self.step(&mut wide[start..end], start, state, &mut open);
-        }
-        for (entry, wide) in run.iter_mut().zip(&wide) {
-            entry.loc = wide.loc;
+            self.step(&mut run[start..end], start, state, &mut open);
         }
     }
 
     /// Orders one run by its next bits and notes the runs that these leave undecided.
-    fn step(
+    fn step<P: Prefix>(
         &self,
-        run: &mut [Entry<Wide>],
+        run: &mut [Entry<P>],
         start: usize,
         state: State,
         open: &mut Vec<(usize, usize, State)>,
@@ -61,15 +53,21 @@ impl<'a> TieBreaker<'a> {
             return;
         }
         let fields = self.layout.keys();
-        let state = State {
-            depth: state.depth + self.shared_bytes(run, &fields[state.key], state.depth),
-            ..state
-        };
-        let plan = PrefixPlan::next(fields, state);
-        let mut prefixes = vec![Wide::default(); run.len()];
-        plan.fill(|i| self.row(run[i].loc), &mut prefixes);
-        for (entry, prefix) in run.iter_mut().zip(prefixes) {
-            entry.prefix = prefix;
+        let shared = self.shared_bytes(run, &fields[state.key], state.depth);
+        let plan = PrefixPlan::next(
+            fields,
+            State {
+                depth: state.depth + shared,
+                ..state
+            },
+        );
+        for chunk in run.chunks_mut(CHUNK_ROWS) {
+            let mut prefixes = [P::default(); CHUNK_ROWS];
+            let prefixes = &mut prefixes[..chunk.len()];
+            plan.fill(|i| self.row(chunk[i].loc), prefixes);
+            for (entry, prefix) in chunk.iter_mut().zip(prefixes) {
+                entry.prefix = *prefix;
+            }
         }
         sort_entries(run, |_| {});
         let mut at = start;
@@ -82,12 +80,11 @@ impl<'a> TieBreaker<'a> {
     }
 
     /// How many bytes from `depth` on all rows have in common; 0 unless the rows are known to be within a string.
-    fn shared_bytes(&self, run: &[Entry<Wide>], field: &KeyField, depth: usize) -> usize {
+    fn shared_bytes<P: Prefix>(&self, run: &[Entry<P>], field: &KeyField, depth: usize) -> usize {
         if depth == 0 {
             return 0;
         }
-        let rest =
-            |entry: &Entry<Wide>| field.bytes(self.row(entry.loc)).get(depth..).unwrap_or(&[]);
+        let rest = |entry: &Entry<P>| field.bytes(self.row(entry.loc)).get(depth..).unwrap_or(&[]);
         let first = rest(&run[0]);
         run[1..].iter().fold(first.len(), |shared, entry| {
             let other = rest(entry);

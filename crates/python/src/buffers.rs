@@ -18,7 +18,9 @@ impl ByteView {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if !buffer.is_c_contiguous() {
-            return Err(PyValueError::new_err("the buffer is not contiguous; pass contiguous bytes"));
+            return Err(PyValueError::new_err(
+                "the buffer is not contiguous; pass contiguous bytes",
+            ));
         }
         Ok(Self { buffer })
     }
@@ -48,7 +50,9 @@ impl ByteViewMut {
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if buffer.readonly() || !buffer.is_c_contiguous() {
-            return Err(PyValueError::new_err("the buffer is read-only or not contiguous; pass an allocated block"));
+            return Err(PyValueError::new_err(
+                "the buffer is read-only or not contiguous; pass an allocated block",
+            ));
         }
         Ok(Self { buffer })
     }

@@ -1,8 +1,8 @@
 //! The only place where Rust errors become Python exceptions.
 
 use exoshuffle_io::IoError;
-use exoshuffle_kernels::KernelError;
 use exoshuffle_kernels::records::RecordError;
+use exoshuffle_kernels::KernelError;
 use exoshuffle_store::StoreError;
 use pyo3::import_exception;
 use pyo3::prelude::*;
@@ -27,7 +27,9 @@ pub fn store_error(error: StoreError) -> PyErr {
             CorruptBlockError::new_err((message, block))
         }
         StoreError::DiskFull { .. } => DiskFullError::new_err(message),
-        StoreError::TooLarge { .. } | StoreError::BudgetTooSmall { .. } => MemoryLimitError::new_err(message),
+        StoreError::TooLarge { .. } | StoreError::BudgetTooSmall { .. } => {
+            MemoryLimitError::new_err(message)
+        }
         StoreError::SpillDirectoryMissing { .. }
         | StoreError::SpillDirectoryNotADirectory { .. }
         | StoreError::SpillDirectoryNotWritable { .. } => OptionsError::new_err(message),
@@ -39,10 +41,12 @@ pub fn store_error(error: StoreError) -> PyErr {
 pub fn io_error(error: IoError) -> PyErr {
     let message = error.to_string();
     match error {
-        IoError::Corrupt { .. } | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
-        IoError::ColumnCount { .. } | IoError::ColumnMismatch { .. } | IoError::DuplicateColumn { .. } => {
-            SchemaError::new_err(message)
+        IoError::Corrupt { .. } | IoError::PartialRecord { .. } => {
+            CorruptFileError::new_err(message)
         }
+        IoError::ColumnCount { .. }
+        | IoError::ColumnMismatch { .. }
+        | IoError::DuplicateColumn { .. } => SchemaError::new_err(message),
         IoError::Write { .. } | IoError::Encode { .. } => OutputError::new_err(message),
         IoError::BadPattern { .. }
         | IoError::UnknownFormat { .. }

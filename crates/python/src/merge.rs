@@ -12,7 +12,10 @@ pub fn merged_offsets(blocks: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<Vec<u64>> 
     let mut offsets = vec![0u64; num_slices + 1];
     for block in &blocks {
         if block.len() != num_slices {
-            let message = format!("blocks of {num_slices} and {} slices cannot be merged", block.len());
+            let message = format!(
+                "blocks of {num_slices} and {} slices cannot be merged",
+                block.len()
+            );
             return Err(PyValueError::new_err(message));
         }
         for (slice, total) in block.iter().zip(&mut offsets[1..]) {
@@ -27,7 +30,11 @@ pub fn merged_offsets(blocks: Vec<Vec<Bound<'_, PyAny>>>) -> PyResult<Vec<u64>> 
 
 /// Fills `out` with the merge of `blocks`.
 #[pyfunction]
-pub fn merge_into(py: Python<'_>, blocks: Vec<Vec<Bound<'_, PyAny>>>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn merge_into(
+    py: Python<'_>,
+    blocks: Vec<Vec<Bound<'_, PyAny>>>,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     let num_slices = blocks.first().map_or(0, Vec::len);
     let mut views = Vec::with_capacity(num_slices * blocks.len());
     for slice in 0..num_slices {
@@ -40,7 +47,10 @@ pub fn merge_into(py: Python<'_>, blocks: Vec<Vec<Bound<'_, PyAny>>>, out: &Boun
     py.detach(|| {
         let mut rest = out.as_mut();
         if rest.len() != num_bytes {
-            let message = format!("the block has {} bytes; the merge needs {num_bytes}", rest.len());
+            let message = format!(
+                "the block has {} bytes; the merge needs {num_bytes}",
+                rest.len()
+            );
             return Err(PyValueError::new_err(message));
         }
         for view in &views {

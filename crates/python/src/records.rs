@@ -93,7 +93,9 @@ pub fn valsort_file(
         let mut summary = Summary::new(shape);
         let size = file.len();
         for window in ReadAhead::new(file, 0..size, record_bytes).map_err(io_error)? {
-            summary.update(&window.map_err(io_error)?).map_err(record_error)?;
+            summary
+                .update(&window.map_err(io_error)?)
+                .map_err(record_error)?;
         }
         Ok(ValsortSummary(summary))
     })

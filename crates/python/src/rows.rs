@@ -40,8 +40,16 @@ fn arrow_error(error: ArrowError) -> PyErr {
 }
 
 enum Rows {
-    Table { rows: SortedRows, schema: SchemaRef, step: usize },
-    Records { shape: RecordShape, schema: SchemaRef, slices: Vec<ByteView> },
+    Table {
+        rows: SortedRows,
+        schema: SchemaRef,
+        step: usize,
+    },
+    Records {
+        shape: RecordShape,
+        schema: SchemaRef,
+        slices: Vec<ByteView>,
+    },
 }
 
 /// A sorted partition.
@@ -55,16 +63,28 @@ impl Sorted {
         let rows = SortedRows::try_new(layout, slices).map_err(kernel_error)?;
         let mean = (num_bytes / rows.num_rows().max(1)).max(1);
         let step = (BATCH_BYTES / mean).clamp(1, MAX_BATCH_ROWS);
-        Ok(Self(Rows::Table { rows, schema: Arc::clone(layout.schema()), step }))
+        Ok(Self(Rows::Table {
+            rows,
+            schema: Arc::clone(layout.schema()),
+            step,
+        }))
     }
 
     /// Records are sorted when they are written, since the order refers to the slices.
     pub fn records(shape: RecordShape, schema: SchemaRef, slices: Vec<ByteView>) -> Self {
-        Self(Rows::Records { shape, schema, slices })
+        Self(Rows::Records {
+            shape,
+            schema,
+            slices,
+        })
     }
 
     /// Calls `sink` with the batches in order; `user_types` asks for the declared types instead of views.
-    fn for_each(&self, user_types: bool, mut sink: impl FnMut(RecordBatch) -> PyResult<()>) -> PyResult<()> {
+    fn for_each(
+        &self,
+        user_types: bool,
+        mut sink: impl FnMut(RecordBatch) -> PyResult<()>,
+    ) -> PyResult<()> {
         match &self.0 {
             Rows::Table { rows, step, .. } => {
                 for start in (0..rows.num_rows()).step_by(*step) {
@@ -77,7 +97,11 @@ impl Sorted {
                 }
                 Ok(())
             }
-            Rows::Records { shape, schema, slices } => {
+            Rows::Records {
+                shape,
+                schema,
+                slices,
+            } => {
                 let slices: Vec<&[u8]> = slices.iter().map(AsRef::as_ref).collect();
                 let sorted = SortedRecords::try_new(*shape, &slices).map_err(record_error)?;
                 let width = shape.record_bytes();
@@ -100,8 +124,10 @@ impl Sorted {
 }
 
 fn record_batch(schema: &SchemaRef, width: usize, records: Vec<u8>) -> PyResult<RecordBatch> {
-    let width = i32::try_from(width).map_err(|_| options_error(format!("records of {width} bytes are too long")))?;
-    let column: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new(width, records.into(), None).map_err(arrow_error)?);
+    let width = i32::try_from(width)
+        .map_err(|_| options_error(format!("records of {width} bytes are too long")))?;
+    let column: ArrayRef =
+        Arc::new(FixedSizeBinaryArray::try_new(width, records.into(), None).map_err(arrow_error)?);
     RecordBatch::try_new(Arc::clone(schema), vec![column]).map_err(arrow_error)
 }
 
@@ -116,7 +142,13 @@ impl Sorted {
         options: &str,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let files = py.detach(|| {
-            write_parts(&directory, partition, &self.user_schema(), options, |sink| self.for_each(false, sink))
+            write_parts(
+                &directory,
+                partition,
+                &self.user_schema(),
+                options,
+                |sink| self.for_each(false, sink),
+            )
         })?;
         files.iter().map(|file| file_to_dict(py, file)).collect()
     }
@@ -137,7 +169,15 @@ pub struct Scan {
 
 impl Scan {
     fn for_each(&self, mut sink: impl FnMut(RecordBatch) -> PyResult<()>) -> PyResult<()> {
-        for batch in open_split(&self.split, &self.schema, &self.config.options, None, MAX_BATCH_ROWS).map_err(io_error)? {
+        for batch in open_split(
+            &self.split,
+            &self.schema,
+            &self.config.options,
+            None,
+            MAX_BATCH_ROWS,
+        )
+        .map_err(io_error)?
+        {
             sink(batch.map_err(io_error)?)?;
         }
         Ok(())
@@ -149,7 +189,11 @@ impl Scan {
     #[new]
     fn new(read_options: &str, schema: &[u8], split: &str) -> PyResult<Self> {
         let config = ReadConfig::parse(read_options)?;
-        Ok(Self { split: parse_split(split)?, schema: schema_from_ipc(schema)?, config })
+        Ok(Self {
+            split: parse_split(split)?,
+            schema: schema_from_ipc(schema)?,
+            config,
+        })
     }
 
     /// See `Sorted.write_files`.
@@ -161,7 +205,9 @@ impl Scan {
         options: &str,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let files = py.detach(|| {
-            write_parts(&directory, partition, &self.schema, options, |sink| self.for_each(sink))
+            write_parts(&directory, partition, &self.schema, options, |sink| {
+                self.for_each(sink)
+            })
         })?;
         files.iter().map(|file| file_to_dict(py, file)).collect()
     }
@@ -178,9 +224,15 @@ impl Scan {
 
 /// Options of the writer as they travel between processes: JSON.
 fn write_options(text: &str) -> PyResult<WriteOptions> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| options_error(format!("write options are no JSON: {error}")))?;
-    let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| options_error(format!("write options are no JSON: {error}")))?;
+    let word = |name: &str| {
+        value
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
     let mut options = WriteOptions::new(word("format").parse().map_err(io_error)?);
     options.compression = word("compression").parse().map_err(io_error)?;
@@ -189,8 +241,12 @@ fn write_options(text: &str) -> PyResult<WriteOptions> {
         options.row_group_bytes = bytes as usize;
     }
     let columns = value.get("dictionary_columns").and_then(Value::as_array);
-    options.dictionary_columns =
-        columns.map(|columns| columns.iter().map(|column| column.as_bool().unwrap_or_default()).collect());
+    options.dictionary_columns = columns.map(|columns| {
+        columns
+            .iter()
+            .map(|column| column.as_bool().unwrap_or_default())
+            .collect()
+    });
     Ok(options)
 }
 
@@ -198,7 +254,9 @@ fn write_options(text: &str) -> PyResult<WriteOptions> {
 fn cast_batch(batch: &RecordBatch, schema: &SchemaRef) -> PyResult<RecordBatch> {
     let pairs = batch.columns().iter().zip(schema.fields());
     let columns = pairs.map(|(column, field)| arrow_cast::cast(column, field.data_type()));
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(arrow_error)?;
+    let columns = columns
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(arrow_error)?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(arrow_error)
 }
@@ -213,7 +271,8 @@ fn write_parts(
     produce: impl FnOnce(&mut Sink<'_>) -> PyResult<()>,
 ) -> PyResult<Vec<PartFile>> {
     let options = write_options(options)?;
-    let mut writer = PartWriter::new(directory, partition, Arc::clone(schema), options).map_err(io_error)?;
+    let mut writer =
+        PartWriter::new(directory, partition, Arc::clone(schema), options).map_err(io_error)?;
     produce(&mut |batch| writer.write(&batch).map_err(io_error))?;
     writer.finish().map_err(io_error)
 }
@@ -254,7 +313,11 @@ impl IpcStream {
         py.detach(|| {
             let out = out.as_mut();
             if out.len() != self.0.len() {
-                return Err(options_error(format!("the block has {} bytes; {} are needed", out.len(), self.0.len())));
+                return Err(options_error(format!(
+                    "the block has {} bytes; {} are needed",
+                    out.len(),
+                    self.0.len()
+                )));
             }
             out.copy_from_slice(&self.0);
             Ok(())

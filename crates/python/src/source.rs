@@ -26,17 +26,32 @@ pub struct ReadConfig {
 impl ReadConfig {
     /// Reads the JSON that Python sends.
     pub fn parse(text: &str) -> PyResult<Self> {
-        let value: Value =
-            serde_json::from_str(text).map_err(|error| options_error(format!("read options are no JSON: {error}")))?;
-        let number = |name: &str| value.get(name).and_then(Value::as_u64).map(|number| number as usize);
-        let mut options = ReadOptions { record_bytes: number("record_bytes"), ..ReadOptions::default() };
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| options_error(format!("read options are no JSON: {error}")))?;
+        let number = |name: &str| {
+            value
+                .get(name)
+                .and_then(Value::as_u64)
+                .map(|number| number as usize)
+        };
+        let mut options = ReadOptions {
+            record_bytes: number("record_bytes"),
+            ..ReadOptions::default()
+        };
         if let Some(name) = value.get("format").and_then(Value::as_str) {
             options.format = Some(name.parse::<Format>().map_err(io_error)?);
         }
         if let Some(delimiter) = value.get("csv_delimiter").and_then(Value::as_str) {
             let [byte] = delimiter.as_bytes() else {
-                return Err(options_error(format!("delimiter is {delimiter:?}; give one ASCII character")));
+                return Err(options_error(format!(
+                    "delimiter is {delimiter:?}; give one ASCII character"
+                )));
             };
+            if !byte.is_ascii() || matches!(byte, b'"' | b'\n' | b'\r' | 0) {
+                return Err(options_error(format!(
+                    "delimiter {delimiter:?} has another meaning in CSV; give one ASCII character that is no quote or line end"
+                )));
+            }
             options.csv_delimiter = *byte;
         }
         let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
@@ -52,13 +67,15 @@ impl ReadConfig {
 
 /// Parses a split that Python carried.
 pub fn parse_split(text: &str) -> PyResult<Split> {
-    serde_json::from_str(text).map_err(|error| options_error(format!("a split is no JSON: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| options_error(format!("a split is no JSON: {error}")))
 }
 
 /// See `exoshuffle_io::Source`.
 #[pyclass(frozen)]
 pub struct Source {
     source: exoshuffle_io::Source,
+    paths: Vec<String>,
     config: ReadConfig,
     read_options: String,
 }
@@ -74,8 +91,15 @@ impl Source {
     #[new]
     fn new(py: Python<'_>, paths: Vec<String>, read_options: String) -> PyResult<Self> {
         let config = ReadConfig::parse(&read_options)?;
-        let source = py.detach(|| exoshuffle_io::open_source(&paths, &config.options)).map_err(io_error)?;
-        Ok(Self { source, config, read_options })
+        let source = py
+            .detach(|| exoshuffle_io::open_source(&paths, &config.options))
+            .map_err(io_error)?;
+        Ok(Self {
+            source,
+            paths,
+            config,
+            read_options,
+        })
     }
 
     #[getter]
@@ -83,9 +107,19 @@ impl Source {
         &self.read_options
     }
 
+    /// The files, directories and patterns that were given.
+    #[getter]
+    fn paths(&self) -> Vec<String> {
+        self.paths.clone()
+    }
+
     #[getter]
     fn files(&self) -> Vec<String> {
-        self.source.files.iter().map(|file| file.path.to_string_lossy().into_owned()).collect()
+        self.source
+            .files
+            .iter()
+            .map(|file| file.path.to_string_lossy().into_owned())
+            .collect()
     }
 
     #[getter]
@@ -134,9 +168,12 @@ impl Source {
 
     /// The input cut into splits of about `target_bytes`, as JSON.
     fn splits(&self, py: Python<'_>, target_bytes: u64) -> PyResult<Vec<String>> {
-        let splits = py.detach(|| self.source.splits(target_bytes)).map_err(io_error)?;
+        let splits = py
+            .detach(|| self.source.splits(target_bytes))
+            .map_err(io_error)?;
         let text = |split: &Split| {
-            serde_json::to_string(split).map_err(|error| options_error(format!("a split has no JSON form: {error}")))
+            serde_json::to_string(split)
+                .map_err(|error| options_error(format!("a split has no JSON form: {error}")))
         };
         splits.iter().map(text).collect()
     }

@@ -21,32 +21,48 @@ impl Store {
     #[new]
     fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> PyResult<Self> {
         let options = StoreOptions::new(budget_bytes, spill_dirs);
-        Ok(Self(exoshuffle_store::Store::open(options).map_err(store_error)?))
+        Ok(Self(
+            exoshuffle_store::Store::open(options).map_err(store_error)?,
+        ))
     }
 
     /// A writable block with these slice offsets; waits until there is room.
     fn allocate(&self, py: Python<'_>, offsets: Vec<u64>) -> PyResult<Block> {
         let num_slices = offsets.len().saturating_sub(1);
-        let block = py.detach(|| self.0.allocate(&offsets, Priority::Output)).map_err(store_error)?;
-        Ok(Block { num_slices, state: Mutex::new(BlockState { block: Some(block), num_exports: 0 }) })
+        let block = py
+            .detach(|| self.0.allocate(&offsets, Priority::Output))
+            .map_err(store_error)?;
+        Ok(Block {
+            num_slices,
+            state: Mutex::new(BlockState {
+                block: Some(block),
+                num_exports: 0,
+            }),
+        })
     }
 
     /// Slices of blocks, restored where they were spilled; waits until there is room.
     fn fetch(&self, py: Python<'_>, wanted: Vec<(u64, usize)>) -> PyResult<Vec<Slice>> {
-        let wanted: Vec<_> = wanted.into_iter().map(|(id, slice)| (BlockId(id), Some(slice))).collect();
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .map(|(id, slice)| (BlockId(id), Some(slice)))
+            .collect();
         let slices = py.detach(|| self.0.fetch(&wanted)).map_err(store_error)?;
         Ok(slices.into_iter().map(|slice| Slice { slice }).collect())
     }
 
     /// Working memory for a task; waits until there is room.
     fn reserve(&self, py: Python<'_>, num_bytes: u64) -> PyResult<Reservation> {
-        let reservation = py.detach(|| self.0.reserve(num_bytes)).map_err(store_error)?;
+        let reservation = py
+            .detach(|| self.0.reserve(num_bytes))
+            .map_err(store_error)?;
         Ok(Reservation(Mutex::new(Some(reservation))))
     }
 
     /// Frees a block; its memory goes with the last slice that views it.
     fn free(&self, py: Python<'_>, block: u64) -> PyResult<()> {
-        py.detach(|| self.0.free(BlockId(block))).map_err(store_error)
+        py.detach(|| self.0.free(BlockId(block)))
+            .map_err(store_error)
     }
 
     /// Counters by name.
@@ -88,7 +104,9 @@ pub struct Block {
 
 impl Block {
     fn state(&self) -> std::sync::MutexGuard<'_, BlockState> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -98,17 +116,29 @@ impl Block {
     fn seal(&self) -> PyResult<u64> {
         let mut state = self.state();
         if state.num_exports > 0 {
-            return Err(PyBufferError::new_err("a view of the block is still open; release it before the task returns"));
+            return Err(PyBufferError::new_err(
+                "a view of the block is still open; release it before the task returns",
+            ));
         }
-        let block = state.block.take().ok_or_else(|| PyValueError::new_err("the block is sealed already"))?;
+        let block = state
+            .block
+            .take()
+            .ok_or_else(|| PyValueError::new_err("the block is sealed already"))?;
         Ok(block.seal().0)
     }
 
     fn __len__(&self) -> usize {
-        self.state().block.as_mut().map_or(0, |block| block.as_mut_slice().len())
+        self.state()
+            .block
+            .as_mut()
+            .map_or(0, |block| block.as_mut_slice().len())
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let this = slf.get();
         let mut state = this.state();
         let bytes = state
@@ -141,7 +171,11 @@ impl Slice {
         self.slice.as_slice().len()
     }
 
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
         let bytes = slf.get().slice.as_slice();
         let (pointer, length) = (bytes.as_ptr().cast_mut(), bytes.len());
         // SAFETY: `view` comes from the interpreter and holds a reference to this object, which pins the memory.
@@ -161,10 +195,18 @@ unsafe fn fill_view(
     read_only: bool,
     flags: c_int,
 ) -> PyResult<()> {
-    let length = isize::try_from(length).map_err(|_| PyBufferError::new_err("the block is too large for a buffer"))?;
+    let length = isize::try_from(length)
+        .map_err(|_| PyBufferError::new_err("the block is too large for a buffer"))?;
     // SAFETY: by the contract of this function.
     let code = unsafe {
-        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), pointer.cast(), length, c_int::from(read_only), flags)
+        ffi::PyBuffer_FillInfo(
+            view,
+            owner.as_ptr(),
+            pointer.cast(),
+            length,
+            c_int::from(read_only),
+            flags,
+        )
     };
     if code == 0 {
         Ok(())
@@ -181,6 +223,9 @@ pub struct Reservation(Mutex<Option<exoshuffle_store::Reservation>>);
 impl Reservation {
     /// Gives the memory back; harmless when repeated.
     fn release(&self) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
     }
 }

@@ -15,7 +15,9 @@ from exoshuffle.units import format_bytes, parse_bytes
 @click.command(name="gensort")
 @click.argument("size_or_count")
 @click.argument("directory")
-@click.option("--partitions", type=int, help="Number of files. Default: one per GB, at least one per CPU.")
+@click.option(
+    "--partitions", type=int, help="Number of files. Default: one per GB, at least one per CPU."
+)
 @click.option("--start", type=int, default=0, show_default=True, help="Number of the first record.")
 @click.option("--ascii", "ascii_", is_flag=True, help="Printable records instead of binary ones.")
 @click.option("--skew", is_flag=True, help="Skewed keys.")
@@ -39,7 +41,11 @@ def gensort_command(
     Example:
       exoshuffle gensort 2GB records/ --partitions 8
     """
-    count = int(size_or_count) if size_or_count.isdigit() else parse_bytes(size_or_count) // RECORD_BYTES
+    count = (
+        int(size_or_count)
+        if size_or_count.isdigit()
+        else parse_bytes(size_or_count) // RECORD_BYTES
+    )
     result = gensort(
         directory,
         count,

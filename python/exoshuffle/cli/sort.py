@@ -12,7 +12,7 @@ import click
 
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.read import open_dataset
-from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult, write_job
+from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
 from exoshuffle.futures import init
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sort import parse_by
@@ -27,23 +27,58 @@ def _sort_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
         click.argument("output", metavar="OUTPUT"),
         click.option("--by", help='Columns to sort by: "ts desc nulls last, id".'),
-        click.option("--format", "format_", type=click.Choice(FORMATS), help="Input format; default: by extension."),
-        click.option("--output-format", type=click.Choice(FORMATS), help="Output format; default: the input's."),
-        click.option("--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."),
-        click.option("--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(FORMATS),
+            help="Input format; default: by extension.",
+        ),
+        click.option(
+            "--output-format",
+            type=click.Choice(FORMATS),
+            help="Output format; default: the input's.",
+        ),
+        click.option(
+            "--compression",
+            default="none",
+            show_default=True,
+            help="none, snappy, zstd, lz4, gzip.",
+        ),
+        click.option(
+            "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
+        ),
         click.option("--record-size", type=int, help="Bytes per record, with --format records."),
         click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
-        click.option("--delimiter", default=",", show_default=True, help="Field delimiter of CSV input."),
-        click.option("--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."),
-        click.option("--spill-dir", "spill_dirs", multiple=True, metavar="DIR", help="Repeatable. Default: the temporary directory."),
-        click.option("--partitions", type=int, help="Number of output partitions. Default: as few as fit."),
-        click.option("--strategy", default="auto", show_default=True, type=click.Choice(["auto", "simple", "push"])),
+        click.option(
+            "--delimiter", default=",", show_default=True, help="Field delimiter of CSV input."
+        ),
+        click.option(
+            "--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."
+        ),
+        click.option(
+            "--spill-dir",
+            "spill_dirs",
+            multiple=True,
+            metavar="DIR",
+            help="Repeatable.",
+        ),
+        click.option(
+            "--partitions", type=int, help="Number of output partitions. Default: as few as fit."
+        ),
+        click.option(
+            "--strategy",
+            default="auto",
+            show_default=True,
+            type=click.Choice(["auto", "simple", "push"]),
+        ),
         click.option("--engine", default="local", show_default=True, type=click.Choice(["local"])),
         click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
         click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
         click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
     ]
-    return functools.reduce(lambda function, decorator: decorator(function), reversed(decorators), command)
+    return functools.reduce(
+        lambda function, decorator: decorator(function), reversed(decorators), command
+    )
 
 
 @click.command(name="sort")
@@ -62,13 +97,13 @@ def sort_command(**arguments: Any) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     dataset = _dataset(arguments)
     options = WriteOptions(
-        arguments["output_format"] or dataset._source.format,
+        arguments["output_format"] or dataset.format,
         arguments["compression"],
         arguments["target_file_size"],
     )
     progress = Progress("sort")
-    result = write_job(
-        dataset._source, dataset._job, arguments["output"], options, arguments["overwrite"], progress
+    result = dataset.write(
+        arguments["output"], options, overwrite=arguments["overwrite"], progress=progress
     )
     click.echo(json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result))
 
@@ -101,7 +136,7 @@ def _dataset(arguments: dict[str, Any]) -> Dataset:
         csv_delimiter=arguments["delimiter"],
     )
     options = {"strategy": arguments["strategy"], "num_partitions": arguments["partitions"]}
-    if dataset._source.record_bytes:
+    if dataset.format == "records":
         if arguments["by"]:
             raise click.UsageError("--by is for tables; records are sorted by their key")
         return dataset.sort(**options)

@@ -36,7 +36,7 @@ class GensortResult:
     seconds: float
 
 
-def gensort(
+def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     path: str | os.PathLike[str],
     num_records: int,
     *,
@@ -67,7 +67,9 @@ def gensort(
         raise OptionsError(f"{num_records} records from {start}: neither may be negative")
     cpus = len(os.sched_getaffinity(0))
     if partitions is None:
-        partitions = max(-(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1)
+        partitions = max(
+            -(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1
+        )
     if partitions < 1:
         raise OptionsError(f"{partitions} partitions; there must be at least 1")
     started = time.monotonic()

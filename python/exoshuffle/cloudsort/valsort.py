@@ -59,7 +59,9 @@ def valsort(
     started = time.monotonic()
     files = read_records(paths, record_size=record_size, key_size=key_size).files
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        summaries = list(pool.map(lambda file: _native.valsort_file(file, record_size, key_size), files))
+        summaries = list(
+            pool.map(lambda file: _native.valsort_file(file, record_size, key_size), files)
+        )
     total = _native.combine_summaries(summaries)
     file, index = _locate(files, [summary.records for summary in summaries], total.first_unordered)
     return ValsortResult(

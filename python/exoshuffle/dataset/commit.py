@@ -20,9 +20,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OutputError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 MANIFEST = "_SUCCESS"
 
@@ -32,14 +35,16 @@ class OutputDirectory:
 
     Args:
         path: The directory to make.
-        sources: Files that are being read.
+        sources: Files and directories that are being read; patterns among them are not looked at.
         overwrite: Replace what is there.
 
     Raises:
         OutputError: The output exists, is inside the input or holds it, or its parent is missing or not writable.
     """
 
-    def __init__(self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool
+    ) -> None:
         self.path = Path(os.path.abspath(path))
         self._overwrite = overwrite
         self._check(sources)
@@ -51,17 +56,22 @@ class OutputDirectory:
             raise OutputError(f"output {self.path} is a file; name a directory")
         real = Path(os.path.realpath(self.path))
         for source in sources:
-            file = Path(os.path.realpath(source))
-            if real in file.parents:
-                raise OutputError(f"output {self.path} holds the input {source}; choose another directory")
-        inputs = {Path(os.path.realpath(source)).parent for source in sources}
-        inside = next((folder for folder in inputs if folder in real.parents), None)
-        if inside is not None and _is_input_folder(inside, sources):
-            raise OutputError(f"output {self.path} lies inside the input {inside}; choose another directory")
+            read = Path(os.path.realpath(source))
+            if real == read or real in read.parents:
+                raise OutputError(
+                    f"output {self.path} holds the input {source}; choose another directory"
+                )
+            # Below a directory that is read as a whole, the output would be input the next time.
+            if read in real.parents:
+                raise OutputError(
+                    f"output {self.path} lies inside the input {source}; choose another directory"
+                )
         if self.path.is_dir() and any(self.path.iterdir()) and not self._overwrite:
-            raise OutputError(f"output {self.path} exists; pass overwrite (--overwrite) to replace it")
+            raise OutputError(
+                f"output {self.path} exists; pass overwrite (--overwrite) to replace it"
+            )
 
-    def __enter__(self) -> OutputDirectory:
+    def __enter__(self) -> Self:
         _remove_leftovers(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +104,9 @@ class OutputDirectory:
             if replaced is not None:
                 replaced.rename(self.path)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise OutputError(f"output {self.path} was made by somebody else meanwhile") from error
+                raise OutputError(
+                    f"output {self.path} was made by somebody else meanwhile"
+                ) from error
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
         if replaced is not None:
             shutil.rmtree(replaced, ignore_errors=True)
@@ -107,11 +119,6 @@ class OutputDirectory:
     ) -> None:
         shutil.rmtree(self.staging, ignore_errors=True)
         os.close(self._lock_fd)
-
-
-def _is_input_folder(folder: Path, sources: Sequence[str]) -> bool:
-    """Whether the input is that folder as a whole: an output below it would be read as input the next time."""
-    return len([source for source in sources if folder in Path(os.path.realpath(source)).parents]) > 1
 
 
 def _remove_leftovers(path: Path) -> None:

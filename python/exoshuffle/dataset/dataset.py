@@ -13,6 +13,7 @@ from exoshuffle.dataset.job import JobOptions, SortJob, make_job
 from exoshuffle.dataset.write import WriteOptions, WriteResult, write_job
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, current_engine, get
+from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import CollectSink
 from exoshuffle.operators.sort import SorterConfig, SortKey, parse_keys
 from exoshuffle.shuffle.strategy import Strategy
@@ -86,7 +87,9 @@ class Dataset:
         Cost: reads the input once (and a few key columns before); writes what exceeds memory to disk once, and reads
         it back once. Source: Exoshuffle §3.2.
         """
-        options = dataclasses.replace(self._options, strategy=strategy, num_partitions=num_partitions)
+        options = dataclasses.replace(
+            self._options, strategy=strategy, num_partitions=num_partitions
+        )
         if self._source.record_bytes:
             if by is not None:
                 raise OptionsError("fixed-length records are sorted by their key; leave out by=")
@@ -107,6 +110,12 @@ class Dataset:
             ["first" if key.nulls_first else "last" for key in keys],
             **options,
         )
+
+    @property
+    def format(self) -> str:
+        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``."""
+        name: str = self._source.format
+        return name
 
     def explain(self, spill_dirs: Sequence[str] | None = None) -> Bill:
         """The plan as a bill, without running: partitions, memory, bytes spilled, disk needed and free.
@@ -140,7 +149,9 @@ class Dataset:
         Raises:
             OutputError: The output exists or cannot be written.
         """
-        return self._write(path, WriteOptions("parquet", compression, target_file_size), overwrite)
+        return self.write(
+            path, WriteOptions("parquet", compression, target_file_size), overwrite=overwrite
+        )
 
     def write_ipc(
         self,
@@ -151,25 +162,42 @@ class Dataset:
         overwrite: bool = False,
     ) -> WriteResult:
         """Writes a directory of Arrow IPC files; see ``write_parquet``. Compression: ``none``, ``zstd`` or ``lz4``."""
-        return self._write(path, WriteOptions("arrow", compression, target_file_size), overwrite)
+        return self.write(
+            path, WriteOptions("arrow", compression, target_file_size), overwrite=overwrite
+        )
 
     def write_csv(
         self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
     ) -> WriteResult:
         """Writes a directory of CSV files with headers; see ``write_parquet``."""
-        return self._write(path, WriteOptions("csv", "none", target_file_size), overwrite)
+        return self.write(path, WriteOptions("csv", "none", target_file_size), overwrite=overwrite)
 
     def write_json(
         self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
     ) -> WriteResult:
         """Writes a directory of JSON lines files; see ``write_parquet``."""
-        return self._write(path, WriteOptions("jsonl", "none", target_file_size), overwrite)
+        return self.write(
+            path, WriteOptions("jsonl", "none", target_file_size), overwrite=overwrite
+        )
 
     def write_records(
         self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
     ) -> WriteResult:
         """Writes a directory of fixed-length record files; for datasets of ``read_records`` only."""
-        return self._write(path, WriteOptions("records", "none", target_file_size), overwrite)
+        return self.write(
+            path, WriteOptions("records", "none", target_file_size), overwrite=overwrite
+        )
+
+    def write(
+        self,
+        path: PathLike,
+        options: WriteOptions,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> WriteResult:
+        """Writes a directory in the format of ``options``; see ``write_parquet``."""
+        return write_job(self._source, self._job, path, options, overwrite, progress)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow record batches in order. Cost: a few partitions in memory at a time."""
@@ -204,10 +232,9 @@ class Dataset:
         return SorterConfig(source.read_options, source.schema_ipc, self._keys)
 
     def _job(self) -> Any:
-        return make_job(self._source, self._config(), self._is_sorted, current_engine(), self._options)
-
-    def _write(self, path: PathLike, options: WriteOptions, overwrite: bool) -> WriteResult:
-        return write_job(self._source, self._job, path, options, overwrite)
+        return make_job(
+            self._source, self._config(), self._is_sorted, current_engine(), self._options
+        )
 
     def _streams(self) -> Iterator[Any]:
         """One Arrow stream per partition; a few partitions ahead of the consumer."""

@@ -59,7 +59,10 @@ class Bill:
         free = "unknown" if self.spill_free_bytes is None else format_bytes(self.spill_free_bytes)
         verdict = "" if self.fits_on_disk else "  <- does not fit"
         lines = [
-            ("input", f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"),
+            (
+                "input",
+                f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows",
+            ),
             ("rows in flight", format_bytes(self.row_bytes)),
             ("strategy", self.strategy),
             ("splits (maps)", f"{self.splits:,}"),
@@ -76,8 +79,11 @@ class Bill:
 
 def make_bill(job: SortJob, spill_dirs: list[str]) -> Bill:
     """Plans the job and writes the bill."""
-    plan = job.plan
-    baseline = getattr(job.engine, "memory_limit", job.engine.budget_bytes) - job.engine.budget_bytes
+    # Files and row groups do not always divide as planned: the bill counts the maps that there are.
+    plan = dataclasses.replace(job.plan, num_splits=len(job.splits))
+    baseline = (
+        getattr(job.engine, "memory_limit", job.engine.budget_bytes) - job.engine.budget_bytes
+    )
     return Bill(
         strategy=f"{plan.strategy}: {plan.why}",
         input_files=len(job.source.files),

@@ -100,7 +100,10 @@ class SortJob:
             num_rows = max(16, SAMPLES_PER_PARTITION * num_partitions // max(len(chosen), 1))
             run = remote(sample_keys, name="sample")
             samples = get(
-                [run.remote(self.config, index, split, num_rows, self.options.seed) for index, split in chosen]
+                [
+                    run.remote(self.config, index, split, num_rows, self.options.seed)
+                    for index, split in chosen
+                ]
             )
         boundaries: bytes = self.config.build().choose_boundaries(samples, num_partitions)
         return boundaries
@@ -120,7 +123,9 @@ class ScanJob:
 
     def run(self, sink: Sink) -> Iterator[Ref]:
         """Submits one task per split, as the references are taken."""
-        split_bytes = min(32_000_000, max(1_000_000, self.engine.budget_bytes // (8 * self.engine.num_cpus)))
+        split_bytes = min(
+            32_000_000, max(1_000_000, self.engine.budget_bytes // (8 * self.engine.num_cpus))
+        )
         run_scan = remote(scan, memory=2 * split_bytes, name="scan")
         for index, split in enumerate(self.source.splits(split_bytes)):
             yield run_scan.remote(self.config.read_options, self.config.schema, index, split, sink)

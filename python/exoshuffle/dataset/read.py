@@ -1,7 +1,7 @@
 """Datasets from files: one function per format, all with the same path rules.
 
-``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_`` are
-skipped) and globs (``*``, ``?``, ``**``, ``[...]``).
+``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_``
+are skipped) and globs (``*``, ``?``, ``**``, ``[...]``).
 """
 
 from __future__ import annotations

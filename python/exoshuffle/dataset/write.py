@@ -45,10 +45,14 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if self.format not in COMPRESSIONS:
-            raise OptionsError(f"unknown format {self.format!r}; known are {', '.join(COMPRESSIONS)}")
+            raise OptionsError(
+                f"unknown format {self.format!r}; known are {', '.join(COMPRESSIONS)}"
+            )
         if self.compression not in COMPRESSIONS[self.format]:
             known = ", ".join(COMPRESSIONS[self.format])
-            raise OptionsError(f"{self.format} cannot be compressed by {self.compression!r}; known are {known}")
+            raise OptionsError(
+                f"{self.format} cannot be compressed by {self.compression!r}; known are {known}"
+            )
 
     def to_json(self, source: Any, row_group_bytes: int) -> str:
         """The options as the native writer reads them."""
@@ -120,7 +124,7 @@ def write_job(
         kind = "fixed-length records" if source.record_bytes else "tables"
         raise OptionsError(f"{kind} cannot be written as {options.format}")
     started = time.monotonic()
-    output = OutputDirectory(path, source.files, overwrite)
+    output = OutputDirectory(path, [*source.paths, *source.files], overwrite)
     job = make_job()
     plan = job.plan if isinstance(job, SortJob) else None
     row_group_bytes = plan.row_group_bytes if plan else 8_000_000

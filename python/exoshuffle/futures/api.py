@@ -38,6 +38,7 @@ class RemoteFunction:
         return current_engine().submit(self._fn, args, kwargs, self._options)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuses, since a plain call would run here and now."""
         raise TypeError("a remote function is called with .remote(...)")
 
 

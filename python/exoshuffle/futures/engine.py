@@ -51,6 +51,7 @@ class BlockBuffer(Protocol):
     """A writable block (buffer protocol) of several slices; immutable once a task has returned it."""
 
     def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 class Engine(Protocol):
@@ -62,7 +63,11 @@ class Engine(Protocol):
     num_cpus: int
 
     def submit(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: TaskOptions
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
     ) -> Ref:
         """Starts a task when its arguments are ready; returns at once."""
 
@@ -81,10 +86,16 @@ class Engine(Protocol):
         """Cancels a task that has not started; says whether it did."""
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
-        """A block for the result of the running task; see ``allocate_block``."""
+        """Memory for the result of the running task; see the function ``allocate_block``."""
 
     def stats(self) -> dict[str, int]:
-        """Counters: bytes used, spilled, restored, tasks run …"""
+        """Counters: bytes used, spilled, restored, tasks run."""
+
+    def add_observer(self, observer: Callable[[Any], None]) -> None:
+        """Calls ``observer`` with every event from now on, on the thread where it happens."""
+
+    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+        """Ends ``add_observer``."""
 
     def close(self) -> None:
         """Stops everything and leaves nothing behind."""

@@ -33,7 +33,9 @@ class SortKey:
 
 
 def parse_keys(
-    by: str | Sequence[str], descending: bool | Sequence[bool] = False, nulls: str | Sequence[str] = "last"
+    by: str | Sequence[str],
+    descending: bool | Sequence[bool] = False,
+    nulls: str | Sequence[str] = "last",
 ) -> tuple[SortKey, ...]:
     """Sort keys from the arguments of ``Dataset.sort``.
 
@@ -99,7 +101,8 @@ def _parse_key(text: str) -> SortKey:
 class Sink(Protocol):
     """Takes a sorted partition (``_native.Sorted``) and makes the result of a reduce from it."""
 
-    def __call__(self, partition: int, rows: Any) -> Any: ...
+    def __call__(self, partition: int, rows: Any) -> Any:
+        """Takes the partition; what it returns is the result of the reduce."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,12 @@ class SortTasks:
     _sorter: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"config": self.config, "boundaries": self.boundaries, "sink": self.sink, "_sorter": None}
+        return {
+            "config": self.config,
+            "boundaries": self.boundaries,
+            "sink": self.sink,
+            "_sorter": None,
+        }
 
     @property
     def sorter(self) -> Any:
@@ -164,14 +172,16 @@ class SortTasks:
         scattered.write_into(block)
         return block
 
-    def merge(self, *blocks: list[Any]) -> Any:
+    def merge(self, *blocks: Any) -> Any:
         """Concatenates blocks slice by slice. Cost: one copy of their bytes."""
-        block = allocate_block(_native.merged_offsets(blocks))
-        _native.merge_into(blocks, block)
+        # The value of an object of one slice is that slice, not a list of one.
+        slices = [block if isinstance(block, list) else [block] for block in blocks]
+        block = allocate_block(_native.merged_offsets(slices))
+        _native.merge_into(slices, block)
         return block
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
-        """Sorts a partition and hands it to the sink. Cost: one entry of 16 to 32 bytes per row; gathers each row once."""
+        """Sorts a partition and hands it to the sink. Cost: 16 to 32 bytes per row; gathers each row once."""
         return self.sink(partition, self.sorter.sort(slices))
 
 

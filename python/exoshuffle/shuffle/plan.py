@@ -5,8 +5,8 @@ smallest budget that would do; every row has a partition; rounds and merge group
 
 The model. c tasks run at once; blocks and working memory share one budget T.
 
-* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes a
-  block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
+* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
+  a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
 * A reduce of a partition of p bytes (sampling makes some larger: ``SKEW``) holds its slices, sort entries of
   ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched.
 * A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
@@ -29,9 +29,9 @@ ENTRY_BYTES = 32
 USABLE_PERCENT = 85
 #: Read and write buffers of one task beside its data.
 BUFFER_BYTES = 12_000_000
-MAX_SPLIT_BYTES = 64_000_000
+MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
-MAX_PARTITION_BYTES = 112_000_000
+MAX_PARTITION_BYTES = 64_000_000
 MAX_ROW_GROUP_BYTES = 32_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 #: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here).
@@ -245,7 +245,9 @@ def _smallest_budget(
     workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
 ) -> int:
     low, high = resources.budget_bytes, 2 * resources.budget_bytes + 1
-    while _try_plan(workload, Resources(high, resources.num_cpus), strategy, num_partitions) is None:
+    while (
+        _try_plan(workload, Resources(high, resources.num_cpus), strategy, num_partitions) is None
+    ):
         low, high = high, 2 * high
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2

@@ -2,9 +2,9 @@
 
 Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in one reference:
 
-* ``keep_map_outputs=False`` (default), the papers' ES-push* (Cosco): the map outputs of a round are dropped once merged,
-  so that with rounds that fit into memory only merged blocks are ever written to disk. A lost merged block costs its
-  maps again.
+* ``keep_map_outputs=False`` (default), the papers' ES-push* (Cosco): the map outputs of a round are dropped once
+  merged, so that with rounds that fit into memory only merged blocks are ever written to disk. A lost merged block
+  costs its maps again.
 * ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, are spilled too, and a lost merge is cheap to repeat.
 """
 

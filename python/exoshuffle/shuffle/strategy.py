@@ -30,7 +30,7 @@ class Strategy(Protocol):
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """Submits the shuffle and yields the references to the results, partition by partition.
 
-        The caller decides how fast it takes them: the next reduce task is submitted when the next reference is asked for.
+        The caller decides how fast it takes them: the next reduce is submitted when the next reference is asked for.
         """
 
 

@@ -1,11 +1,15 @@
 //! Recycled, page-aligned buffers for file I/O.
 //!
 //! A buffer comes from the pool of its size class and goes back when its last user drops it; `freeze` turns it into
-//! [`Bytes`] that do the same. What lies idle is bounded by `set_idle_limit`, beyond that buffers are unmapped.
+//! [`Bytes`] that do the same. What lies idle is bounded by `set_idle_limit`, beyond that buffers are unmapped. A buffer
+//! that nobody wanted for [`IDLE_FOR`] goes too: a reduce needs a tenth of the buffers of a map, and what maps leave idle
+//! would count against the memory limit.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -13,14 +17,17 @@ use super::PAGE;
 use crate::error::{IoError, Result};
 
 /// Sizes that are recycled; a larger buffer gets its own mapping, which goes when it is dropped.
-const CLASSES: [usize; 3] = [64 << 10, 1 << 20, 4 << 20];
-const DEFAULT_IDLE_LIMIT: usize = 128 << 20;
+const CLASSES: [usize; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
+const DEFAULT_IDLE_LIMIT: usize = 512 << 20;
+/// A map of 64 MB takes 0.1 to 0.3 s, so buffers that the next map will want stay.
+const IDLE_FOR: Duration = Duration::from_millis(500);
 
 /// The process-wide pool of I/O buffers.
 pub struct BufferPool;
 
 struct State {
-    idle: [Vec<NonNull<u8>>; CLASSES.len()],
+    /// Per class, with the time of return, oldest first; taken from the back.
+    idle: [VecDeque<(NonNull<u8>, Instant)>; CLASSES.len()],
     idle_bytes: usize,
     idle_limit: usize,
 }
@@ -28,8 +35,29 @@ struct State {
 // SAFETY: the pointers are exclusively owned anonymous mappings that no thread uses while they are idle.
 unsafe impl Send for State {}
 
+impl State {
+    /// Takes at most one buffer of each class out that has been idle for too long: each return pays for a few, so that
+    /// no return pays for all.
+    fn pop_unwanted(&mut self, now: Instant) -> [Option<(NonNull<u8>, usize)>; CLASSES.len()] {
+        let mut unwanted = [None; CLASSES.len()];
+        for (class, idle) in self.idle.iter_mut().enumerate() {
+            if idle
+                .front()
+                .is_some_and(|(_, since)| now.duration_since(*since) > IDLE_FOR)
+            {
+                let Some((pointer, _)) = idle.pop_front() else {
+                    continue;
+                };
+                self.idle_bytes -= CLASSES[class];
+                unwanted[class] = Some((pointer, CLASSES[class]));
+            }
+        }
+        unwanted
+    }
+}
+
 static STATE: Mutex<State> = Mutex::new(State {
-    idle: [const { Vec::new() }; CLASSES.len()],
+    idle: [const { VecDeque::new() }; CLASSES.len()],
     idle_bytes: 0,
     idle_limit: DEFAULT_IDLE_LIMIT,
 });
@@ -46,9 +74,9 @@ impl BufferPool {
         let capacity = class.map_or_else(|| bytes.next_multiple_of(PAGE), |class| CLASSES[class]);
         let idle = class.and_then(|class| {
             let mut state = state();
-            let pointer = state.idle[class].pop();
-            state.idle_bytes -= pointer.map_or(0, |_| capacity);
-            pointer
+            let (pointer, _) = state.idle[class].pop_back()?;
+            state.idle_bytes -= capacity;
+            Some(pointer)
         });
         let pointer = match idle {
             Some(pointer) => pointer,
@@ -78,7 +106,7 @@ impl BufferPool {
             std::mem::take(&mut state.idle)
         };
         for (class, pointers) in idle.into_iter().enumerate() {
-            for pointer in pointers {
+            for (pointer, _) in pointers {
                 unmap(pointer, CLASSES[class]);
             }
         }
@@ -129,8 +157,14 @@ impl Drop for PooledBuffer {
         if let Some(class) = CLASSES.iter().position(|&size| size == self.capacity) {
             let mut state = state();
             if state.idle_bytes + self.capacity <= state.idle_limit {
-                state.idle[class].push(self.pointer);
+                let now = Instant::now();
+                state.idle[class].push_back((self.pointer, now));
                 state.idle_bytes += self.capacity;
+                let unwanted = state.pop_unwanted(now);
+                drop(state);
+                for (pointer, bytes) in unwanted.into_iter().flatten() {
+                    unmap(pointer, bytes);
+                }
                 return;
             }
         }
@@ -173,7 +207,17 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_and_large_enough() {
-        for bytes in [0, 1, 4096, 65_536, 65_537, 1 << 20, 4 << 20, (4 << 20) + 1] {
+        for bytes in [
+            0,
+            1,
+            4096,
+            65_536,
+            65_537,
+            1 << 20,
+            4 << 20,
+            (4 << 20) + 1,
+            20 << 20,
+        ] {
             let mut buffer = BufferPool::take(bytes).unwrap();
             assert!(buffer.len() >= bytes);
             assert_eq!(buffer.as_ptr() as usize % PAGE, 0);

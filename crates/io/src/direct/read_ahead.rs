@@ -12,13 +12,16 @@ use bytes::Bytes;
 use super::{page_floor, RangeReader, PAGE, WINDOW};
 use crate::error::{IoError, Result};
 
+/// Windows larger than this are read when they are needed.
+const LARGEST_AHEAD: u64 = 4 * WINDOW as u64;
+
 /// Iterator over consecutive windows of a byte range.
 pub struct ReadAhead {
     source: Windows,
 }
 
 enum Windows {
-    /// Too little to be worth a thread.
+    /// Too little to be worth a thread, or too much to have several in memory.
     Inline(Arc<RangeReader>, VecDeque<Range<u64>>),
     Thread(Receiver<Result<Bytes>>),
 }
@@ -26,8 +29,13 @@ enum Windows {
 impl ReadAhead {
     /// Starts to read `range` of the file. All windows but the last are multiples of `unit` bytes.
     pub fn new(file: Arc<RangeReader>, range: Range<u64>, unit: usize) -> Result<Self> {
-        let windows = windows(range, unit as u64);
-        if windows.len() <= 1 {
+        Self::over(file, windows(range, unit as u64))
+    }
+
+    /// Starts to read the given windows, one after the other.
+    pub(crate) fn over(file: Arc<RangeReader>, windows: VecDeque<Range<u64>>) -> Result<Self> {
+        let large = |window: &Range<u64>| window.end - window.start > LARGEST_AHEAD;
+        if windows.len() <= 1 || windows.iter().any(large) {
             return Ok(Self {
                 source: Windows::Inline(file, windows),
             });

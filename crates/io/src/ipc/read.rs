@@ -7,19 +7,19 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::Block;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use super::index::{self, corrupt, Index};
-use crate::direct::RangeReader;
-use crate::error::{IoError, Result};
+use crate::direct::{RangeReader, ReadAhead};
+use crate::error::Result;
 use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
-use crate::Format;
 
 /// A batch is read whole, so samples look at few.
 const SAMPLE_REGIONS: u64 = 4;
 
 pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let mut batches = Batches::new(request)?;
+    batches.read_ahead()?;
     let rows = request.split.start..request.split.end;
     let batches = std::iter::from_fn(move || batches.next_within(&rows).transpose());
     Ok(Box::new(Rebatch::new(batches, batch_rows)))
@@ -62,6 +62,8 @@ struct Batches {
     wanted: SchemaRef,
     dictionaries: std::iter::Peekable<std::vec::IntoIter<Block>>,
     blocks: std::vec::IntoIter<Block>,
+    /// The content of the blocks, where all of them will be read.
+    contents: Option<ReadAhead>,
     /// Row number of the next batch.
     next_row: u64,
 }
@@ -79,18 +81,30 @@ impl Batches {
         if let Some(columns) = request.projection {
             decoder = decoder.with_projection(columns.to_vec());
         }
-        let mut blocks = batches.into_iter();
-        if let Some(skipped) = (request.split.group as usize).checked_sub(1) {
-            blocks.nth(skipped);
-        }
+        let (skipped, touched) = (request.split.group as usize, request.split.groups as usize);
+        let blocks: Vec<Block> = batches.into_iter().skip(skipped).take(touched).collect();
         Ok(Self {
             file,
             decoder,
             wanted: request.wanted.clone(),
             dictionaries: dictionaries.into_iter().peekable(),
-            blocks,
+            blocks: blocks.into_iter(),
+            contents: None,
             next_row: request.split.group_start,
         })
+    }
+
+    /// Reads the blocks in the background from now on; then none may be skipped.
+    fn read_ahead(&mut self) -> Result<()> {
+        let extent = |block: &Block| Ok(block.offset() as u64..index::extent(&self.file, block)?);
+        let extents = self
+            .blocks
+            .as_slice()
+            .iter()
+            .map(extent)
+            .collect::<Result<_>>()?;
+        self.contents = Some(ReadAhead::over(self.file.clone(), extents)?);
+        Ok(())
     }
 
     /// The part of the next batches that lies in `rows`, or `None` behind them.
@@ -133,13 +147,17 @@ impl Batches {
         while let Some(dictionary) = self.dictionaries.next_if(|d| d.offset() < block.offset()) {
             self.read_dictionary(&dictionary)?;
         }
+        let content = match self.contents.as_mut().and_then(Iterator::next) {
+            Some(content) => Buffer::from(content?),
+            None => self.content(&block)?,
+        };
         // Files may place dictionaries anywhere, as long as none is replaced.
-        let batch = match self.decode(&block) {
+        let batch = match self.decode(&block, &content) {
             Err(_) if self.dictionaries.peek().is_some() => {
                 while let Some(dictionary) = self.dictionaries.next() {
                     self.read_dictionary(&dictionary)?;
                 }
-                self.decode(&block)?
+                self.decode(&block, &content)?
             }
             batch => batch?,
         };
@@ -147,19 +165,12 @@ impl Batches {
         Ok(batch)
     }
 
-    fn decode(&self, block: &Block) -> Result<RecordBatch> {
-        let content = self.content(block)?;
-        index::check_buffers(&self.file, block, &content)?;
-        let batch = self
-            .decoder
-            .read_record_batch(block, &content)
-            .and_then(|batch| {
-                conform(
-                    batch.ok_or_else(|| ArrowError::IpcError("a batch is empty".into()))?,
-                    &self.wanted,
-                )
-            });
-        batch.map_err(|e| IoError::corrupt(self.file.path(), Format::Ipc, e))
+    fn decode(&self, block: &Block, content: &Buffer) -> Result<RecordBatch> {
+        index::check_buffers(&self.file, block, content)?;
+        let batch = self.decoder.read_record_batch(block, content);
+        let batch = batch.map_err(|e| corrupt(&self.file, e))?;
+        let batch = batch.ok_or_else(|| corrupt(&self.file, "a batch is empty"))?;
+        conform(batch, &self.wanted).map_err(|e| corrupt(&self.file, e))
     }
 
     fn read_dictionary(&mut self, block: &Block) -> Result<()> {

@@ -28,6 +28,8 @@ pub struct Split {
     pub group: u64,
     /// First row of that group.
     pub group_start: u64,
+    /// How many row groups or batches the split touches.
+    pub groups: u64,
     /// Rows in the split, where the format tells.
     pub rows: Option<u64>,
     /// Estimated bytes when decoded.
@@ -140,6 +142,7 @@ pub(super) fn split_file(
         end: range.end,
         group: range.group,
         group_start: range.group_start,
+        groups: range.groups,
         rows: range.rows,
         bytes: range.memory_bytes,
         file_bytes: file.stamp.bytes,
@@ -154,6 +157,7 @@ struct Range {
     end: u64,
     group: u64,
     group_start: u64,
+    groups: u64,
     rows: Option<u64>,
     memory_bytes: u64,
 }
@@ -166,6 +170,7 @@ impl Range {
             end,
             group: 0,
             group_start: 0,
+            groups: 0,
             rows: None,
             memory_bytes: end - start,
         }
@@ -206,6 +211,7 @@ fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
             end: row + group.rows,
             group: index as u64,
             group_start: row,
+            groups: 1,
             rows: Some(group.rows),
             memory_bytes: group.memory_bytes,
         };
@@ -216,6 +222,7 @@ fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
                 if open && !large && (last.memory_bytes + group.memory_bytes) / 5 * 4 <= target =>
             {
                 last.end = whole.end;
+                last.groups = whole.group + 1 - last.group;
                 last.rows = Some(last.end - last.start);
                 last.memory_bytes += group.memory_bytes;
             }
@@ -268,6 +275,9 @@ mod tests {
                 assert_eq!(range.start, row);
                 assert_eq!(range.rows, Some(range.end - range.start));
                 assert!(range.end > range.start && range.group_start <= range.start);
+                let within = &groups[range.group as usize..(range.group + range.groups) as usize];
+                let rows: u64 = within.iter().map(|group| group.rows).sum();
+                assert!(range.end <= range.group_start + rows);
                 assert!(
                     range.memory_bytes <= 2 * target + 10,
                     "{range:?} at {target}"
@@ -289,6 +299,7 @@ mod tests {
             end: 9,
             group: 2,
             group_start: 0,
+            groups: 1,
             rows: Some(8),
             bytes: 100,
             file_bytes: 1000,

@@ -41,16 +41,12 @@ impl Plan {
         options: &WriteOptions,
     ) -> Result<Self> {
         let file_schema = file_schema(user_schema)?;
-        let metadata = KeyValue::new(
-            ARROW_SCHEMA_META_KEY.to_string(),
-            encode_arrow_schema(user_schema),
-        );
         let mut properties = WriterProperties::builder()
             .set_compression(codec(options.compression))
             .set_max_row_group_row_count(None)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_dictionary_enabled(false)
-            .set_key_value_metadata(Some(vec![metadata]));
+            .set_key_value_metadata(Some(file_metadata(user_schema)));
         for (leaf, column) in file_schema.columns().iter().enumerate() {
             let root = file_schema.get_column_root_idx(leaf);
             if use_dictionary(user_schema, options, root) {
@@ -103,6 +99,17 @@ fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
         }
     }
     convert(schema).map_err(|e| encode_error(Path::new("the output"), Format::Parquet, &e))
+}
+
+/// The declared schema, and its metadata once more as entries of the file, where readers without Arrow look (and
+/// pandas). Sorted, because the same rows shall give the same bytes.
+fn file_metadata(schema: &Schema) -> Vec<KeyValue> {
+    let encoded = encode_arrow_schema(schema);
+    let mut entries = vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encoded)];
+    let own = schema.metadata().iter().filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+    entries.extend(own.map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
+    entries
 }
 
 fn codec(compression: Compression) -> Codec {

@@ -1,7 +1,7 @@
 """``LocalEngine``: objects, references and recovery. Who runs when is the scheduler's business (``scheduler.py``).
 
-Guarantees: references are counted exactly; a corrupt spilled block is computed again from its lineage and never returned;
-``close`` ends every thread and leaves no block, file or mapping behind.
+Guarantees: references are counted exactly; a corrupt spilled block is computed again from its lineage and never
+returned; ``close`` ends every thread and leaves no block, file or mapping behind.
 
 All state is under one lock; waiting, I/O and user code happen outside it.
 """
@@ -52,7 +52,9 @@ class LocalEngine:
         self.memory_limit, self.budget_bytes = _limit_and_budget(memory_limit)
         if spill_dirs is None:
             spill_dirs = tempfile.gettempdir()
-        self.spill_dirs = [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
+        self.spill_dirs = (
+            [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
+        )
         self._store = _native.Store(self.budget_bytes, self.spill_dirs)
         self._lock = threading.Lock()
         self._done = threading.Condition(self._lock)
@@ -68,7 +70,11 @@ class LocalEngine:
     # --- the engine protocol -----------------------------------------------------------------------------------
 
     def submit(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], options: TaskOptions
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
     ) -> Ref:
         """See ``Engine``."""
         if options.memory > self.budget_bytes:
@@ -77,7 +83,9 @@ class LocalEngine:
                 f"but the budget is {format_bytes(self.budget_bytes)}; raise memory_limit"
             )
         if options.num_cpus > self.num_cpus:
-            raise OptionsError(f"the task needs {options.num_cpus} CPUs; the engine has {self.num_cpus}")
+            raise OptionsError(
+                f"the task needs {options.num_cpus} CPUs; the engine has {self.num_cpus}"
+            )
         with self._lock:
             self._check_open()
             task = Task(fn, args, kwargs, options, self._num_submitted)
@@ -367,7 +375,9 @@ class LocalEngine:
         """Runs the task of a lost object again, and first those of its arguments that are gone too."""
         task = state.task
         if task is None or task.attempt > task.options.max_retries:
-            why = "it was put, not computed" if task is None else f"{task.attempt} attempts were made"
+            why = (
+                "it was put, not computed" if task is None else f"{task.attempt} attempts were made"
+            )
             self._reject(state, BlockLostError(f"{state!r}: its bytes are lost and {why}"))
             return
         state.status = Status.PENDING

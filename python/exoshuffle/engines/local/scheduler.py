@@ -170,7 +170,10 @@ class Scheduler:
 
     def _next_task(self) -> Task | None:
         while not self._closed:
-            if self._to_run and self._busy_cpus + self._to_run[0].options.num_cpus <= self._num_cpus:
+            if (
+                self._to_run
+                and self._busy_cpus + self._to_run[0].options.num_cpus <= self._num_cpus
+            ):
                 return heapq.heappop(self._to_run)
             self._num_idle += 1
             self._run_changed.wait()
@@ -189,7 +192,6 @@ class Scheduler:
             _release(task)
             self._engine.finish(task, value, time.monotonic() - started)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
-            args = kwargs = ()  # type: ignore[assignment]
             _release(task)
             self._engine.fail(task, error)
         finally:

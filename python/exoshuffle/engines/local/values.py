@@ -1,10 +1,11 @@
 """How values become bytes in the store and values again.
 
-Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy, bytes)
-are copied once, into the store, and read from there without a copy.
+Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy,
+bytes) are copied once, into the store, and read from there without a copy.
 
-A value is kept in one of three ways: *inline* (pickled, up to ``INLINE_BYTES``), as a *pickled block* (pickle protocol 5,
-buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
+A value is kept in one of three ways: *inline* (pickled, up to ``INLINE_BYTES``), as a *pickled block* (pickle protocol
+5, buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself
+(``allocate_block``).
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def encode(store: Any, value: Any, num_slices: int) -> StoredValue:
 
 
 def _checked(value: Any, num_slices: int) -> Sequence[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) != num_slices:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str | bytes)
+        or len(value) != num_slices
+    ):
         count = len(value) if isinstance(value, Sequence) else 1
         raise EngineError(f"the task returned {count} values; num_returns is {num_slices}")
     return value
@@ -97,7 +102,8 @@ class _Packed:
         """The pickle alone, buffers inside."""
         if len(self._parts) == 1:
             return self._pickle
-        return cloudpickle.dumps(self._value, protocol=5)
+        data: bytes = cloudpickle.dumps(self._value, protocol=5)
+        return data
 
     def write(self, out: memoryview) -> None:
         """Fills ``num_bytes`` bytes."""

@@ -1,0 +1,63 @@
+"""Fixtures of the end-to-end tests: the command line in this process, and in one of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from exoshuffle.cli.main import _run
+from exoshuffle.futures import shutdown
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed and returned."""
+
+    code: int
+    out: str
+    err: str
+
+    def sentence(self) -> str:
+        """The error message, checked to be one line of plain words."""
+        lines = self.err.strip().splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("exoshuffle: "), self.err
+        for noise in ("Traceback", "Error {", "Os {", "Err(", "Some("):
+            assert noise not in self.err
+        return lines[0].removeprefix("exoshuffle: ")
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Outcome]]:
+    """Runs ``exoshuffle ARGUMENTS`` in this process, as ``main`` does but for the exit."""
+
+    def run(*arguments: object) -> Outcome:
+        capfd.readouterr()
+        code = _run([str(argument) for argument in arguments])
+        shutdown()
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, handler)
+    shutdown()
+
+
+@pytest.fixture
+def process() -> Callable[..., Outcome]:
+    """Runs ``exoshuffle ARGUMENTS`` as a program."""
+
+    def run(*arguments: object) -> Outcome:
+        program = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+        done = subprocess.run(
+            [*program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run

@@ -1,0 +1,137 @@
+"""An output directory appears complete or not at all, with a manifest that tells the truth."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import OutputError
+from tests.end_to_end.oracle import write_files
+from tests.end_to_end.tables import distributed
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "in", distributed("uniform", 20_000), 3)
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+WRITERS = {"parquet": "write_parquet", "arrow": "write_ipc", "csv": "write_csv", "jsonl": "write_json"}
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+@pytest.mark.parametrize("target_file_size", [None, "50kB"])
+def test_the_manifest_has_rows_bytes_and_checksums(
+    extension: str, target_file_size: str | None, source: Path, tmp_path: Path
+) -> None:
+    dataset = xs.read_parquet(source).sort("key", num_partitions=4)
+    result = getattr(dataset, WRITERS[extension])(tmp_path / "out", target_file_size=target_file_size)
+    manifest = json.loads((tmp_path / "out" / "_SUCCESS").read_text())
+    assert _names(tmp_path / "out") == ["_SUCCESS", *(file["name"] for file in manifest["files"])]
+    for file in manifest["files"]:
+        content = (tmp_path / "out" / file["name"]).read_bytes()
+        assert file["bytes"] == len(content)
+        assert file["crc32"] == zlib.crc32(content)
+        if extension == "parquet":
+            assert file["rows"] == pq.read_metadata(tmp_path / "out" / file["name"]).num_rows
+    assert manifest["rows"] == sum(file["rows"] for file in manifest["files"]) == result.rows == 20_000
+    assert manifest["bytes"] == sum(file["bytes"] for file in manifest["files"]) == result.bytes
+    assert manifest["files"] == result.files
+    assert _names(tmp_path) == ["in", "out", "spill"]
+
+
+@pytest.mark.parametrize("extension", ["parquet", "arrow", "csv", "jsonl"])
+def test_target_file_size_makes_more_files_in_order(extension: str, source: Path, tmp_path: Path) -> None:
+    dataset = xs.read_parquet(source).sort("key", num_partitions=2)
+    result = getattr(dataset, WRITERS[extension])(tmp_path / "out", target_file_size=60_000)
+    assert len(result.files) >= 4
+    assert all(file["bytes"] < 150_000 for file in result.files)
+    assert [file["name"] for file in result.files] == sorted(file["name"] for file in result.files)
+    read = {"parquet": xs.read_parquet, "arrow": xs.read_ipc, "csv": xs.read_csv, "jsonl": xs.read_json}
+    keys = read[extension](tmp_path / "out").to_arrow()["key"].to_pylist()
+    assert keys == dataset.to_arrow()["key"].to_pylist()
+
+
+def test_an_existing_output_stays_unless_overwritten(source: Path, tmp_path: Path) -> None:
+    dataset = xs.read_parquet(source)
+    dataset.sort("key", num_partitions=5).write_parquet(tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(OutputError, match=r"out exists; .*overwrite"):
+        dataset.sort("text", num_partitions=2).write_parquet(tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    dataset.sort("text", num_partitions=2).write_parquet(tmp_path / "out", overwrite=True)
+    assert _names(tmp_path / "out") == ["_SUCCESS", "part-00000.parquet", "part-00001.parquet"]
+    assert _names(tmp_path) == ["in", "out", "spill"]
+
+
+def test_an_empty_directory_and_missing_parents_are_fine(source: Path, tmp_path: Path) -> None:
+    dataset = xs.read_parquet(source).sort("key")
+    (tmp_path / "empty").mkdir()
+    assert dataset.write_parquet(tmp_path / "empty").rows == 20_000
+    assert dataset.write_parquet(tmp_path / "a" / "b" / "c").rows == 20_000
+
+
+def test_a_failed_overwrite_keeps_the_old_result(source: Path, tmp_path: Path) -> None:
+    dataset = xs.read_parquet(source).sort("key", num_partitions=2)
+    dataset.write_parquet(tmp_path / "out")
+    before = _names(tmp_path / "out")
+    broken = tmp_path / "broken"
+    write_files(broken, distributed("uniform", 5000), 2)
+    file = broken / "part-001.parquet"
+    content = bytearray(file.read_bytes())
+    content[100:400] = b"\xaa" * 300
+    file.write_bytes(content)
+    with pytest.raises(xs.ExoshuffleError, match=r"part-001\.parquet"):
+        xs.read_parquet(broken).sort("text").write_parquet(tmp_path / "out", overwrite=True)
+    assert _names(tmp_path / "out") == before
+    assert _names(tmp_path) == ["broken", "in", "out", "spill"]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("in/out", "inside the input"),
+        ("in", "holds the input"),
+        ("", "holds the input"),
+        ("in/part-000.parquet", "is a file"),
+        ("link/out", "inside the input"),
+    ],
+)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_the_input_is_never_touched(
+    output: str, message: str, overwrite: bool, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(source)
+    before = {path.name: path.read_bytes() for path in source.iterdir()}
+    with pytest.raises(OutputError, match=message):
+        xs.read_parquet(source).sort("key").write_parquet(tmp_path / output, overwrite=overwrite)
+    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
+
+
+def test_an_output_inside_a_directory_of_one_input_file_is_an_error(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", distributed("uniform", 100), 1)
+    with pytest.raises(OutputError, match="inside the input"):
+        xs.read_parquet(source).sort("key").write_parquet(source / "out")
+    xs.read_parquet(source / "part-000.parquet").sort("key").write_parquet(source / "out")
+
+
+def test_an_output_inside_a_nested_input_is_an_error(tmp_path: Path) -> None:
+    write_files(tmp_path / "in" / "deep", distributed("uniform", 100), 2)
+    with pytest.raises(OutputError, match="inside the input"):
+        xs.read_parquet(tmp_path / "in").sort("key").write_parquet(tmp_path / "in" / "out")
+
+
+def test_an_output_below_a_file_cannot_be_made(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="file"):
+        xs.read_parquet(source).sort("key").write_parquet(tmp_path / "file" / "out")
