@@ -55,7 +55,7 @@ def test_target_file_size_makes_more_files_in_order(extension: str, source: Path
     dataset = xs.read_parquet(source).sort("key", num_partitions=2)
     result = getattr(dataset, WRITERS[extension])(tmp_path / "out", target_file_size=60_000)
     assert len(result.files) >= 4
-    assert all(file["bytes"] < 150_000 for file in result.files)
+    assert all(file["bytes"] < 250_000 for file in result.files)
     assert [file["name"] for file in result.files] == sorted(file["name"] for file in result.files)
     read = {"parquet": xs.read_parquet, "arrow": xs.read_ipc, "csv": xs.read_csv, "jsonl": xs.read_json}
     keys = read[extension](tmp_path / "out").to_arrow()["key"].to_pylist()
@@ -89,7 +89,7 @@ def test_a_failed_overwrite_keeps_the_old_result(source: Path, tmp_path: Path) -
     write_files(broken, distributed("uniform", 5000), 2)
     file = broken / "part-001.parquet"
     content = bytearray(file.read_bytes())
-    content[100:400] = b"\xaa" * 300
+    content[4:60] = b"\xaa" * 56
     file.write_bytes(content)
     with pytest.raises(xs.ExoshuffleError, match=r"part-001\.parquet"):
         xs.read_parquet(broken).sort("text").write_parquet(tmp_path / "out", overwrite=True)
@@ -118,11 +118,12 @@ def test_the_input_is_never_touched(
     assert {path.name: path.read_bytes() for path in source.iterdir()} == before
 
 
-def test_an_output_inside_a_directory_of_one_input_file_is_an_error(tmp_path: Path) -> None:
-    source = write_files(tmp_path / "in", distributed("uniform", 100), 1)
+def test_an_output_beside_the_input_files_is_fine(tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", distributed("uniform", 100), 2)
     with pytest.raises(OutputError, match="inside the input"):
         xs.read_parquet(source).sort("key").write_parquet(source / "out")
-    xs.read_parquet(source / "part-000.parquet").sort("key").write_parquet(source / "out")
+    xs.read_parquet(source / "part-000.parquet").sort("key").write_parquet(source / "one")
+    xs.read_parquet(f"{source}/*.parquet").sort("key").write_parquet(source / "all")
 
 
 def test_an_output_inside_a_nested_input_is_an_error(tmp_path: Path) -> None:

@@ -10,25 +10,16 @@ use arrow_array::RecordBatch;
 
 use crate::encode::{pack, row_lengths, write_rows};
 use crate::error::{KernelError, Result};
+use crate::key_rows::KeyRows;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::Prefix;
 use crate::prefix::{PrefixPlan, State};
 use crate::source::Sources;
-use crate::walk::RowWalker;
+
+pub use crate::key_rows::Position;
 
 /// The most partitions that can be planned.
 pub const MAX_PARTITIONS: usize = 1 << 20;
-
-/// Where a row stands in the whole input; the tie-break between equal keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// Index of the input split.
-    pub split: u32,
-    /// Row within the split.
-    pub row: u64,
-}
-
-const POSITION_BYTES: usize = 12;
 
 /// No partition has this number.
 const UNDECIDED: u32 = u32::MAX;
@@ -103,8 +94,38 @@ pub struct Boundaries {
     /// How prefixes go on from there.
     plan: PrefixPlan,
     prefixes: Prefixes,
-    /// The topmost 64 bits of the prefixes, which nearly always decide.
-    tops: Vec<u64>,
+    /// Window of each prefix, which nearly always decides.
+    windows: Vec<u64>,
+    window: Window,
+}
+
+/// The 64 bits of a prefix behind those that all boundaries have in common.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    base: u128,
+    shift: u32,
+}
+
+impl Window {
+    /// For sorted prefixes of `bits` bits.
+    fn new(prefixes: &[u128], bits: u32) -> Self {
+        let (first, last) = (
+            prefixes.first().copied().unwrap_or(0),
+            prefixes.last().copied().unwrap_or(0),
+        );
+        let common = ((first ^ last).leading_zeros() + bits - 128).min(bits - 64);
+        let shift = bits - 64 - common;
+        Self {
+            base: first >> shift >> 64 << shift << 64,
+            shift,
+        }
+    }
+
+    /// Keeps the order; what does not begin like the boundaries becomes 0 or the maximum.
+    #[inline]
+    fn of(self, prefix: u128) -> u64 {
+        u64::try_from(prefix.saturating_sub(self.base) >> self.shift).unwrap_or(u64::MAX)
+    }
 }
 
 /// A longer common beginning is left to comparisons.
@@ -132,12 +153,11 @@ impl Boundaries {
                 _ => break,
             }
         }
-        let (prefixes, tops) = if plan.is_narrow() {
-            let narrow: Vec<u64> = prefixes.iter().map(|prefix| *prefix as u64).collect();
-            (Prefixes::Narrow(narrow.clone()), narrow)
-        } else {
-            let tops = prefixes.iter().map(|prefix| prefix.top()).collect();
-            (Prefixes::Wide(prefixes), tops)
+        let window = Window::new(&prefixes, if plan.is_narrow() { 64 } else { 128 });
+        let windows = prefixes.iter().map(|&prefix| window.of(prefix)).collect();
+        let prefixes = match plan.is_narrow() {
+            true => Prefixes::Narrow(prefixes.into_iter().map(|prefix| prefix as u64).collect()),
+            false => Prefixes::Wide(prefixes),
         };
         Self {
             key_layout: key_layout.clone(),
@@ -146,7 +166,8 @@ impl Boundaries {
             shared,
             plan,
             prefixes,
-            tops,
+            windows,
+            window,
         }
     }
 
@@ -231,8 +252,9 @@ impl Boundaries {
             if *partition != UNDECIDED {
                 continue;
             }
-            let mut below = count_below(&self.tops, prefix.top());
-            if self.tops.get(below) == Some(&prefix.top()) {
+            let window = self.window.of(prefix.bits());
+            let mut below = count_below(&self.windows, window);
+            if self.windows.get(below) == Some(&window) {
                 below += boundaries[below..].partition_point(|b| b < prefix);
                 let tied = boundaries[below..].partition_point(|b| b == prefix);
                 let position = Position {
@@ -277,119 +299,29 @@ impl Boundaries {
 /// Number of boundaries below. No branch depends on the data (a mispredicted one costs more than all the
 /// comparisons), so searches of several rows overlap.
 #[inline]
-fn count_below(boundaries: &[u64], top: u64) -> usize {
+fn count_below(boundaries: &[u64], window: u64) -> usize {
     let (mut start, mut size) = (0, boundaries.len());
     while size > 1 {
         let half = size / 2;
-        start = select_unpredictable(boundaries[start + half] < top, start + half, start);
+        start = select_unpredictable(boundaries[start + half] < window, start + half, start);
         size -= half;
     }
-    start + usize::from(size == 1 && boundaries[start] < top)
-}
-
-/// Rows of a key layout with their positions.
-#[derive(Debug, Clone, Default)]
-struct KeyRows {
-    rows: Vec<u8>,
-    starts: Vec<usize>,
-    positions: Vec<Position>,
-}
-
-impl KeyRows {
-    fn row(&self, index: usize) -> &[u8] {
-        &self.rows[self.starts[index]..]
-    }
-
-    fn compare(&self, key_layout: &RowLayout, a: usize, b: usize) -> Ordering {
-        key_layout
-            .compare(self.row(a), self.row(b), State::default())
-            .then(self.positions[a].cmp(&self.positions[b]))
-    }
-
-    fn prefixes(&self, plan: &PrefixPlan) -> Vec<u128> {
-        let mut prefixes = vec![0; self.starts.len()];
-        plan.fill(|i| self.row(i), &mut prefixes);
-        prefixes
-    }
-
-    fn push(&mut self, from: &Self, index: usize) {
-        let end = from
-            .starts
-            .get(index + 1)
-            .copied()
-            .unwrap_or(from.rows.len());
-        self.starts.push(self.rows.len());
-        self.rows
-            .extend_from_slice(&from.rows[from.starts[index]..end]);
-        self.positions.push(from.positions[index]);
-    }
-
-    fn append(&mut self, other: &Self) {
-        let base = self.rows.len();
-        self.starts
-            .extend(other.starts.iter().map(|start| base + start));
-        self.rows.extend_from_slice(&other.rows);
-        self.positions.extend_from_slice(&other.positions);
-    }
-
-    /// `[count u64][(split u32, row u64) per row][rows]`
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes =
-            Vec::with_capacity(8 + POSITION_BYTES * self.positions.len() + self.rows.len());
-        bytes.extend((self.positions.len() as u64).to_le_bytes());
-        for position in &self.positions {
-            bytes.extend(position.split.to_le_bytes());
-            bytes.extend(position.row.to_le_bytes());
-        }
-        bytes.extend_from_slice(&self.rows);
-        bytes
-    }
-
-    fn from_bytes(key_layout: &RowLayout, bytes: &[u8], what: &'static str) -> Result<Self> {
-        let corrupt = |reason| KernelError::CorruptKeys { what, reason };
-        let (count, rest) = bytes
-            .split_first_chunk()
-            .ok_or(corrupt("their number is cut off"))?;
-        let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
-        let (positions, rows) = count
-            .checked_mul(POSITION_BYTES)
-            .and_then(|n| rest.split_at_checked(n))
-            .ok_or(corrupt("the positions are cut off"))?;
-        let (positions, _) = positions.as_chunks::<POSITION_BYTES>();
-        let positions = positions.iter().map(read_position).collect();
-        let mut walker = RowWalker::new(key_layout, rows, 0);
-        let (mut starts, mut chunk) = (Vec::with_capacity(count), Vec::new());
-        loop {
-            walker
-                .next_chunk(&mut chunk)
-                .map_err(|_| corrupt("a key is cut off"))?;
-            if chunk.is_empty() {
-                break;
-            }
-            starts.extend_from_slice(&chunk);
-        }
-        if starts.len() != count {
-            return Err(corrupt("there is not one position per key"));
-        }
-        Ok(Self {
-            rows: rows.to_vec(),
-            starts,
-            positions,
-        })
-    }
-}
-
-fn read_position(bytes: &[u8; POSITION_BYTES]) -> Position {
-    let [a, b, c, d, row @ ..] = *bytes;
-    Position {
-        split: u32::from_le_bytes([a, b, c, d]),
-        row: u64::from_le_bytes(row),
-    }
+    start + usize::from(size == 1 && boundaries[start] < window)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_keep_the_order() {
+        let inside = [7 << 100 | 5 << 60, 7 << 100 | 9 << 60];
+        let window = Window::new(&inside, 128);
+        assert!(window.of(inside[0]) < window.of(inside[1]));
+        assert_eq!((window.of(6 << 100), window.of(9 << 100)), (0, u64::MAX));
+        assert_eq!(Window::new(&[3, 4], 64).of(4), 4);
+        assert_eq!(Window::new(&[], 128).of(1 << 127), u64::MAX);
+    }
 
     #[test]
     fn counting_matches_a_plain_count() {

@@ -17,12 +17,6 @@ pub trait Prefix: Copy + Ord + Default + Send + Sync {
     fn place(value: u128, shift: u32) -> Self;
     /// The prefix as a number.
     fn bits(self) -> u128;
-    /// The topmost 64 bits.
-    #[must_use]
-    #[inline]
-    fn top(self) -> u64 {
-        (self.bits() >> (Self::BITS - 64)) as u64
-    }
     /// Bitwise or.
     #[must_use]
     fn with(self, other: Self) -> Self;

@@ -15,7 +15,7 @@ import click
 from exoshuffle import __version__
 from exoshuffle.cli.records import gensort_command, valsort_command
 from exoshuffle.cli.sort import explain_command, sort_command
-from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
+from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
 
 
@@ -55,13 +55,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say("interrupted; nothing was written", 130)
     except OptionsError as error:
         return _say(str(error), 2)
-    except TaskError as error:
-        return _say(str(error), 1)
     except ExoshuffleError as error:
         return _say(str(error), 1)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return _say(f"{error.strerror or error}{where}", 1)
+    except Exception as error:  # noqa: BLE001  no traceback on the command line, whatever it is
+        return _say(f"unexpected {type(error).__name__}: {error}; please report this", 1)
 
 
 def _say(message: str, code: int) -> int:

@@ -117,7 +117,7 @@ def explain_command(**arguments: Any) -> None:
     Example:
       exoshuffle explain events/ sorted/ --by ts --memory-limit 2GB
     """
-    bill = _dataset(arguments).explain()
+    bill = _dataset(arguments).explain(arguments["output"])
     click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
 
 

@@ -117,16 +117,16 @@ class Dataset:
         name: str = self._source.format
         return name
 
-    def explain(self, spill_dirs: Sequence[str] | None = None) -> Bill:
+    def explain(self, output: PathLike | None = None) -> Bill:
         """The plan as a bill, without running: partitions, memory, bytes spilled, disk needed and free.
 
         Args:
-            spill_dirs: Directories to look for free space in; default: the engine's.
+            output: Where the result would go, to tell the free space there.
         """
         job = self._job()
         if not isinstance(job, SortJob):
             raise OptionsError("explain is for a sorted dataset; call sort() first")
-        return make_bill(job, list(spill_dirs or getattr(job.engine, "spill_dirs", [])))
+        return make_bill(job, None if output is None else os.fspath(output))
 
     # --- results -----------------------------------------------------------------------------------------------
 

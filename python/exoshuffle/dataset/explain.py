@@ -30,6 +30,8 @@ class Bill:
         memory_bytes: Projected peak of the whole program.
         spilled_bytes: Bytes written to, and read from, spill directories.
         spill_free_bytes: Free space there; None if it cannot be told.
+        output_bytes: Size of the output, taken as that of the input.
+        output_free_bytes: Free space where the output goes; None if that is not known.
     """
 
     strategy: str
@@ -45,19 +47,21 @@ class Bill:
     memory_bytes: int
     spilled_bytes: int
     spill_free_bytes: int | None
+    output_bytes: int
+    output_free_bytes: int | None
 
     @property
     def fits_on_disk(self) -> bool:
-        """Whether the spill directories have the room."""
-        return self.spill_free_bytes is None or self.spilled_bytes <= self.spill_free_bytes
+        """Whether there is room for what is spilled and for the output."""
+        return _fits(self.spilled_bytes, self.spill_free_bytes) and _fits(
+            self.output_bytes, self.output_free_bytes
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return dataclasses.asdict(self) | {"fits_on_disk": self.fits_on_disk}
 
     def __str__(self) -> str:
-        free = "unknown" if self.spill_free_bytes is None else format_bytes(self.spill_free_bytes)
-        verdict = "" if self.fits_on_disk else "  <- does not fit"
         lines = [
             (
                 "input",
@@ -71,19 +75,16 @@ class Bill:
             ("merge factor", f"{self.merge_factor:,}"),
             ("slices to read", f"{self.slices:,}"),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
-            ("spilled", format_bytes(self.spilled_bytes)),
-            ("disk needed / free", f"{format_bytes(self.spilled_bytes)} / {free}{verdict}"),
+            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
+            ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
         ]
         return "\n".join(f"{name:<22}{value}" for name, value in lines)
 
 
-def make_bill(job: SortJob, spill_dirs: list[str]) -> Bill:
-    """Plans the job and writes the bill."""
-    # Files and row groups do not always divide as planned: the bill counts the maps that there are.
-    plan = dataclasses.replace(job.plan, num_splits=len(job.splits))
-    baseline = (
-        getattr(job.engine, "memory_limit", job.engine.budget_bytes) - job.engine.budget_bytes
-    )
+def make_bill(job: SortJob, output: str | None) -> Bill:
+    """Plans the job and writes the bill; ``output`` is where the result would go, if that is known."""
+    plan = job.plan
+    baseline = job.engine.memory_limit - job.engine.budget_bytes
     return Bill(
         strategy=f"{plan.strategy}: {plan.why}",
         input_files=len(job.source.files),
@@ -97,8 +98,27 @@ def make_bill(job: SortJob, spill_dirs: list[str]) -> Bill:
         slices=plan.num_slices,
         memory_bytes=baseline + plan.peak_bytes,
         spilled_bytes=plan.spilled_bytes,
-        spill_free_bytes=_free_bytes(spill_dirs),
+        spill_free_bytes=_free_bytes(job.engine.spill_dirs),
+        output_bytes=job.source.bytes,
+        output_free_bytes=None if output is None else _free_bytes([_existing_folder(output)]),
     )
+
+
+def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
+    return free_bytes is None or needed_bytes <= free_bytes
+
+
+def _needed_of(needed_bytes: int, free_bytes: int | None) -> str:
+    free = "unknown" if free_bytes is None else format_bytes(free_bytes)
+    verdict = "" if _fits(needed_bytes, free_bytes) else "  <- does not fit"
+    return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
+
+
+def _existing_folder(path: str) -> str:
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _free_bytes(directories: list[str]) -> int | None:

@@ -73,7 +73,9 @@ class SortJob:
         strategy = self.options.strategy if isinstance(self.options.strategy, str) else "push"
         if isinstance(self.options.strategy, str) and strategy != "auto":
             get_strategy(strategy)
-        resources = Resources(self.engine.budget_bytes, self.engine.num_cpus)
+        engine = self.engine
+        other = engine.memory_limit - engine.budget_bytes
+        resources = Resources(engine.budget_bytes, engine.num_cpus, other)
         return plan_shuffle(self.workload, resources, strategy, self.options.num_partitions)
 
     @cached_property

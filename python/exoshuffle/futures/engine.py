@@ -57,8 +57,12 @@ class BlockBuffer(Protocol):
 class Engine(Protocol):
     """Runs tasks and keeps their results."""
 
-    #: Bytes that blocks and the working memory of tasks may take together.
+    #: Bytes that the whole program may take.
+    memory_limit: int
+    #: What blocks and the working memory of tasks may take of it together.
     budget_bytes: int
+    #: Where blocks go that do not fit; empty if that is not this engine's business.
+    spill_dirs: list[str]
     #: CPU slots.
     num_cpus: int
 

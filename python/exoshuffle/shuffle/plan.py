@@ -61,10 +61,12 @@ class Resources:
     Attributes:
         budget_bytes: For blocks and the working memory of tasks together.
         num_cpus: Tasks that run at once.
+        other_bytes: What the program takes of the memory limit beside the budget; for messages.
     """
 
     budget_bytes: int
     num_cpus: int
+    other_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class ShufflePlan:
     @property
     def num_rounds(self) -> int:
         """Rounds of maps."""
-        return _ceil_div(self.num_splits, self.round_size)
+        return _ceil_div(self.num_splits, self.round_size) if self.strategy == "push" else 1
 
     @property
     def num_slices(self) -> int:
@@ -141,11 +143,11 @@ def plan_shuffle(
     if plan is not None:
         return plan
     smallest = _smallest_budget(workload, resources, strategy, num_partitions)
+    with_partitions = f" in {num_partitions} partitions" if num_partitions else ""
     raise MemoryLimitError(
-        f"the shuffle of {format_bytes(workload.total_bytes)} does not fit into a budget of "
-        f"{format_bytes(resources.budget_bytes)}"
-        + (f" with {num_partitions} partitions" if num_partitions else "")
-        + f"; the smallest memory limit that works is {format_bytes(smallest - resources.budget_bytes)} more"
+        f"sorting {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
+        f"{format_bytes(resources.budget_bytes + resources.other_bytes)}; the smallest that works is "
+        f"{format_bytes((smallest + resources.other_bytes) * 1.01)}"
         + (", or ask for more partitions" if num_partitions else "")
     )
 

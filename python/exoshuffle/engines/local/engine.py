@@ -9,7 +9,6 @@ All state is under one lock; waiting, I/O and user code happen outside it.
 from __future__ import annotations
 
 import collections
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +50,7 @@ class LocalEngine:
         self.num_cpus = num_cpus or limits.usable_cpus()
         self.memory_limit, self.budget_bytes = _limit_and_budget(memory_limit)
         if spill_dirs is None:
-            spill_dirs = tempfile.gettempdir()
+            spill_dirs = limits.default_spill_dir()
         self.spill_dirs = (
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -32,6 +33,17 @@ def machine_bytes() -> int:
 def resident_bytes() -> int:
     """Resident memory of this process now."""
     return int(psutil.Process().memory_info().rss)
+
+
+def default_spill_dir() -> str:
+    """The system's temporary directory, or ``/var/tmp`` where that one is memory in disguise (tmpfs)."""
+    folder = os.path.realpath(tempfile.gettempdir())
+    mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    while folder not in mounts and folder != "/":
+        folder = os.path.dirname(folder)
+    if mounts.get(folder) == "tmpfs" and os.access("/var/tmp", os.W_OK):  # noqa: S108  meant
+        return "/var/tmp"  # noqa: S108
+    return tempfile.gettempdir()
 
 
 def usable_cpus() -> int:

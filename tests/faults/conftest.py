@@ -1,0 +1,87 @@
+"""Fixtures of the fault tests: records to sort, a disk that can be filled, and damage to spill files."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.cloudsort import gensort, valsort
+
+#: Twice and more of what the small engine keeps in memory.
+MANY_RECORDS = 1_500_000
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """150 MB of records in four files."""
+    gensort(tmp_path / "records", MANY_RECORDS, partitions=4)
+    return tmp_path / "records"
+
+
+@pytest.fixture
+def check_sorted(records: Path) -> Callable[[Path], None]:
+    """Checks that a directory holds exactly ``records``, in order."""
+
+    def check(output: Path) -> None:
+        before, after = valsort(records), valsort(output)
+        assert after.is_sorted
+        assert (after.records, after.checksum) == (MANY_RECORDS, before.checksum)
+
+    return check
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts file systems of a given size, so that a disk can be full."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Path:
+        path = tmp_path / f"disk-{len(mounted)}"
+        path.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "exoshuffle-test", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"a file system of limited size cannot be mounted here: {done.stderr.strip()}")
+        mounted.append(path)
+        return path
+
+    yield mount
+    xs.shutdown()
+    gc.collect()
+    for path in mounted:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def damage_spill_files(directory: Path) -> int:
+    """Flips bits all over the unlinked spill files that this process has below ``directory``; returns their number."""
+    damaged = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        link = f"/proc/self/fd/{descriptor}"
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target.startswith(f"{directory}/") and target.endswith(" (deleted)"):
+            with open(link, "r+b", buffering=0) as file:
+                _flip_bits(file.fileno())
+            damaged += 1
+    return damaged
+
+
+def _flip_bits(file: int) -> None:
+    """One bit in every 4 KiB, so that no slice is spared."""
+    for offset in range(100, os.fstat(file).st_size, 4096):
+        (byte,) = os.pread(file, 1, offset)
+        os.pwrite(file, bytes([byte ^ 1]), offset)
+
+
+@pytest.fixture
+def damage(tmp_path: Path) -> Callable[[], int]:
+    """Damages everything that the ``engine`` fixture has spilled; returns the number of files."""
+    return lambda: damage_spill_files(tmp_path / "spill")

@@ -1,0 +1,148 @@
+"""Failures scripted by attempt: the rows are exact afterwards, and nothing is done twice."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import TaskError
+from exoshuffle.operators.sinks import WriteSink
+from exoshuffle.shuffle import Push, Resources, ShufflePlan, Simple, Strategy, Workload, plan_shuffle
+
+STEPS = ("map", "merge", "reduce")
+STRATEGIES = [Simple(), Push(), Push(keep_map_outputs=True)]
+STRATEGY_NAMES = ["simple", "push*", "push"]
+
+
+class TransientError(Exception):
+    """Goes away when tried again."""
+
+    retryable = True
+
+
+class Script:
+    """Fails the first attempts at every call of some steps."""
+
+    def __init__(self, failures: int, steps: tuple[str, ...] = STEPS) -> None:
+        self.failures = failures
+        self.steps = steps
+        self.attempts: collections.Counter[object] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def attempt(self, step: str, call: object) -> None:
+        with self._lock:
+            self.attempts[step, call] += 1
+            number = self.attempts[step, call]
+        if step in self.steps and number <= self.failures:
+            raise TransientError(f"{step} {call}, attempt {number}")
+
+
+class Divide:
+    """Sends every number of a split to the partition of its remainder."""
+
+    def __init__(self, num_partitions: int, script: Script) -> None:
+        self.num_partitions = num_partitions
+        self.script = script
+
+    def map(self, index: int, split: range) -> list[list[int]]:
+        parts: list[list[int]] = [[] for _ in range(self.num_partitions)]
+        for number in split:
+            parts[number % self.num_partitions].append(number)
+        self.script.attempt("map", index)
+        return parts
+
+    def merge(self, *blocks: list[list[int]]) -> list[list[int]]:
+        merged = [sum(parts, []) for parts in zip(*blocks, strict=True)]
+        self.script.attempt("merge", merged[0][0])
+        return merged
+
+    def reduce(self, partition: int, slices: list[list[int]]) -> list[int]:
+        numbers = sum(slices, [])
+        self.script.attempt("reduce", partition)
+        return numbers
+
+
+def small_plan(num_splits: int, num_partitions: int) -> ShufflePlan:
+    plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2), "push", num_partitions)
+    return dataclasses.replace(
+        plan,
+        num_splits=num_splits,
+        round_size=4,
+        merge_factor=2,
+        map_memory_bytes=1000,
+        reduce_memory_bytes=1000,
+    )
+
+
+def divide(strategy: Strategy, script: Script) -> list[list[int]]:
+    splits = [range(start, start + 10) for start in range(0, 90, 10)]
+    plan = small_plan(len(splits), 5)
+    return xs.get(list(strategy.shuffle(Divide(5, script), splits, plan)))
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=STRATEGY_NAMES)
+def test_every_task_fails_first(engine: LocalEngine, strategy: Strategy, failures: int) -> None:
+    script = Script(failures)
+    assert divide(strategy, script) == [list(range(first, 90, 5)) for first in range(5)]
+    assert set(script.attempts.values()) == {failures + 1}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_one_attempt_too_many(engine: LocalEngine, step: str) -> None:
+    with pytest.raises(TaskError, match=f"task {step} failed in attempt 4: {step} .*, attempt 4"):
+        divide(Push(), Script(4, (step,)))
+
+
+def test_an_error_of_the_function_is_not_retried(engine: LocalEngine) -> None:
+    script = Script(1, ("map",))
+
+    def broken(index: int) -> None:
+        script.attempts["broken", index] += 1
+        raise ZeroDivisionError(index)
+
+    with pytest.raises(TaskError, match="attempt 1"):
+        xs.get(xs.remote(broken).remote(0))
+    assert script.attempts["broken", 0] == 1
+
+
+class FailingSink:
+    """Writes the files, then fails, in the first attempts at every second partition."""
+
+    def __init__(self, sink: WriteSink, script: Script) -> None:
+        self.sink = sink
+        self.script = script
+
+    def __call__(self, partition: int, rows: Any) -> list[dict[str, Any]]:
+        files = self.sink(partition, rows)
+        if partition % 2:
+            self.script.attempt("reduce", partition)
+        return files
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_files_are_written_once(
+    engine: LocalEngine,
+    records: Path,
+    check_sorted: Callable[[Path], None],
+    tmp_path: Path,
+    strategy: str,
+) -> None:
+    dataset = xs.read_records(records).sort(strategy=strategy)
+    output = tmp_path / "output"
+    output.mkdir()
+    options = WriteOptions("records").to_json(dataset._source, 1_000_000)
+    sink = FailingSink(WriteSink(str(output), options), Script(2))
+    files = [file for part in xs.get(list(dataset._job().run(sink))) for file in part]
+    assert sorted(path.name for path in output.iterdir()) == sorted(file["name"] for file in files)
+    assert sum(file["rows"] for file in files) == dataset._source.rows
+    check_sorted(output)

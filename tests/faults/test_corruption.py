@@ -1,0 +1,132 @@
+"""Spill files damaged on disk: values are computed again from their lineage, or the loss is named; never wrong rows."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import BlockLostError
+from exoshuffle.futures import Ref
+from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+
+#: Twenty blocks of this size are more than the budget of the small engine.
+BLOCK_BYTES = 5_000_000
+NUM_BLOCKS = 20
+
+
+@xs.remote
+def make(seed: int) -> bytes:
+    return bytes([seed]) * BLOCK_BYTES
+
+
+@xs.remote
+def increment(block: bytes) -> bytes:
+    return bytes([block[0] + 1]) * BLOCK_BYTES
+
+
+def spilled(engine: LocalEngine, refs: Sequence[Ref]) -> Sequence[Ref]:
+    """The same references, once so much is made after them that all of their blocks are on disk."""
+    xs.wait(refs, num_ready=len(refs))
+    filler = [xs.put(bytes(BLOCK_BYTES)) for _ in range(NUM_BLOCKS)]
+    del filler
+    gc.collect()
+    assert engine.stats()["spilled_bytes"] >= len(refs) * BLOCK_BYTES
+    return refs
+
+
+def test_damaged_values_are_computed_again(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    refs = spilled(engine, [make.remote(seed) for seed in range(NUM_BLOCKS)])
+    assert damage() > 0
+    for seed, ref in enumerate(refs):
+        assert xs.get(ref) == bytes([seed]) * BLOCK_BYTES
+    assert engine.stats()["num_recovered"] >= NUM_BLOCKS
+
+
+def test_freed_arguments_are_computed_again_too(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    refs = spilled(engine, [increment.remote(increment.remote(make.remote(seed))) for seed in range(3)])
+    assert damage() > 0
+    for seed, ref in enumerate(refs):
+        assert xs.get(ref) == bytes([seed + 2]) * BLOCK_BYTES
+    assert engine.stats()["num_recovered"] == 9
+
+
+def test_damaged_arguments_of_tasks_are_computed_again(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    refs = spilled(engine, [make.remote(seed) for seed in range(NUM_BLOCKS)])
+    assert damage() > 0
+    sums = [increment.remote(ref) for ref in refs]
+    del refs
+    for seed, ref in enumerate(sums):
+        assert xs.get(ref) == bytes([seed + 1]) * BLOCK_BYTES
+
+
+def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    def halves(seed: int) -> list[bytes]:
+        return [bytes([seed + i]) * (BLOCK_BYTES // 2) for i in range(2)]
+
+    refs = spilled(engine, [xs.remote(halves, num_returns=2).remote(seed) for seed in range(4)])
+    assert damage() > 0
+    assert [xs.get(ref[1])[0] for ref in refs] == [1, 2, 3, 4]
+    assert engine.stats()["num_recovered"] == 4
+
+
+def test_objects_that_were_put_are_lost_by_name(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    refs = spilled(engine, [xs.put(bytes([seed]) * BLOCK_BYTES) for seed in range(4)])
+    assert damage() > 0
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(refs[0])
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(increment.remote(refs[1]))
+
+
+def test_a_disk_that_never_keeps_anything_is_named(engine: LocalEngine, damage: Callable[[], int]) -> None:
+    (ref,) = spilled(engine, [make.options(max_retries=2).remote(7)])
+    for _ in range(2):
+        assert damage() > 0
+        assert xs.get(ref) == bytes([7]) * BLOCK_BYTES
+        spilled(engine, [ref])
+    assert damage() > 0
+    with pytest.raises(BlockLostError, match="3 attempts were made"):
+        xs.get(ref)
+
+
+class DamagedHalfway:
+    """A strategy whose spilled blocks are damaged when the first reduce has finished."""
+
+    def __init__(self, strategy: Strategy, damage: Callable[[], int]) -> None:
+        self.strategy = strategy
+        self.damage = damage
+        self.num_damaged = 0
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        reduces = self.strategy.shuffle(tasks, splits, plan)
+        first = next(reduces)
+        xs.wait([first])
+        self.num_damaged = self.damage()
+        yield first
+        yield from reduces
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Simple(), Push(), Push(keep_map_outputs=True)],
+    ids=["simple", "push*", "push"],
+)
+def test_a_sort_survives_damage(
+    engine: LocalEngine,
+    records: Path,
+    check_sorted: Callable[[Path], None],
+    damage: Callable[[], int],
+    strategy: Strategy,
+) -> None:
+    damaged = DamagedHalfway(strategy, damage)
+    output = records.parent / "output"
+    xs.read_records(records).sort(strategy=damaged).write_records(output)
+    assert damaged.num_damaged > 0
+    assert engine.stats()["num_recovered"] > 0
+    check_sorted(output)

@@ -1,0 +1,108 @@
+"""Ctrl-C and kill -9 in the middle of a sort: nothing half-written stays, at the latest after the next run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+
+
+class Sort:
+    """``exoshuffle sort`` of the records as a process of its own."""
+
+    def __init__(self, records: Path, *options: str) -> None:
+        self.folder = records.parent
+        self.output = self.folder / "output"
+        self.spill = self.folder / "spill"
+        self.spill.mkdir(exist_ok=True)
+        arguments = ["sort", str(records), str(self.output), "--spill-dir", str(self.spill)]
+        limit = ["--memory-limit", "190MB", "--num-cpus", "2"]
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments, *limit, *options], stderr=subprocess.PIPE, text=True
+        )
+
+    def staging(self) -> list[Path]:
+        return list(self.folder.glob(".output.exoshuffle-*"))
+
+    def await_state(self, reached: Callable[[], bool]) -> None:
+        """Polls until the process has come so far; it must not have ended before."""
+        deadline = time.monotonic() + 60
+        while not reached():
+            assert self.process.poll() is None, self.process.stderr
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+    def has_begun(self) -> bool:
+        return bool(self.staging())
+
+    def has_spilled(self) -> bool:
+        """Whether the process has an unlinked spill file with something in it."""
+        folder = f"/proc/{self.process.pid}/fd"
+        for descriptor in os.listdir(folder):
+            try:
+                link = os.readlink(f"{folder}/{descriptor}")
+                if link.startswith(f"{self.spill}/") and os.stat(f"{folder}/{descriptor}").st_size:
+                    return True
+            except OSError:
+                continue
+        return False
+
+    def has_written(self) -> bool:
+        return any(path.suffix == ".dat" for folder in self.staging() for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("state", ["has_begun", "has_spilled", "has_written"])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_sorts_clean_up(records: Path, state: str, signal_number: int) -> None:
+    sort = Sort(records)
+    sort.await_state(getattr(sort, state))
+    sent = time.monotonic()
+    sort.process.send_signal(signal_number)
+    _, err = sort.process.communicate(timeout=30)
+    assert time.monotonic() - sent < 3
+    assert sort.process.returncode == 130, err
+    assert err.splitlines()[-1] == "exoshuffle: interrupted; nothing was written"
+    assert "Traceback" not in err
+    assert sort.staging() == []
+    assert not sort.output.exists()
+    assert list(sort.spill.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", ["has_spilled", "has_written"])
+def test_what_a_killed_sort_left_is_removed_by_the_next(
+    records: Path, check_sorted: Callable[[Path], None], state: str
+) -> None:
+    killed = Sort(records)
+    killed.await_state(getattr(killed, state))
+    killed.process.kill()
+    killed.process.communicate()
+    assert list(killed.spill.iterdir()) == []
+    assert len(killed.staging()) == 1
+    assert not killed.output.exists()
+    again = Sort(records)
+    _, err = again.process.communicate(timeout=60)
+    assert again.process.returncode == 0, err
+    assert again.staging() == []
+    assert list(again.spill.iterdir()) == []
+    check_sorted(again.output)
+
+
+def test_a_running_sort_keeps_its_files(records: Path) -> None:
+    first = Sort(records)
+    first.await_state(first.has_written)
+    (staging,) = first.staging()
+    first.process.send_signal(signal.SIGSTOP)
+    second = Sort(records, "--overwrite")
+    second.await_state(lambda: len(second.staging()) == 2)
+    assert staging in second.staging()
+    for sort in (second, first):
+        sort.process.kill()
+        sort.process.communicate()

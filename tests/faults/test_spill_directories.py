@@ -1,0 +1,106 @@
+"""Spill directories that are missing, not directories or full: told before any work, or survived, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
+from exoshuffle.futures import Ref
+
+BLOCK_BYTES = 5_000_000
+BUDGET_BYTES = 64_000_000
+
+
+def start(*spill_dirs: Path) -> LocalEngine:
+    memory_limit = limits.resident_bytes() + limits.SLACK_BYTES + BUDGET_BYTES
+    engine = xs.init(memory_limit=memory_limit, spill_dirs=[str(path) for path in spill_dirs], num_cpus=2)
+    assert isinstance(engine, LocalEngine)
+    return engine
+
+
+@xs.remote
+def make(seed: int) -> bytes:
+    return bytes([seed]) * BLOCK_BYTES
+
+
+def check_blocks(count: int) -> list[Ref]:
+    refs = [make.remote(seed) for seed in range(count)]
+    for seed, ref in enumerate(refs):
+        assert xs.get(ref) == bytes([seed]) * BLOCK_BYTES
+    return refs
+
+
+@pytest.fixture(autouse=True)
+def stop() -> object:
+    yield
+    xs.shutdown()
+
+
+def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="missing.*does not exist|missing.*create"):
+        start(tmp_path, tmp_path / "missing")
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionsError, match=r"file.*not a directory"):
+        start(tmp_path / "file")
+
+
+def test_a_full_directory_is_left_alone(
+    tmp_path: Path, small_disk: Callable[[str], Path]
+) -> None:
+    engine = start(small_disk("20m"), tmp_path)
+    refs = check_blocks(40)
+    stats = engine.stats()
+    assert stats["failed_spill_dirs"] == 1
+    assert stats["spilled_bytes"] > 100_000_000
+    del refs
+
+
+def test_full_disks_are_named_with_the_remedy(small_disk: Callable[[str], Path]) -> None:
+    disks = [small_disk("20m"), small_disk("20m")]
+    start(*disks)
+    refs = [make.remote(seed) for seed in range(40)]
+    with pytest.raises(TaskError) as caught:
+        for ref in refs:
+            xs.get(ref)
+    assert isinstance(caught.value.__cause__, DiskFullError)
+    message = str(caught.value)
+    assert all(str(disk) in message for disk in disks)
+    assert "free disk space or name more directories" in message
+    assert "\n" not in message
+
+
+def test_freed_blocks_make_room_on_disk(small_disk: Callable[[str], Path]) -> None:
+    engine = start(small_disk("80m"))
+    for _ in range(4):
+        check_blocks(20)
+    assert engine.stats()["spilled_bytes"] > 80_000_000
+
+
+def test_a_sort_that_fills_the_disk_leaves_nothing(
+    records: Path, small_disk: Callable[[str], Path]
+) -> None:
+    disk = small_disk("40m")
+    start(disk)
+    output = records.parent / "output"
+    with pytest.raises(DiskFullError, match=str(disk)):
+        xs.read_records(records).sort().write_records(output)
+    assert [path.name for path in records.parent.iterdir() if "output" in path.name] == []
+    assert len(list(records.iterdir())) == 5
+
+
+def test_an_output_disk_that_fills_leaves_nothing(
+    tmp_path: Path, records: Path, small_disk: Callable[[str], Path]
+) -> None:
+    disk = small_disk("60m")
+    start(tmp_path)
+    with pytest.raises(OutputError, match=r"(?i)no space left|full"):
+        xs.read_records(records).sort().write_records(disk / "output")
+    assert list(disk.iterdir()) == []

@@ -1,0 +1,73 @@
+"""Runs the command line as a process of its own and samples what its whole process tree keeps resident."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+
+SAMPLE_SECONDS = 0.01
+PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a command printed, and the most that its processes had resident together."""
+
+    summary: dict[str, Any]
+    peak_bytes: int
+
+
+def tree_bytes(process: psutil.Process) -> int:
+    """Resident memory of a process and its descendants."""
+    total = 0
+    for member in [process, *process.children(recursive=True)]:
+        try:
+            total += member.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+class Sampler(threading.Thread):
+    """Watches a process until it ends."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.process = psutil.Process(pid)
+        self.peak_bytes = 0
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.ended.wait(SAMPLE_SECONDS):
+            try:
+                self.peak_bytes = max(self.peak_bytes, tree_bytes(self.process))
+            except psutil.NoSuchProcess:
+                return
+
+
+@pytest.fixture
+def measure() -> Callable[..., Measured]:
+    """Runs ``exoshuffle ARGUMENTS --json`` and measures it from outside."""
+
+    def run(*arguments: object) -> Measured:
+        command = [*PROGRAM, *map(str, arguments), "--json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        sampler = Sampler(process.pid)
+        sampler.start()
+        out, err = process.communicate(timeout=200)
+        sampler.ended.set()
+        sampler.join()
+        assert process.returncode == 0, err
+        summary = json.loads(out)
+        # The kernel's own high-water mark, which sampling may miss, is in the summary.
+        return Measured(summary, max(sampler.peak_bytes, summary.get("peak_memory_bytes", 0)))
+
+    return run

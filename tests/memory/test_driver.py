@@ -1,0 +1,128 @@
+"""What the driving program keeps: no entry per slice, nothing per finished task, no thread, descriptor or mapping."""
+
+from __future__ import annotations
+
+import gc
+import re
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import TaskError
+
+WORD = struct.Struct("<q")
+
+
+def anonymous_bytes() -> int:
+    match = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match.group(1)) * 1024
+
+
+def held() -> dict[str, int]:
+    """Threads, file descriptors and shared mappings of this process."""
+    gc.collect()
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return {
+        "threads": threading.active_count(),
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "shared mappings": sum(line.split()[1][3] == "s" for line in maps),
+    }
+
+
+def shuffle(num_maps: int, num_reduces: int) -> int:
+    """The sum of the numbers below num_maps * num_reduces, each of them a slice of its own."""
+
+    @xs.remote(num_returns=num_reduces)
+    def scatter(index: int) -> Any:
+        block: Any = xs.allocate_block(range(0, (num_reduces + 1) * WORD.size, WORD.size))
+        first = index * num_reduces
+        with memoryview(block) as view:
+            struct.pack_into(f"<{num_reduces}q", view, 0, *range(first, first + num_reduces))
+        return block
+
+    @xs.remote
+    def add(slices: list[Any]) -> int:
+        return sum(WORD.unpack(piece)[0] for piece in slices)
+
+    blocks = xs.Refs(scatter.remote(index) for index in range(num_maps))
+    return sum(xs.get([add.remote(blocks.column(index)) for index in range(num_reduces)]))
+
+
+def test_four_million_slices_cost_the_driver_little() -> None:
+    xs.init(memory_limit="2GB", num_cpus=2)
+    before = anonymous_bytes()
+    count = 2000 * 2000
+    assert shuffle(2000, 2000) == count * (count - 1) // 2
+    assert anonymous_bytes() - before < 100_000_000
+    xs.shutdown()
+
+
+def test_twenty_thousand_tasks_leave_nothing(engine: LocalEngine) -> None:
+    add = xs.remote(lambda a, b: a + b)
+
+    def run(count: int) -> int:
+        total = xs.put(0)
+        for number in range(count):
+            total = add.remote(total, number)
+            if number % 500 == 0:
+                xs.wait([total])
+        return int(xs.get(total))
+
+    run(2_000)
+    gc.collect()
+    before = anonymous_bytes()
+    assert sum(run(1_000) for _ in range(20)) == 20 * sum(range(1_000))
+    gc.collect()
+    assert anonymous_bytes() - before < 5_000_000
+    stats = engine.stats()
+    assert (stats["num_objects"], stats["num_blocks"], stats["reserved_bytes"]) == (0, 0, 0)
+
+
+def test_independent_tasks_leave_nothing(engine: LocalEngine) -> None:
+    double = xs.remote(lambda value: 2 * value, memory=1_000_000)
+
+    def run() -> None:
+        refs = [double.remote(number) for number in range(2_000)]
+        assert xs.get(refs) == [2 * number for number in range(2_000)]
+
+    run()
+    gc.collect()
+    before = anonymous_bytes()
+    for _ in range(10):
+        run()
+    gc.collect()
+    assert anonymous_bytes() - before < 5_000_000
+
+
+@pytest.mark.parametrize("use", ["nothing", "tasks", "spilling", "errors"])
+def test_engines_come_and_go(tmp_path: Path, use: str) -> None:
+    def big(seed: int) -> bytes:
+        return bytes([seed % 256]) * 2_000_000
+
+    def fail(_seed: int) -> None:
+        raise ValueError("on purpose")
+
+    def once() -> None:
+        xs.init(memory_limit="400MB", spill_dirs=str(tmp_path), num_cpus=2)
+        if use == "tasks":
+            xs.get([xs.remote(big).remote(seed) for seed in range(5)])
+        elif use == "spilling":
+            refs = [xs.remote(big).remote(seed) for seed in range(200)]
+            xs.wait(refs, num_ready=200)
+        elif use == "errors":
+            with pytest.raises(TaskError):
+                xs.get(xs.remote(fail).remote(1))
+        xs.shutdown()
+
+    once()
+    before = held()
+    for _ in range(5):
+        once()
+    assert held() == before
+    assert list(tmp_path.iterdir()) == []

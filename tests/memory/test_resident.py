@@ -1,0 +1,86 @@
+"""Resident memory stays under ``--memory-limit``, measured from outside, at several times as much data.
+
+The data has shapes that stress different parts of the plan: records, ordinary rows, rows of one number (sort entries
+outweigh the rows), of a kilobyte, and of a megabyte (a handful of rows fills a buffer).
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.units import parse_bytes
+
+
+def numbers(count: int, seed: int) -> pa.Array:
+    """Random 64-bit integers."""
+    data = random.Random(seed).randbytes(8 * count)
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(data)])
+
+
+def texts(count: int, width: int, seed: int) -> pa.Array:
+    """Random ASCII strings of equal length."""
+    noise = bytes(byte % 64 + 48 for byte in random.Random(seed).randbytes(1 << 18))
+    data = (noise * (count * width // len(noise) + 1))[: count * width]
+    offsets = struct.pack(f"<{count + 1}i", *range(0, count * width + 1, width))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def write_table(folder: Path, num_files: int, num_rows: int, width: int) -> Path:
+    """Files of a key and, unless ``width`` is 0, a string of that length."""
+    folder.mkdir()
+    for index in range(num_files):
+        columns = {"key": numbers(num_rows, index)}
+        if width:
+            columns["text"] = texts(num_rows, width, index)
+        path = folder / f"{index}.parquet"
+        pq.write_table(
+            pa.table(columns), path, row_group_size=-(-num_rows // 4), use_dictionary=False, compression="none"
+        )
+    return folder
+
+
+def check_peak(measured: Any, explained: Any, limit: str) -> None:
+    """Under the limit, and not above what ``explain`` projected."""
+    assert measured.peak_bytes <= parse_bytes(limit)
+    assert measured.peak_bytes <= explained.summary["memory_bytes"]
+    assert measured.summary["spilled_bytes"] > 0
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_records(tmp_path: Path, measure: Callable[..., Any], strategy: str) -> None:
+    gensort(tmp_path / "in", 12_000_000)
+    arguments = [tmp_path / "in", tmp_path / "out", "--strategy", strategy, "--memory-limit", "200MB"]
+    explained, measured = measure("explain", *arguments), measure("sort", *arguments)
+    check_peak(measured, explained, "200MB")
+    result = valsort(tmp_path / "out")
+    assert result.is_sorted
+    assert result.checksum == valsort(tmp_path / "in").checksum
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "width", "limit", "strategy"),
+    [
+        pytest.param(1_250_000, 92, "250MB", "simple", id="ordinary-simple"),
+        pytest.param(1_250_000, 92, "250MB", "push", id="ordinary-push"),
+        pytest.param(4_000_000, 0, "220MB", "auto", id="narrow"),
+        pytest.param(60_000, 1_000, "220MB", "auto", id="wide"),
+        pytest.param(60, 1_000_000, "250MB", "auto", id="huge"),
+    ],
+)
+def test_tables(
+    tmp_path: Path, measure: Callable[..., Any], num_rows: int, width: int, limit: str, strategy: str
+) -> None:
+    table = write_table(tmp_path / "in", 8, num_rows, width)
+    arguments = [table, tmp_path / "out", "--by", "key", "--strategy", strategy, "--memory-limit", limit]
+    explained, measured = measure("explain", *arguments), measure("sort", *arguments)
+    check_peak(measured, explained, limit)
+    assert measured.summary["rows"] == 8 * num_rows
