@@ -80,10 +80,9 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
     "mixed formats": (["mixed", *BY], "out", 1, ["a.csv", "b.jsonl", "format"]),
     "type differs": (["other_type", *BY], "out", 1, ["'key'", "Int64", "Utf8", "part-000.parquet", "z.parquet"]),
     "name differs": (["other_name", *BY], "out", 1, ["'key'", "'kei'", "z.parquet"]),
-    "more columns": (["more_columns", *BY], "out", 1, ["2 columns", "3 columns", "z.parquet"]),
-    "unknown key": (["good", "--by", "kye"], "out", 1, ["'kye'", "key", "text"]),
+    "more columns": (["more_columns", *BY], "out", 1, ["2 columns", "has 3", "'extra'", "z.parquet"]),
+    "unknown key": (["good", "--by", "kye"], "out", 1, ["kye", "key, text"]),
     "unsortable key": (["nested.parquet", *BY], "out", 1, ["'key'", "List", "twice"]),
-    "key twice": (["good", "--by", "key, key desc"], "out", 2, ["key", "twice"]),
     "empty key": (["good", "--by", ""], "out", 2, ["--by"]),
     "unreadable key": (["good", "--by", "key sideways"], "out", 2, ["key sideways", "for example"]),
     "no key": (["good"], "out", 2, ["--by", "for example"]),
@@ -95,7 +94,9 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
     "Parquet as records": (["good", "--format", "records", "--record-size", "7"], "out", 1, ["record size 7", "multiple"]),
     "partial record": (["odd.dat"], "out", 1, ["odd.dat", "250 bytes", "record size 100"]),
     "key exceeds record": (["odd.dat", "--record-size", "50", "--key-size", "51"], "out", 2, ["51", "50"]),
-    "record of no bytes": (["odd.dat", "--record-size", "0"], "out", 2, ["record", "0", "at least 1"]),
+    "record of no bytes": (["odd.dat", "--record-size", "0"], "out", 2, ["record_bytes is 0", "at least 1"]),
+    "negative record size": (["odd.dat", "--record-size", "-5"], "out", 2, ["record_bytes is -5", "at least 1"]),
+    "delimiter of two": (["values.csv", *BY, "--delimiter", "||"], "out", 2, ["||", "one ASCII character"]),
     "records by a column": (["odd.dat", "--record-size", "50", *BY], "out", 2, ["--by", "key"]),
     "bad CSV value": (["values.csv", *BY], "out", 1, ["values.csv", "line 10052", "'v'", "oops", "Int64"]),
     "ragged CSV": (["ragged.csv", *BY], "out", 1, ["ragged.csv", "line 3"]),
@@ -117,7 +118,7 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
     "compression of CSV": (["good", *BY, "--output-format", "csv", "--compression", "gzip"], "out", 2, ["csv", "gzip"]),
     "nested to CSV": (["nested.parquet", "--by", "twice", "--output-format", "csv"], "out", 1, ["CSV", "'key'", "List"]),
     "table as records": (["good", *BY, "--output-format", "records"], "out", 2, ["tables", "records"]),
-    "spill directory missing": (["good", *BY, "--spill-dir", "nospill"], "out", 2, ["nospill", "does not exist"]),
+    "spill directory missing": (["good", *BY, "--spill-dir", "nospill"], "out", 2, ["nospill", "create it"]),
     "spill directory is a file": (["good", *BY, "--spill-dir", "file"], "out", 2, ["file", "directory"]),
     "spill directory without files": (["good", *BY, "--spill-dir", "/proc"], "out", 2, ["/proc"]),
 }
@@ -130,8 +131,7 @@ def test_one_sentence_and_nothing_written(
     arguments, output, code, words = CASES[name]
     monkeypatch.chdir(filled)
     before = _contents(filled)
-    inputs = [argument for argument in arguments[:1]]
-    done = command("sort", *inputs, output, *arguments[1:])
+    done = command("sort", arguments[0], output, *arguments[1:])
     assert done.code == code, done.err
     message = done.sentence()
     for word in words:
@@ -160,7 +160,7 @@ def test_wrong_usage_is_shown_by_click(arguments: list[str], command: Callable[.
         (["valsort", "empty"], 1, ["empty", "no data files"]),
         (["valsort", "odd.dat"], 1, ["odd.dat", "250 bytes", "100"]),
         (["explain", "nowhere", "out", "--by", "key"], 1, ["nowhere", "does not exist"]),
-        (["explain", "good", "out", "--by", "kye"], 1, ["'kye'", "text"]),
+        (["explain", "good", "out", "--by", "kye"], 1, ["kye", "text"]),
         (["explain", "good", "out", "--by", "key", "--memory-limit", "1MB"], 2, ["1.00 MB", "smallest"]),
     ],
 )

@@ -81,7 +81,7 @@ pub enum IoError {
     },
     /// The number of columns differs between two files.
     #[error(
-        "'{}' has {first_columns} columns but '{}' has {second_columns}; all files of one input must have the same columns in the same order",
+        "'{}' has {first_columns} columns but '{}' has {second_columns}, and '{extra}' is in one of them only; all files of one input must have the same columns in the same order",
         first.display(), second.display()
     )]
     ColumnCount {
@@ -93,6 +93,8 @@ pub enum IoError {
         second: PathBuf,
         /// Its number of columns.
         second_columns: usize,
+        /// A column that one of them lacks.
+        extra: String,
     },
     /// A column differs between two files.
     #[error("column {column} is {first} but {second}; convert one of the files, or read them separately")]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use exoshuffle_io::{open_split, sample_split, Split};
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Boundaries, Position, RowLayout, Scatter, SortKey,
+    choose_boundaries, sample, Boundaries, KernelError, Position, RowLayout, Scatter, SortKey,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -45,7 +45,8 @@ impl Sorter {
             .iter()
             .map(|key| sort_key(&schema, key))
             .collect::<PyResult<_>>()?;
-        let layout = RowLayout::try_new(&schema, &keys).map_err(kernel_error)?;
+        let layout =
+            RowLayout::try_new(&schema, &keys).map_err(|error| unsortable(&schema, error))?;
         Ok(Self {
             what: What::Table(layout),
             schema,
@@ -311,6 +312,31 @@ fn record_bytes(batch: &RecordBatch) -> PyResult<&[u8]> {
     column
         .map(FixedSizeBinaryArray::value_data)
         .ok_or_else(|| schema_error("a batch holds no records".to_owned()))
+}
+
+/// The error, with the columns that could be sorted by if the one that was asked for cannot.
+fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
+    if !matches!(error, KernelError::UnsortableKey { .. }) {
+        return kernel_error(error);
+    }
+    let sortable = |column: &usize| {
+        let key = SortKey {
+            column: *column,
+            descending: false,
+            nulls_first: false,
+        };
+        RowLayout::try_new(schema, &[key]).is_ok()
+    };
+    let columns = (0..schema.fields().len()).filter(sortable);
+    let names: Vec<&str> = columns
+        .map(|column| schema.field(column).name().as_str())
+        .collect();
+    let candidates = if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    };
+    schema_error(format!("{error} (sortable here: {candidates})"))
 }
 
 fn sort_key(

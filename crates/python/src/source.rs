@@ -28,14 +28,8 @@ impl ReadConfig {
     pub fn parse(text: &str) -> PyResult<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| options_error(format!("read options are no JSON: {error}")))?;
-        let number = |name: &str| {
-            value
-                .get(name)
-                .and_then(Value::as_u64)
-                .map(|number| number as usize)
-        };
         let mut options = ReadOptions {
-            record_bytes: number("record_bytes"),
+            record_bytes: size(&value, "record_bytes")?,
             ..ReadOptions::default()
         };
         if let Some(name) = value.get("format").and_then(Value::as_str) {
@@ -44,10 +38,10 @@ impl ReadConfig {
         if let Some(delimiter) = value.get("csv_delimiter").and_then(Value::as_str) {
             let [byte] = delimiter.as_bytes() else {
                 return Err(options_error(format!(
-                    "delimiter is {delimiter:?}; give one ASCII character"
+                    "delimiter is {delimiter:?}; give one ASCII character that is no quote or line end"
                 )));
             };
-            if !byte.is_ascii() || matches!(byte, b'"' | b'\n' | b'\r' | 0) {
+            if matches!(byte, b'"' | b'\n' | b'\r' | 0) {
                 return Err(options_error(format!(
                     "delimiter {delimiter:?} has another meaning in CSV; give one ASCII character that is no quote or line end"
                 )));
@@ -55,13 +49,29 @@ impl ReadConfig {
             options.csv_delimiter = *byte;
         }
         let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
-        let key_bytes = number("key_bytes").unwrap_or(GENSORT_KEY_BYTES.min(record_bytes));
-        if key_bytes == 0 || key_bytes > record_bytes {
+        let key_bytes = size(&value, "key_bytes")?.unwrap_or(GENSORT_KEY_BYTES.min(record_bytes));
+        if key_bytes > record_bytes {
             return Err(options_error(format!(
                 "a key of {key_bytes} bytes does not fit a record of {record_bytes}; give 1 to {record_bytes}"
             )));
         }
         Ok(Self { options, key_bytes })
+    }
+}
+
+/// A number of bytes among the options.
+fn size(options: &Value, name: &str) -> PyResult<Option<usize>> {
+    let Some(value) = options.get(name) else {
+        return Ok(None);
+    };
+    let number = value
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok());
+    match number {
+        Some(number) if number > 0 => Ok(Some(number)),
+        _ => Err(options_error(format!(
+            "{name} is {value}; it must be at least 1"
+        ))),
     }
 }
 

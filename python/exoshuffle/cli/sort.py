@@ -13,6 +13,7 @@ import click
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures import init
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sort import parse_by
@@ -138,10 +139,10 @@ def _dataset(arguments: dict[str, Any]) -> Dataset:
     options = {"strategy": arguments["strategy"], "num_partitions": arguments["partitions"]}
     if dataset.format == "records":
         if arguments["by"]:
-            raise click.UsageError("--by is for tables; records are sorted by their key")
+            raise OptionsError("--by is for tables; records are sorted by their key, so leave it out")
         return dataset.sort(**options)
     if not arguments["by"]:
-        raise click.UsageError('--by is missing; write for example --by "ts desc, id"')
+        raise OptionsError('--by is missing; write for example --by "ts desc, id"')
     return dataset.sort_keys(parse_by(arguments["by"]), **options)
 
 

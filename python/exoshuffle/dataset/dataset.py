@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.explain import Bill, make_bill
-from exoshuffle.dataset.job import JobOptions, SortJob, make_job
+from exoshuffle.dataset.job import JobOptions, SortJob, make_job, plain_errors
 from exoshuffle.dataset.write import WriteOptions, WriteResult, write_job
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, current_engine, get
@@ -241,9 +241,10 @@ class Dataset:
         job = self._job()
         ahead = job.engine.num_cpus
         pending: deque[Ref] = deque()
-        for ref in job.run(CollectSink()):
-            pending.append(ref)
-            if len(pending) > ahead:
+        with plain_errors():
+            for ref in job.run(CollectSink()):
+                pending.append(ref)
+                if len(pending) > ahead:
+                    yield get(pending.popleft())
+            while pending:
                 yield get(pending.popleft())
-        while pending:
-            yield get(pending.popleft())

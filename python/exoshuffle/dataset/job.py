@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
+from exoshuffle.futures import Engine, Ref, cancel, get, remote, wait
 from exoshuffle.operators.sort import Sink, SorterConfig, SortTasks, sample_keys
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import Strategy, get_strategy
@@ -131,6 +132,30 @@ class ScanJob:
         run_scan = remote(scan, memory=2 * split_bytes, name="scan")
         for index, split in enumerate(self.source.splits(split_bytes)):
             yield run_scan.remote(self.config.read_options, self.config.schema, index, split, sink)
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy."""
+    try:
+        yield
+    except TaskError as error:
+        if isinstance(error.__cause__, ExoshuffleError):
+            raise error.__cause__ from error
+        raise
+
+
+def finished(refs: Iterable[Ref]) -> list[Any]:
+    """The results of all. If that fails or is interrupted, tasks that have not started never will, others have ended."""
+    taken: list[Ref] = []
+    try:
+        taken.extend(refs)
+        return [get(ref) for ref in taken]
+    except BaseException:
+        for ref in reversed(taken):
+            cancel(ref)
+        wait(taken, num_ready=len(taken))
+        raise
 
 
 def scan(read_options: str, schema: bytes, index: int, split: str, sink: Sink) -> Any:

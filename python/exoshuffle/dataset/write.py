@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exoshuffle.dataset.commit import OutputDirectory
-from exoshuffle.dataset.job import SortJob
-from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
-from exoshuffle.futures import get
+from exoshuffle.dataset.job import SortJob, finished, plain_errors
+from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import WriteSink
 from exoshuffle.shuffle.plan import ShufflePlan
@@ -135,11 +134,8 @@ def write_job(
             progress.start(job.workload.total_bytes, len(job.splits), job.plan.num_partitions)
             job.engine.add_observer(progress)
         try:
-            files = [file for part in get(list(job.run(sink))) for file in part]
-        except TaskError as error:
-            if isinstance(error.__cause__, ExoshuffleError):
-                raise error.__cause__ from error
-            raise
+            with plain_errors():
+                files = [file for part in finished(job.run(sink)) for file in part]
         finally:
             if progress is not None and isinstance(job, SortJob):
                 job.engine.remove_observer(progress)

@@ -23,8 +23,8 @@ from exoshuffle.units import format_bytes
 MAP_SCRATCH_PERCENT = 160
 #: A partition may be this much larger than the mean: boundaries come from a sample.
 SKEW_PERCENT = 130
-#: Bytes per row while sorting: an entry of 16 bytes and as much scratch.
-ENTRY_BYTES = 32
+#: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
+ENTRY_BYTES = 24
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
 USABLE_PERCENT = 85
 #: Read and write buffers of one task beside its data.

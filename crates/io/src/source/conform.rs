@@ -20,6 +20,7 @@ pub(super) fn merge(first: (&Path, &SchemaRef), second: (&Path, &SchemaRef)) -> 
             first_columns: first.fields().len(),
             second: second_path.to_path_buf(),
             second_columns: second.fields().len(),
+            extra: extra_column(first, second),
         });
     }
     let mut fields = Vec::with_capacity(first.fields().len());
@@ -49,6 +50,22 @@ pub(super) fn merge(first: (&Path, &SchemaRef), second: (&Path, &SchemaRef)) -> 
         fields,
         first.metadata().clone(),
     )))
+}
+
+/// The first column of the wider schema that the other lacks.
+fn extra_column(first: &Schema, second: &Schema) -> String {
+    let (wide, narrow) = if first.fields().len() > second.fields().len() {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    let mut names = wide.fields().iter().map(|field| field.name());
+    let lacking = names.find(|name| narrow.index_of(name).is_err());
+    // Only a name that occurs twice leaves nothing to find.
+    lacking
+        .or_else(|| wide.fields().last().map(|field| field.name()))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Equal types that may differ in the nullability of what is nested in them.

@@ -106,7 +106,10 @@ fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
 fn file_metadata(schema: &Schema) -> Vec<KeyValue> {
     let encoded = encode_arrow_schema(schema);
     let mut entries = vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encoded)];
-    let own = schema.metadata().iter().filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
+    let own = schema
+        .metadata()
+        .iter()
+        .filter(|(key, _)| *key != ARROW_SCHEMA_META_KEY);
     entries.extend(own.map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     entries
