@@ -18,7 +18,7 @@ settings.register_profile("default", deadline=None, print_blob=True, derandomize
 settings.load_profile("default")
 
 #: Budget of the small engine: two tasks fit, 100 MB do not.
-SMALL_BUDGET_BYTES = 64_000_000
+SMALL_BUDGET_BYTES = 90_000_000
 
 
 def small_memory_limit() -> int:

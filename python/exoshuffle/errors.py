@@ -105,3 +105,7 @@ class TaskError(ExoshuffleError):
         self.task_name = task_name
         self.attempt = attempt
         self.__cause__ = cause
+
+    def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None]]:
+        # An exception is pickled by its message alone, unless it says otherwise.
+        return TaskError, (self.task_name, self.attempt, self.__cause__)

@@ -14,16 +14,16 @@ for _exponent, _letter in enumerate("KMGTP", start=1):
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
-def parse_bytes(text: int | str) -> int:
+def parse_bytes(text: float | str) -> int:
     """Bytes of ``"2GB"`` (decimal), ``"512MiB"`` (binary), ``"1.5 g"`` or a plain number.
 
     Raises:
         OptionsError: Not a size.
     """
-    if isinstance(text, int):
-        if text < 0:
-            raise OptionsError(f"size is {text}; it must not be negative")
-        return text
+    if isinstance(text, int | float):
+        if not 0 <= text < float("inf"):
+            raise OptionsError(f"size is {text}; it must be a number of bytes, not negative")
+        return int(text)
     match = _PATTERN.fullmatch(text)
     unit = match.group(2).upper() if match else None
     if match is None or unit not in _UNITS:

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from exoshuffle.cli.main import _run
 from exoshuffle.futures import shutdown
+from tests.end_to_end.world import fill
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,20 @@ def process() -> Callable[..., Outcome]:
     def run(*arguments: object) -> Outcome:
         program = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
         done = subprocess.run(
-            [*program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+            [*program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with files good and bad."""
+    root = tmp_path_factory.mktemp("world")
+    fill(root)
+    return root

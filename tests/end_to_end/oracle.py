@@ -36,7 +36,9 @@ def expected(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
 def _take(table: pa.Table, rows: pa.Array) -> pa.Table:
     """``Table.take``, also of views, for which pyarrow has no kernel."""
     solid = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    movable = pa.schema([field.with_type(solid.get(field.type, field.type)) for field in table.schema])
+    movable = pa.schema(
+        [field.with_type(solid.get(field.type, field.type)) for field in table.schema]
+    )
     return table.cast(movable).take(rows).cast(table.schema)
 
 
@@ -77,14 +79,18 @@ def read_directory(directory: Path, extension: str, schema: pa.Schema | None = N
 
 def _csv_types(schema: pa.Schema | None) -> pyarrow.csv.ConvertOptions:
     types = None if schema is None else {field.name: field.type for field in schema}
-    return pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
+    return pyarrow.csv.ConvertOptions(
+        column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
 
 
 def _json_types(schema: pa.Schema | None) -> pyarrow.json.ParseOptions:
     return pyarrow.json.ParseOptions(explicit_schema=schema)
 
 
-def write_files(directory: Path, table: pa.Table, num_files: int, rows_per_group: int = 1000) -> Path:
+def write_files(
+    directory: Path, table: pa.Table, num_files: int, rows_per_group: int = 1000
+) -> Path:
     """The table as ``num_files`` Parquet files of several row groups, each file a stretch of it."""
     directory.mkdir(parents=True, exist_ok=True)
     for index in range(num_files):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import random
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from exoshuffle.operators.sort import SortKey
 
 NAN = float("nan")
-ZONES = datetime.timezone.utc
 
 _EDGE_FLOATS = [0.0, -0.0, NAN, float("inf"), float("-inf"), 5e-324, -5e-324, 1.5, -1.5]
 _EDGE_TEXT = ["", "a", "ab", "a\0", "a\0b", "b" * 8, "b" * 9, "b" * 17, "é", "zß水🍌", "B", "\0"]
@@ -99,14 +97,20 @@ def column_of(kind: pa.DataType, values: list[object]) -> pa.Array:
     """An array of that type; integers stand for dates, times and timestamps."""
     if pa.types.is_dictionary(kind):
         return pa.array(values, kind.value_type).dictionary_encode()
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind) and any(value is not None for value in values):
+    if (
+        pa.types.is_temporal(kind)
+        and not pa.types.is_interval(kind)
+        and any(value is not None for value in values)
+    ):
         bits = pa.int32() if kind.bit_width == 32 else pa.int64()
         return pa.array(values, bits).cast(kind)
     return pa.array(values, kind)
 
 
 @st.composite
-def columns(draw: st.DrawFn, kinds: dict[pa.DataType, st.SearchStrategy[object]], num_rows: int) -> pa.Array:
+def columns(
+    draw: st.DrawFn, kinds: dict[pa.DataType, st.SearchStrategy[object]], num_rows: int
+) -> pa.Array:
     """A column of a random type: from all of its values or from a few of them, with or without nulls."""
     kind = draw(st.sampled_from(list(kinds)))
     values = kinds[kind]

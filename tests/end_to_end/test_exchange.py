@@ -26,7 +26,7 @@ def table() -> pa.Table:
 def dataset(engine: LocalEngine, table: pa.Table, tmp_path: Path) -> Iterator[xs.Dataset]:
     del engine
     source = write_files(tmp_path / "in", table, 4)
-    yield xs.read_parquet(source).sort("key", True, num_partitions=6)
+    return xs.read_parquet(source).sort("key", True, num_partitions=6)
 
 
 def test_every_way_out_gives_the_same_rows(dataset: xs.Dataset, table: pa.Table) -> None:
@@ -45,7 +45,9 @@ def test_an_unsorted_dataset_keeps_its_order(dataset: xs.Dataset, table: pa.Tabl
     assert_same(xs.read_parquet(dataset.files).to_arrow(), table)
 
 
-def test_a_dataset_can_be_read_again_and_left_halfway(dataset: xs.Dataset, engine: LocalEngine) -> None:
+def test_a_dataset_can_be_read_again_and_left_halfway(
+    dataset: xs.Dataset, engine: LocalEngine
+) -> None:
     batches = dataset.iter_batches()
     first = next(batches)
     batches.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import random
 from pathlib import Path
@@ -25,12 +25,23 @@ KEYS = [SortKey("name", True), SortKey("score")]
 def _table(num_rows: int = 2000) -> pa.Table:
     """Types that all formats can hold, with text that needs quoting and escaping."""
     rng = random.Random(2)
-    words = ["plain", 'with "quotes"', "with, comma", "line\nbreak", "tab\t", "é水🍌", " space ", "\\back"]
+    words = [
+        "plain",
+        'with "quotes"',
+        "with, comma",
+        "line\nbreak",
+        "tab\t",
+        "é水🍌",
+        " space ",
+        "\\back",
+    ]
     return with_row_numbers(
         pa.table(
             {
                 "name": [rng.choice([None, *words]) for _ in range(num_rows)],
-                "score": pa.array([rng.choice([None, rng.uniform(-1e9, 1e9)]) for _ in range(num_rows)]),
+                "score": pa.array(
+                    [rng.choice([None, rng.uniform(-1e9, 1e9)]) for _ in range(num_rows)]
+                ),
                 "count": pa.array([rng.randrange(-(2**60), 2**60) for _ in range(num_rows)]),
                 "flag": [rng.choice([None, True, False]) for _ in range(num_rows)],
             }
@@ -46,7 +57,9 @@ def _write(table: pa.Table, path: Path) -> None:
     elif path.suffix == ".jsonl":
         import json
 
-        lines = [json.dumps(row, ensure_ascii=row["row_number"] % 2 == 0) for row in table.to_pylist()]
+        lines = [
+            json.dumps(row, ensure_ascii=row["row_number"] % 2 == 0) for row in table.to_pylist()
+        ]
         path.write_text("\n".join(lines))
     else:
         make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
@@ -61,7 +74,12 @@ READERS = {
     "csv": xs.read_csv,
     "jsonl": xs.read_json,
 }
-WRITERS = {"parquet": "write_parquet", "arrow": "write_ipc", "csv": "write_csv", "jsonl": "write_json"}
+WRITERS = {
+    "parquet": "write_parquet",
+    "arrow": "write_ipc",
+    "csv": "write_csv",
+    "jsonl": "write_json",
+}
 
 
 @pytest.mark.parametrize("output", WRITERS)
@@ -84,40 +102,15 @@ def test_an_unsorted_dataset_is_rewritten_in_order(output: str, tmp_path: Path) 
     assert_same(read_directory(tmp_path / "out", output, table.schema), table)
 
 
-def test_types_of_csv_are_inferred(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text(
-        "i,f,d,t,b,s\n2,1.5,2020-01-02,2020-01-02T03:04:05,true,x\n1,,2019-01-01,,false,\n"
-    )
-    dataset = xs.read_csv(tmp_path / "in.csv").sort("i")
-    kinds = {field.name: str(field.type) for field in dataset.schema}
-    assert kinds["i"] == "int64"
-    assert kinds["f"] == "double"
-    assert kinds["d"] == "date32[day]"
-    assert kinds["t"].startswith("timestamp")
-    assert kinds["b"] == "bool"
-    row = dataset.to_arrow().to_pylist()[1]
-    assert row["d"] == datetime.date(2020, 1, 2)
-    assert row["t"] == datetime.datetime(2020, 1, 2, 3, 4, 5)  # noqa: DTZ001  CSV has no zone
-    assert dataset.to_arrow().to_pylist()[0]["f"] is None
-
-
-def test_csv_with_another_delimiter_and_windows_line_ends(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_bytes(b'k;v\r\n2;"a;b"\r\n1;c\r\n')
-    result = xs.read_csv(tmp_path / "in.csv", delimiter=";").sort("k").to_arrow()
-    assert result.to_pylist() == [{"k": 1, "v": "c"}, {"k": 2, "v": "a;b"}]
-
-
-@pytest.mark.parametrize("delimiter", ["", ";;", "é", "\n"])
-def test_a_delimiter_is_one_ascii_character(delimiter: str, tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("k\n1\n")
-    with pytest.raises(OptionsError, match="delimiter"):
-        xs.read_csv(tmp_path / "in.csv", delimiter=delimiter)
-
-
 def test_types_and_metadata_survive_parquet(tmp_path: Path) -> None:
     schema = pa.schema(
         [
-            pa.field("k", pa.timestamp("us", "Europe/Berlin"), nullable=False, metadata={"unit": "berlin"}),
+            pa.field(
+                "k",
+                pa.timestamp("us", "Europe/Berlin"),
+                nullable=False,
+                metadata={"unit": "berlin"},
+            ),
             pa.field("price", pa.decimal128(12, 2)),
             pa.field("kind", pa.dictionary(pa.int32(), pa.string())),
             pa.field("big", pa.large_string()),
@@ -125,7 +118,12 @@ def test_types_and_metadata_survive_parquet(tmp_path: Path) -> None:
         metadata={"owner": "tests"},
     )
     rows = [
-        {"k": datetime.datetime(2020, 1, i, tzinfo=datetime.timezone.utc), "price": decimal.Decimal(i) / 4, "kind": "ab"[i % 2], "big": "x" * i}
+        {
+            "k": dt.datetime(2020, 1, i, tzinfo=dt.timezone.utc),
+            "price": decimal.Decimal(i) / 4,
+            "kind": "ab"[i % 2],
+            "big": "x" * i,
+        }
         for i in (3, 1, 2)
     ]
     table = pa.Table.from_pylist(rows, schema)
@@ -144,7 +142,9 @@ COMPRESSIONS = {
 }
 
 
-@pytest.mark.parametrize(("output", "compression"), [(f, c) for f, all_ in COMPRESSIONS.items() for c in all_])
+@pytest.mark.parametrize(
+    ("output", "compression"), [(f, c) for f, all_ in COMPRESSIONS.items() for c in all_]
+)
 def test_compression(output: str, compression: str, tmp_path: Path) -> None:
     table = _table(500).append_column("long", pa.array(["compress me " * 20] * 500))
     _write(table, tmp_path / "in.parquet")
@@ -152,7 +152,9 @@ def test_compression(output: str, compression: str, tmp_path: Path) -> None:
     result = getattr(dataset, WRITERS[output])(tmp_path / "out", compression=compression)
     assert_same(read_directory(tmp_path / "out", output), expected(table, KEYS))
     if output == "parquet":
-        column = pq.ParquetFile(tmp_path / "out" / "part-00000.parquet").metadata.row_group(0).column(0)
+        column = (
+            pq.ParquetFile(tmp_path / "out" / "part-00000.parquet").metadata.row_group(0).column(0)
+        )
         wanted = {"none": "UNCOMPRESSED", "lz4": "LZ4"}.get(compression, compression.upper())
         assert column.compression.startswith(wanted)
     elif compression != "none":

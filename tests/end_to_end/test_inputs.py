@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -87,7 +89,8 @@ def test_no_rows_at_all_give_one_file_with_the_schema(strategy: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.csv", ""), ("a.csv", "v\n"), ("a.jsonl", ""), ("a.jsonl", "\n\n"), ("a.dat", "")]
+    ("name", "content"),
+    [("a.csv", ""), ("a.csv", "v\n"), ("a.jsonl", ""), ("a.jsonl", "\n\n"), ("a.dat", "")],
 )
 def test_an_empty_file_among_others(name: str, content: str, tmp_path: Path) -> None:
     full = {"csv": "v\n2\n1\n", "jsonl": '{"v": 2}\n{"v": 1}\n', "dat": "x" * 100}
@@ -105,7 +108,9 @@ def test_nullability_may_differ_between_files(tmp_path: Path) -> None:
     for name, nullable in (("a", False), ("b", True)):
         schema = pa.schema([pa.field("v", pa.int64(), nullable=nullable)])
         values = [None, 1] if nullable else [3, 2]
-        pq.write_table(pa.table({"v": pa.array(values, pa.int64())}, schema), tmp_path / f"{name}.parquet")
+        pq.write_table(
+            pa.table({"v": pa.array(values, pa.int64())}, schema), tmp_path / f"{name}.parquet"
+        )
     assert _sorted(tmp_path) == [1, 2, 3, None]
 
 
@@ -116,3 +121,15 @@ def test_a_file_that_grew_between_plan_and_run_is_an_error(tmp_path: Path) -> No
     with pytest.raises(xs.ExoshuffleError, match="changed since it was listed"):
         dataset.write_parquet(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.parquet")
+    with pytest.raises(InputError, match=r"pipe\.parquet.*not a regular file"):
+        xs.read_parquet(tmp_path / "pipe.parquet")
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
+    with pytest.raises(InputError, match="not UTF-8"):
+        xs.read_parquet(name)

@@ -26,7 +26,12 @@ def _names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-WRITERS = {"parquet": "write_parquet", "arrow": "write_ipc", "csv": "write_csv", "jsonl": "write_json"}
+WRITERS = {
+    "parquet": "write_parquet",
+    "arrow": "write_ipc",
+    "csv": "write_csv",
+    "jsonl": "write_json",
+}
 
 
 @pytest.mark.parametrize("extension", WRITERS)
@@ -35,7 +40,9 @@ def test_the_manifest_has_rows_bytes_and_checksums(
     extension: str, target_file_size: str | None, source: Path, tmp_path: Path
 ) -> None:
     dataset = xs.read_parquet(source).sort("key", num_partitions=4)
-    result = getattr(dataset, WRITERS[extension])(tmp_path / "out", target_file_size=target_file_size)
+    result = getattr(dataset, WRITERS[extension])(
+        tmp_path / "out", target_file_size=target_file_size
+    )
     manifest = json.loads((tmp_path / "out" / "_SUCCESS").read_text())
     assert _names(tmp_path / "out") == ["_SUCCESS", *(file["name"] for file in manifest["files"])]
     for file in manifest["files"]:
@@ -44,20 +51,29 @@ def test_the_manifest_has_rows_bytes_and_checksums(
         assert file["crc32"] == zlib.crc32(content)
         if extension == "parquet":
             assert file["rows"] == pq.read_metadata(tmp_path / "out" / file["name"]).num_rows
-    assert manifest["rows"] == sum(file["rows"] for file in manifest["files"]) == result.rows == 20_000
+    assert (
+        manifest["rows"] == sum(file["rows"] for file in manifest["files"]) == result.rows == 20_000
+    )
     assert manifest["bytes"] == sum(file["bytes"] for file in manifest["files"]) == result.bytes
     assert manifest["files"] == result.files
     assert _names(tmp_path) == ["in", "out", "spill"]
 
 
 @pytest.mark.parametrize("extension", ["parquet", "arrow", "csv", "jsonl"])
-def test_target_file_size_makes_more_files_in_order(extension: str, source: Path, tmp_path: Path) -> None:
+def test_target_file_size_makes_more_files_in_order(
+    extension: str, source: Path, tmp_path: Path
+) -> None:
     dataset = xs.read_parquet(source).sort("key", num_partitions=2)
     result = getattr(dataset, WRITERS[extension])(tmp_path / "out", target_file_size=60_000)
     assert len(result.files) >= 4
     assert all(file["bytes"] < 250_000 for file in result.files)
     assert [file["name"] for file in result.files] == sorted(file["name"] for file in result.files)
-    read = {"parquet": xs.read_parquet, "arrow": xs.read_ipc, "csv": xs.read_csv, "jsonl": xs.read_json}
+    read = {
+        "parquet": xs.read_parquet,
+        "arrow": xs.read_ipc,
+        "csv": xs.read_csv,
+        "jsonl": xs.read_json,
+    }
     keys = read[extension](tmp_path / "out").to_arrow()["key"].to_pylist()
     assert keys == dataset.to_arrow()["key"].to_pylist()
 
@@ -136,3 +152,15 @@ def test_an_output_below_a_file_cannot_be_made(source: Path, tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file"):
         xs.read_parquet(source).sort("key").write_parquet(tmp_path / "file" / "out")
+
+
+def test_an_output_that_is_a_link_is_made_where_the_link_leads(
+    source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    dataset = xs.read_parquet(source).sort("key")
+    dataset.write_parquet(tmp_path / "link")
+    dataset.write_parquet(f"{tmp_path}/link/", overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "elsewhere" / "_SUCCESS").is_file()
+    assert _names(tmp_path) == ["elsewhere", "in", "link", "spill"]

@@ -81,7 +81,9 @@ def test_records_are_sorted_stably(
         assert file["crc32"] == zlib.crc32((tmp_path / "out" / file["name"]).read_bytes())
 
 
-@pytest.mark.parametrize(("size", "key_size"), [(1, 1), (2, 1), (13, 3), (16, 16), (200, 9), (5000, 20)])
+@pytest.mark.parametrize(
+    ("size", "key_size"), [(1, 1), (2, 1), (13, 3), (16, 16), (200, 9), (5000, 20)]
+)
 @pytest.mark.parametrize("strategy", ["simple", "push"])
 def test_records_of_any_size(
     size: int, key_size: int, strategy: str, engine: LocalEngine, tmp_path: Path
@@ -92,10 +94,14 @@ def test_records_of_any_size(
     records = [rng.choice(few) + rng.randbytes(size - key_size) for _ in range(3000)]
     (tmp_path / "in").mkdir()
     for index in range(3):
-        (tmp_path / "in" / f"{index}.bin").write_bytes(b"".join(records[index * 1000 : (index + 1) * 1000]))
+        (tmp_path / "in" / f"{index}.bin").write_bytes(
+            b"".join(records[index * 1000 : (index + 1) * 1000])
+        )
     dataset = xs.read_records(tmp_path / "in", record_size=size, key_size=key_size)
     dataset.sort(strategy=strategy, num_partitions=5).write_records(tmp_path / "out")
-    assert _content(tmp_path / "out") == b"".join(sorted(records, key=lambda record: record[:key_size]))
+    assert _content(tmp_path / "out") == b"".join(
+        sorted(records, key=lambda record: record[:key_size])
+    )
     assert valsort(tmp_path / "out", record_size=size, key_size=key_size).is_sorted
 
 

@@ -12,7 +12,13 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.sort import SortKey
-from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers, write_files
+from tests.end_to_end.oracle import (
+    assert_same,
+    expected,
+    read_directory,
+    with_row_numbers,
+    write_files,
+)
 from tests.end_to_end.tables import DISTRIBUTIONS, distributed
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -31,10 +37,14 @@ def test_every_distribution_is_sorted_by_both_strategies(
     wanted = expected(table, keys)
     written = {}
     for strategy in ("simple", "push"):
-        dataset = xs.read_parquet(source).sort_keys(keys, strategy=strategy, num_partitions=num_partitions)
+        dataset = xs.read_parquet(source).sort_keys(
+            keys, strategy=strategy, num_partitions=num_partitions
+        )
         result = dataset.write_parquet(tmp_path / strategy)
         assert_same(read_directory(tmp_path / strategy, "parquet"), wanted)
-        written[strategy] = [(tmp_path / strategy / file["name"]).read_bytes() for file in result.files]
+        written[strategy] = [
+            (tmp_path / strategy / file["name"]).read_bytes() for file in result.files
+        ]
     assert written["simple"] == written["push"]
 
 
@@ -75,7 +85,9 @@ def test_data_that_exceeds_memory_is_spilled_and_sorted(
     result = dataset.write_parquet(tmp_path / "out")
     assert result.spilled_bytes > 20_000_000
     assert engine.stats()["num_recovered"] == 0
-    assert_same(read_directory(tmp_path / "out", "parquet"), expected(table, [SortKey("key", True)]))
+    assert_same(
+        read_directory(tmp_path / "out", "parquet"), expected(table, [SortKey("key", True)])
+    )
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push"])
@@ -85,7 +97,9 @@ def test_a_few_rows_of_a_megabyte(strategy: str, tmp_path: Path) -> None:
     table = with_row_numbers(
         pa.table(
             {
-                "key": [f"{rng.getrandbits(8)}" * (1 if i not in big else 400_000) for i in range(120)],
+                "key": [
+                    f"{rng.getrandbits(8)}" * (1 if i not in big else 400_000) for i in range(120)
+                ],
                 "payload": [rng.randbytes(1_000_000 if i in big else 10) for i in range(120)],
             }
         )

@@ -49,7 +49,9 @@ def _table() -> pa.Table:
     rows = [_values(i) for i in range(NUM_ROWS)]
     columns: dict[str, pa.Array] = {"key": pa.array([rng.randrange(90) for _ in rows], pa.int16())}
     for name, kind in names.items():
-        columns[name] = column_of(kind, [None if rng.random() < 0.1 else row[name][1] for row in rows])
+        columns[name] = column_of(
+            kind, [None if rng.random() < 0.1 else row[name][1] for row in rows]
+        )
     words = [rng.choice([None, "red", "green", "blue"]) for _ in rows]
     columns["word"] = pa.array(words).dictionary_encode()
     return with_row_numbers(pa.table(columns))
@@ -95,7 +97,9 @@ def test_nested_columns_travel_through_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_dictionary_column_is_a_key_by_its_values(tmp_path: Path) -> None:
-    words = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1, None, 2, 0], pa.int8()), ["c", "b", "a"])
+    words = pa.DictionaryArray.from_arrays(
+        pa.array([2, 0, 1, None, 2, 0], pa.int8()), ["c", "b", "a"]
+    )
     table = with_row_numbers(pa.table({"word": words}))
     source = _write_ipc(tmp_path / "in", table, 1)
     result = xs.read_ipc(source).sort("word", nulls="first").to_arrow()

@@ -12,9 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.sort import SortKey
-from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers, write_files
+from tests.end_to_end.oracle import (
+    assert_same,
+    expected,
+    read_directory,
+    with_row_numbers,
+    write_files,
+)
 from tests.end_to_end.tables import KEY_TYPES, column_of, tables_and_keys
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -22,7 +27,11 @@ quick = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 @quick
-@given(drawn=tables_and_keys(), num_files=st.integers(1, 4), num_partitions=st.sampled_from([1, 2, 5, 23]))
+@given(
+    drawn=tables_and_keys(),
+    num_files=st.integers(1, 4),
+    num_partitions=st.sampled_from([1, 2, 5, 23]),
+)
 def test_any_table_is_sorted_as_duckdb_sorts_it(
     drawn: tuple[pa.Table, list[SortKey]], num_files: int, num_partitions: int
 ) -> None:
@@ -33,7 +42,9 @@ def test_any_table_is_sorted_as_duckdb_sorts_it(
         wanted = expected(pq.read_table(source), keys)
         written = {}
         for strategy in ("simple", "push"):
-            dataset = xs.read_parquet(source).sort_keys(keys, strategy=strategy, num_partitions=num_partitions)
+            dataset = xs.read_parquet(source).sort_keys(
+                keys, strategy=strategy, num_partitions=num_partitions
+            )
             written[strategy] = dataset.write_parquet(Path(folder) / strategy).files
             assert_same(read_directory(Path(folder) / strategy, "parquet"), wanted)
         assert written["simple"] == written["push"]

@@ -22,7 +22,10 @@ def lineitem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = str(Path(sys.executable).parent / "tpchgen-cli")
     arguments = ["parquet", "--scale-factor=0.1", "--tables=lineitem"]
     subprocess.run(
-        [program, *arguments, f"--output-dir={folder}"], check=True, capture_output=True, timeout=120
+        [program, *arguments, f"--output-dir={folder}"],
+        check=True,
+        capture_output=True,
+        timeout=120,
     )
     return next(folder.rglob("lineitem*.parquet"))
 
@@ -32,7 +35,9 @@ def test_lineitem_is_sorted_as_duckdb_sorts_it(
     strategy: str, lineitem: Path, engine: LocalEngine, tmp_path: Path
 ) -> None:
     del engine
-    dataset = xs.read_parquet(lineitem).sort(["l_shipdate", "l_orderkey"], [True, False], strategy=strategy)
+    dataset = xs.read_parquet(lineitem).sort(
+        ["l_shipdate", "l_orderkey"], [True, False], strategy=strategy
+    )
     result = dataset.write_parquet(tmp_path / "out", compression="zstd")
     assert result.spilled_bytes > 0
     with duckdb.connect() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,17 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.write import WriteOptions
-from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.operators.sinks import WriteSink
-from exoshuffle.shuffle import Push, Resources, ShufflePlan, Simple, Strategy, Workload, plan_shuffle
+from exoshuffle.shuffle import (
+    Push,
+    Resources,
+    ShufflePlan,
+    Simple,
+    Strategy,
+    Workload,
+    plan_shuffle,
+)
 
 STEPS = ("map", "merge", "reduce")
 STRATEGIES = [Simple(), Push(), Push(keep_map_outputs=True)]
@@ -61,12 +69,12 @@ class Divide:
         return parts
 
     def merge(self, *blocks: list[list[int]]) -> list[list[int]]:
-        merged = [sum(parts, []) for parts in zip(*blocks, strict=True)]
+        merged = [[*itertools.chain(*parts)] for parts in zip(*blocks, strict=True)]
         self.script.attempt("merge", merged[0][0])
         return merged
 
     def reduce(self, partition: int, slices: list[list[int]]) -> list[int]:
-        numbers = sum(slices, [])
+        numbers = [*itertools.chain(*slices)]
         self.script.attempt("reduce", partition)
         return numbers
 
@@ -89,21 +97,24 @@ def divide(strategy: Strategy, script: Script) -> list[list[int]]:
     return xs.get(list(strategy.shuffle(Divide(5, script), splits, plan)))
 
 
+pytestmark = pytest.mark.usefixtures("engine")
+
+
 @pytest.mark.parametrize("failures", [1, 3])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=STRATEGY_NAMES)
-def test_every_task_fails_first(engine: LocalEngine, strategy: Strategy, failures: int) -> None:
+def test_every_task_fails_first(strategy: Strategy, failures: int) -> None:
     script = Script(failures)
     assert divide(strategy, script) == [list(range(first, 90, 5)) for first in range(5)]
     assert set(script.attempts.values()) == {failures + 1}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_one_attempt_too_many(engine: LocalEngine, step: str) -> None:
+def test_one_attempt_too_many(step: str) -> None:
     with pytest.raises(TaskError, match=f"task {step} failed in attempt 4: {step} .*, attempt 4"):
         divide(Push(), Script(4, (step,)))
 
 
-def test_an_error_of_the_function_is_not_retried(engine: LocalEngine) -> None:
+def test_an_error_of_the_function_is_not_retried() -> None:
     script = Script(1, ("map",))
 
     def broken(index: int) -> None:
@@ -131,7 +142,6 @@ class FailingSink:
 
 @pytest.mark.parametrize("strategy", ["simple", "push"])
 def test_files_are_written_once(
-    engine: LocalEngine,
     records: Path,
     check_sorted: Callable[[Path], None],
     tmp_path: Path,

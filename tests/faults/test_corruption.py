@@ -48,15 +48,21 @@ def test_damaged_values_are_computed_again(engine: LocalEngine, damage: Callable
     assert engine.stats()["num_recovered"] >= NUM_BLOCKS
 
 
-def test_freed_arguments_are_computed_again_too(engine: LocalEngine, damage: Callable[[], int]) -> None:
-    refs = spilled(engine, [increment.remote(increment.remote(make.remote(seed))) for seed in range(3)])
+def test_freed_arguments_are_computed_again_too(
+    engine: LocalEngine, damage: Callable[[], int]
+) -> None:
+    refs = spilled(
+        engine, [increment.remote(increment.remote(make.remote(seed))) for seed in range(3)]
+    )
     assert damage() > 0
     for seed, ref in enumerate(refs):
         assert xs.get(ref) == bytes([seed + 2]) * BLOCK_BYTES
     assert engine.stats()["num_recovered"] == 9
 
 
-def test_damaged_arguments_of_tasks_are_computed_again(engine: LocalEngine, damage: Callable[[], int]) -> None:
+def test_damaged_arguments_of_tasks_are_computed_again(
+    engine: LocalEngine, damage: Callable[[], int]
+) -> None:
     refs = spilled(engine, [make.remote(seed) for seed in range(NUM_BLOCKS)])
     assert damage() > 0
     sums = [increment.remote(ref) for ref in refs]
@@ -75,7 +81,9 @@ def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[],
     assert engine.stats()["num_recovered"] == 4
 
 
-def test_objects_that_were_put_are_lost_by_name(engine: LocalEngine, damage: Callable[[], int]) -> None:
+def test_objects_that_were_put_are_lost_by_name(
+    engine: LocalEngine, damage: Callable[[], int]
+) -> None:
     refs = spilled(engine, [xs.put(bytes([seed]) * BLOCK_BYTES) for seed in range(4)])
     assert damage() > 0
     with pytest.raises(BlockLostError, match="it was put, not computed"):
@@ -84,7 +92,9 @@ def test_objects_that_were_put_are_lost_by_name(engine: LocalEngine, damage: Cal
         xs.get(increment.remote(refs[1]))
 
 
-def test_a_disk_that_never_keeps_anything_is_named(engine: LocalEngine, damage: Callable[[], int]) -> None:
+def test_a_disk_that_never_keeps_anything_is_named(
+    engine: LocalEngine, damage: Callable[[], int]
+) -> None:
     (ref,) = spilled(engine, [make.options(max_retries=2).remote(7)])
     for _ in range(2):
         assert damage() > 0

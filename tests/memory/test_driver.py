@@ -84,7 +84,8 @@ def test_twenty_thousand_tasks_leave_nothing(engine: LocalEngine) -> None:
     assert (stats["num_objects"], stats["num_blocks"], stats["reserved_bytes"]) == (0, 0, 0)
 
 
-def test_independent_tasks_leave_nothing(engine: LocalEngine) -> None:
+@pytest.mark.usefixtures("engine")
+def test_independent_tasks_leave_nothing() -> None:
     double = xs.remote(lambda value: 2 * value, memory=1_000_000)
 
     def run() -> None:

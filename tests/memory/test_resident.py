@@ -31,7 +31,9 @@ def texts(count: int, width: int, seed: int) -> pa.Array:
     noise = bytes(byte % 64 + 48 for byte in random.Random(seed).randbytes(1 << 18))
     data = (noise * (count * width // len(noise) + 1))[: count * width]
     offsets = struct.pack(f"<{count + 1}i", *range(0, count * width + 1, width))
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
 
 
 def write_table(folder: Path, num_files: int, num_rows: int, width: int) -> Path:
@@ -43,7 +45,11 @@ def write_table(folder: Path, num_files: int, num_rows: int, width: int) -> Path
             columns["text"] = texts(num_rows, width, index)
         path = folder / f"{index}.parquet"
         pq.write_table(
-            pa.table(columns), path, row_group_size=-(-num_rows // 4), use_dictionary=False, compression="none"
+            pa.table(columns),
+            path,
+            row_group_size=-(-num_rows // 4),
+            use_dictionary=False,
+            compression="none",
         )
     return folder
 
@@ -58,7 +64,14 @@ def check_peak(measured: Any, explained: Any, limit: str) -> None:
 @pytest.mark.parametrize("strategy", ["simple", "push"])
 def test_records(tmp_path: Path, measure: Callable[..., Any], strategy: str) -> None:
     gensort(tmp_path / "in", 12_000_000)
-    arguments = [tmp_path / "in", tmp_path / "out", "--strategy", strategy, "--memory-limit", "200MB"]
+    arguments = [
+        tmp_path / "in",
+        tmp_path / "out",
+        "--strategy",
+        strategy,
+        "--memory-limit",
+        "200MB",
+    ]
     explained, measured = measure("explain", *arguments), measure("sort", *arguments)
     check_peak(measured, explained, "200MB")
     result = valsort(tmp_path / "out")
@@ -77,10 +90,24 @@ def test_records(tmp_path: Path, measure: Callable[..., Any], strategy: str) -> 
     ],
 )
 def test_tables(
-    tmp_path: Path, measure: Callable[..., Any], num_rows: int, width: int, limit: str, strategy: str
+    tmp_path: Path,
+    measure: Callable[..., Any],
+    num_rows: int,
+    width: int,
+    limit: str,
+    strategy: str,
 ) -> None:
     table = write_table(tmp_path / "in", 8, num_rows, width)
-    arguments = [table, tmp_path / "out", "--by", "key", "--strategy", strategy, "--memory-limit", limit]
+    arguments = [
+        table,
+        tmp_path / "out",
+        "--by",
+        "key",
+        "--strategy",
+        strategy,
+        "--memory-limit",
+        limit,
+    ]
     explained, measured = measure("explain", *arguments), measure("sort", *arguments)
     check_peak(measured, explained, limit)
     assert measured.summary["rows"] == 8 * num_rows

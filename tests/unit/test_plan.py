@@ -108,3 +108,13 @@ def test_absurd_numbers_of_partitions_are_refused(partitions: int) -> None:
 def test_too_few_partitions_for_the_memory_are_refused() -> None:
     with pytest.raises(MemoryLimitError, match="more partitions"):
         plan_shuffle(Workload(10**10, 10**8, 100), Resources(10**9, 2), num_partitions=2)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "simple", "push"])
+def test_a_row_larger_than_any_partition_is_refused_or_planned_for(strategy: str) -> None:
+    row = 5 * plan_module.MAX_PARTITION_BYTES
+    workload = Workload(2 * row, 2, row)
+    with pytest.raises(MemoryLimitError, match="the smallest that works is"):
+        plan_shuffle(workload, Resources(row, 2), strategy)
+    plan = plan_shuffle(workload, Resources(40 * row, 2), strategy)
+    assert plan.split_bytes >= row

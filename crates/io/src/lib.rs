@@ -15,6 +15,7 @@ mod source;
 mod text;
 mod write;
 
+pub use direct::BufferPool;
 pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;

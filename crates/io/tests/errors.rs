@@ -91,7 +91,7 @@ fn files_of_one_input_agree_on_their_columns() {
     let message = error_of(&[("a.csv", "x,y\n1,2\n"), ("b.csv", "x,z\n1,2\n")]);
     assert_parts(&message, &["a.csv", "b.csv", "'y'", "'z'"]);
     let message = error_of(&[("a.csv", "x,y\n1,2\n"), ("b.csv", "x\n1\n")]);
-    assert_parts(&message, &["a.csv", "b.csv", "2 columns", "has 1;"]);
+    assert_parts(&message, &["a.csv", "b.csv", "2 columns", "has 1, and 'y'"]);
     assert_parts(&error_of(&[("a.csv", "x,x\n1,2\n")]), &["a.csv", "'x'"]);
     let dir = tempfile::tempdir().unwrap();
     for (part, data_type) in [(0, DataType::Int64), (1, DataType::Float64)] {

@@ -52,7 +52,7 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::UnknownFormat { .. }
         | IoError::UnknownCompression { .. }
         | IoError::UnsupportedCompression { .. }
-        | IoError::RecordBytesMissing { .. } => OptionsError::new_err(message),
+        | IoError::RecordBytesMissing => OptionsError::new_err(message),
         _ => InputError::new_err(message),
     }
 }

@@ -5,6 +5,7 @@
 
 mod buffers;
 mod errors;
+mod memory;
 mod merge;
 mod records;
 mod rows;
@@ -24,6 +25,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Block>()?;
     module.add_class::<store::Slice>()?;
     module.add_class::<store::Reservation>()?;
+    module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<sorter::Sorter>()?;
     module.add_class::<sorter::Scattered>()?;

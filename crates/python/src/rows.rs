@@ -18,8 +18,8 @@ use crate::buffers::{ByteView, ByteViewMut};
 use crate::errors::{io_error, kernel_error, options_error, record_error};
 use crate::source::{parse_split, ReadConfig};
 
-/// Bytes of rows that are gathered at a time: half a second-level cache.
-const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
+const BATCH_BYTES: usize = 1 << 19;
 const MAX_BATCH_ROWS: usize = 8 * 1024;
 
 /// Serialises a schema.

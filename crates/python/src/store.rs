@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use exoshuffle_store::{BlockId, BlockMut, Priority, StoreOptions};
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -14,16 +14,15 @@ use crate::errors::store_error;
 
 /// See `exoshuffle_store::Store`.
 #[pyclass(frozen)]
-pub struct Store(exoshuffle_store::Store);
+pub struct Store(pub Arc<exoshuffle_store::Store>);
 
 #[pymethods]
 impl Store {
     #[new]
     fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> PyResult<Self> {
         let options = StoreOptions::new(budget_bytes, spill_dirs);
-        Ok(Self(
-            exoshuffle_store::Store::open(options).map_err(store_error)?,
-        ))
+        let store = exoshuffle_store::Store::open(options).map_err(store_error)?;
+        Ok(Self(Arc::new(store)))
     }
 
     /// A writable block with these slice offsets; waits until there is room.

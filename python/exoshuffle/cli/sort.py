@@ -139,7 +139,9 @@ def _dataset(arguments: dict[str, Any]) -> Dataset:
     options = {"strategy": arguments["strategy"], "num_partitions": arguments["partitions"]}
     if dataset.format == "records":
         if arguments["by"]:
-            raise OptionsError("--by is for tables; records are sorted by their key, so leave it out")
+            raise OptionsError(
+                "--by is for tables; records are sorted by their key, so leave it out"
+            )
         return dataset.sort(**options)
     if not arguments["by"]:
         raise OptionsError('--by is missing; write for example --by "ts desc, id"')

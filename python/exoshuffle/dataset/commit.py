@@ -45,7 +45,8 @@ class OutputDirectory:
     def __init__(
         self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool
     ) -> None:
-        self.path = Path(os.path.abspath(path))
+        # Behind symbolic links, because a link cannot be replaced by a rename.
+        self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
         self._check(sources)
         self.staging = self.path.parent / f".{self.path.name}.exoshuffle-{uuid.uuid4().hex[:12]}"
@@ -54,15 +55,14 @@ class OutputDirectory:
     def _check(self, sources: Sequence[str]) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"output {self.path} is a file; name a directory")
-        real = Path(os.path.realpath(self.path))
         for source in sources:
             read = Path(os.path.realpath(source))
-            if real == read or real in read.parents:
+            if self.path == read or self.path in read.parents:
                 raise OutputError(
                     f"output {self.path} holds the input {source}; choose another directory"
                 )
             # Below a directory that is read as a whole, the output would be input the next time.
-            if read in real.parents:
+            if read in self.path.parents:
                 raise OutputError(
                     f"output {self.path} lies inside the input {source}; choose another directory"
                 )
@@ -76,10 +76,14 @@ class OutputDirectory:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.staging.mkdir()
+            self._lock_fd = os.open(self.staging, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            self._discard()
             raise OutputError(f"cannot write to {self.path.parent}: {error.strerror}") from error
-        self._lock_fd = os.open(self.staging, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:  # Ctrl-C may come before the body of the with statement does
+            self._discard()
+            raise
         return self
 
     def commit(self, files: Sequence[dict[str, Any]]) -> None:
@@ -117,8 +121,14 @@ class OutputDirectory:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._discard()
+
+    def _discard(self) -> None:
+        """Removes what was not committed."""
         shutil.rmtree(self.staging, ignore_errors=True)
-        os.close(self._lock_fd)
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -146,7 +146,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def finished(refs: Iterable[Ref]) -> list[Any]:
-    """The results of all. If that fails or is interrupted, tasks that have not started never will, others have ended."""
+    """The results of all. After a failure or Ctrl-C none of the tasks runs, or will run."""
     taken: list[Ref] = []
     try:
         taken.extend(refs)

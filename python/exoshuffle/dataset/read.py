@@ -13,6 +13,7 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.errors import InputError
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -77,4 +78,13 @@ def open_dataset(paths: Paths, **options: Any) -> Dataset:
     """A dataset over files; without ``format`` the file extension decides. Reads metadata only."""
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
-    return Dataset(_native.Source([os.fspath(path) for path in listed], read_options))
+    names = [os.fspath(path) for path in listed]
+    for name in names:
+        if not _is_utf8(name):
+            raise InputError(f"path {name!r} is not UTF-8 text; rename the file or link to it")
+    return Dataset(_native.Source(names, read_options))
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether no byte of the name had to be smuggled in as a lone surrogate."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)

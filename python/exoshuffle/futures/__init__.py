@@ -3,7 +3,7 @@
 Source: Luan et al., "Exoshuffle", §3.1 and §4.1; Wang's dissertation, ch. 2.
 """
 
-from exoshuffle.futures.api import RemoteFunction, cancel, get, put, remote, wait
+from exoshuffle.futures.api import RemoteFunction, cancel, get, put, raise_errors, remote, wait
 from exoshuffle.futures.engine import Engine, TaskOptions, allocate_block
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 from exoshuffle.futures.session import current_engine, init, shutdown
@@ -22,6 +22,7 @@ __all__ = [
     "get",
     "init",
     "put",
+    "raise_errors",
     "remote",
     "shutdown",
     "wait",

@@ -102,6 +102,19 @@ def wait(
     return current_engine().wait(refs, num_ready, timeout)
 
 
+def raise_errors(refs: Sequence[Ref]) -> None:
+    """Raises the error of the first object that has failed, if any; neither waits nor moves data.
+
+    Raises:
+        TaskError: As ``get``.
+    """
+    engine = current_engine()
+    for ref in refs:
+        error = engine.error(ref)
+        if error is not None:
+            raise error
+
+
 def cancel(ref: Ref) -> bool:
     """Cancels the task behind ``ref`` if it has not started; ``get`` then raises ``TaskCancelledError``."""
     return current_engine().cancel(ref)

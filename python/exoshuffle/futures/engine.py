@@ -86,6 +86,9 @@ class Engine(Protocol):
     ) -> tuple[list[Ref], list[Ref]]:
         """Waits until ``num_ready`` of the objects are done; moves no data."""
 
+    def error(self, ref: Ref) -> BaseException | None:
+        """The error of an object that has failed."""
+
     def cancel(self, ref: Ref) -> bool:
         """Cancels a task that has not started; says whether it did."""
 

@@ -28,7 +28,7 @@ ENTRY_BYTES = 24
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
 USABLE_PERCENT = 85
 #: Read and write buffers of one task beside its data.
-BUFFER_BYTES = 12_000_000
+BUFFER_BYTES = 24_000_000
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
 MAX_PARTITION_BYTES = 64_000_000
@@ -165,7 +165,7 @@ def _try_plan(
         return None
     partition = _ceil_div(total, partitions)
     reduce_memory = _reduce_memory(workload, partition, row_group)
-    reduce_peak = cpus * (2 * _skewed(partition) + reduce_memory)
+    reduce_peak = cpus * (2 * max(_skewed(partition), workload.max_row_bytes) + reduce_memory)
 
     split = _choose_split(workload, usable, cpus)
     map_memory = _map_memory(split)
@@ -215,9 +215,9 @@ def _choose_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     entry_percent = 100 * ENTRY_BYTES * max(workload.num_rows, 1) // max(workload.total_bytes, 1)
     room = usable // cpus - row_group - BUFFER_BYTES
     largest = room * 100 * 100 // (SKEW_PERCENT * (200 + entry_percent))
-    largest = min(largest, MAX_PARTITION_BYTES)
     if largest < max(workload.max_row_bytes, 1):
         return None
+    largest = min(largest, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
     partitions = _ceil_div(max(workload.total_bytes, 1), largest)
     parallel = min(2 * cpus, _ceil_div(max(workload.total_bytes, 1), MIN_SPLIT_BYTES))
     return min(max(partitions, parallel), MAX_PARTITIONS)
@@ -227,7 +227,10 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     room = usable // cpus - BUFFER_BYTES
     largest = room * 100 // (100 + MAP_SCRATCH_PERCENT) // 2
     for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
-    return _clamp(min(largest, for_parallelism), MIN_SPLIT_BYTES, MAX_SPLIT_BYTES)
+    # A map holds a row as a whole, however large it is.
+    row = workload.max_row_bytes
+    least, most = max(MIN_SPLIT_BYTES, row), max(MAX_SPLIT_BYTES, row)
+    return _clamp(min(largest, for_parallelism), least, most)
 
 
 def _map_memory(split: int) -> int:

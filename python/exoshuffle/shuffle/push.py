@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exoshuffle.futures import Ref, Refs, remote, wait
+from exoshuffle.futures import Ref, Refs, raise_errors, remote, wait
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.strategy import TaskSet
 
@@ -43,6 +43,7 @@ class Push:
             stop = min(start + plan.round_size, len(splits))
             mapped = [run_map.remote(index, splits[index]) for index in range(start, stop)]
             wait(merging, num_ready=len(merging))
+            raise_errors(merging)
             merging = [
                 run_merge.remote(*mapped[first : first + plan.merge_factor])
                 for first in range(0, len(mapped), plan.merge_factor)

@@ -30,7 +30,10 @@ pub struct RangeReader {
 impl RangeReader {
     /// Opens a regular file.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| IoError::read(path, e))?;
+        // Opening a pipe waits for its writer, so do not wait, and refuse it below.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path).map_err(|e| IoError::read(path, e))?;
         let metadata = file.metadata().map_err(|e| IoError::read(path, e))?;
         if !metadata.is_file() {
             return Err(IoError::NotRegular {

@@ -18,7 +18,7 @@ use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, WINDOW};
 use crate::error::IoError;
 
 /// All windows of one reader, with those being prefetched.
-const TOTAL_BYTES: usize = 32 << 20;
+const TOTAL_BYTES: usize = 16 << 20;
 const MIN_WINDOW: usize = 64 << 10;
 
 /// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.

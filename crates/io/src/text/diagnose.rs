@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use memchr::memchr_iter;
 
 use super::boundary::QuoteScan;
-use super::Dialect;
+use super::{Dialect, INFER_ROWS};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{one_line, IoError, Result};
 use crate::Format;
@@ -110,11 +110,12 @@ fn describe(
         );
         return IoError::BadRecord { path, line, reason };
     }
-    IoError::BadRecord {
-        path,
-        line,
-        reason: one_line(&error.to_string()),
+    // Each column by itself is fine, so the record has one more than the schema.
+    let mut reason = one_line(&error.to_string());
+    if dialect.format == Format::JsonLines {
+        reason += &format!(" (the columns are those of the first {INFER_ROWS} rows)");
     }
+    IoError::BadRecord { path, line, reason }
 }
 
 /// The value of a column as it stands in the file, if it can be read as text at all.

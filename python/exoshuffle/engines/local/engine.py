@@ -11,12 +11,12 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.engines.local import limits, values
-from exoshuffle.engines.local.objects import Bundle, ObjectState, Status, Task
+from exoshuffle.engines.local import arguments, limits, values
+from exoshuffle.engines.local.objects import Bundle, ObjectState, Status, Task, ValueGoneError
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.errors import (
     BlockLostError,
@@ -28,9 +28,9 @@ from exoshuffle.errors import (
     TaskError,
 )
 from exoshuffle.futures.engine import BlockBuffer, TaskOptions
-from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.observe.events import Observer, TaskFinished
-from exoshuffle.units import format_bytes, parse_bytes
+from exoshuffle.units import format_bytes
 
 
 class LocalEngine:
@@ -48,13 +48,14 @@ class LocalEngine:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
         self.num_cpus = num_cpus or limits.usable_cpus()
-        self.memory_limit, self.budget_bytes = _limit_and_budget(memory_limit)
+        self.memory_limit, self.budget_bytes = limits.limit_and_budget(memory_limit)
         if spill_dirs is None:
             spill_dirs = limits.default_spill_dir()
         self.spill_dirs = (
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
         self._store = _native.Store(self.budget_bytes, self.spill_dirs)
+        self._guard = _native.MemoryGuard(self._store, self.memory_limit - limits.SLACK_BYTES // 2)
         self._lock = threading.Lock()
         self._done = threading.Condition(self._lock)
         self._handle_events: collections.deque[tuple[ObjectState, int]] = collections.deque()
@@ -117,6 +118,8 @@ class LocalEngine:
                     return self._load([(state, index)])[0]
                 except CorruptBlockError as error:
                     self.lose(error)
+                except ValueGoneError:
+                    self._bring_back(state)
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
@@ -133,6 +136,10 @@ class LocalEngine:
                 self._done.wait(left)
         return ready, [ref for ref in refs if not _is_over(ref)]
 
+    def error(self, ref: Ref) -> BaseException | None:
+        """See ``Engine``."""
+        return ref._object.error  # type: ignore[attr-defined,no-any-return]
+
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
         state: ObjectState = ref._object  # type: ignore[assignment]
@@ -140,8 +147,7 @@ class LocalEngine:
             task = state.task
             if state.status is not Status.PENDING or task is None or task.started:
                 return False
-            task.cancelled = True
-            self._reject(state, TaskCancelledError(f"task {task.name} was cancelled"))
+            self._cancel(task)
         self._settle()
         return True
 
@@ -168,6 +174,7 @@ class LocalEngine:
             self._done.notify_all()
         self._store.close()
         self._scheduler.close()
+        self._guard.close()
 
     def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
@@ -181,7 +188,7 @@ class LocalEngine:
 
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
-        return any(True for _ in _targets(task))
+        return any(True for _ in arguments.targets(task))
 
     def reserve(self, num_bytes: int) -> Any:
         """Working memory for a task; blocks until there is room."""
@@ -192,11 +199,11 @@ class LocalEngine:
         args, kwargs = task.args or (), task.kwargs or {}
         wanted: list[tuple[ObjectState, int | None]] = []
         for arg in (*args, *kwargs.values()):
-            wanted.extend(_wanted(arg))
+            wanted.extend(arguments.wanted(arg))
         loaded = iter(self._load(wanted))
         return (
-            tuple(_filled(arg, loaded) for arg in args),
-            {name: _filled(arg, loaded) for name, arg in kwargs.items()},
+            tuple(arguments.filled(arg, loaded) for arg in args),
+            {name: arguments.filled(arg, loaded) for name, arg in kwargs.items()},
         )
 
     def finish(self, task: Task, value: Any, seconds: float) -> None:
@@ -213,8 +220,6 @@ class LocalEngine:
 
     def fail(self, task: Task, error: BaseException) -> None:
         """The attempt failed: another attempt if that may help, else the object fails."""
-        if isinstance(error, CorruptBlockError):
-            self.lose(error)
         with self._lock:
             retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
             if retry and not self._closed and not task.cancelled:
@@ -227,6 +232,16 @@ class LocalEngine:
                 if not isinstance(error, TaskError | ClosedError | TaskCancelledError):
                     error = TaskError(task.name, task.attempt, error)
                 self._reject(task.output, error)
+        self._settle()
+
+    def await_again(self, task: Task) -> None:
+        """Values of a task's arguments were lost before it started: waits until they have been computed again.
+
+        Not an attempt of the task: the tasks that made the lost values count theirs, which ends this.
+        """
+        with self._lock:
+            if not self._closed and not task.cancelled:
+                self._await_arguments(task)
         self._settle()
 
     def lose(self, error: CorruptBlockError) -> None:
@@ -257,6 +272,11 @@ class LocalEngine:
             if state.error is not None:
                 raise state.error
 
+    def _bring_back(self, state: ObjectState) -> None:
+        with self._lock:
+            if state.status is Status.GONE:
+                self._recover(state)
+
     def _load(self, wanted: list[tuple[ObjectState, int | None]]) -> list[Any]:
         """Values of finished objects; one fetch for all that lie in the store."""
         requests: list[tuple[int, int]] = []
@@ -265,7 +285,7 @@ class LocalEngine:
             stored = state.stored
             if stored is None or state.status is not Status.DONE:
                 self._check_open()
-                raise BlockLostError(f"{state!r}: its value is gone")
+                raise ValueGoneError(f"{state!r}: its value is gone")
             if stored.block_id is None:
                 counts.append(0)
             else:
@@ -274,21 +294,24 @@ class LocalEngine:
                 counts.append(len(indices))
         buffers = iter(self._store.fetch(requests) if requests else ())
         return [
-            _value(state, index, [next(buffers) for _ in range(count)])
+            arguments.value_of(state, index, [next(buffers) for _ in range(count)])
             for (state, index), count in zip(wanted, counts, strict=True)
         ]
 
     def _await_arguments(self, task: Task) -> None:
-        """Hands the task to the scheduler once all its arguments are done. Lock held."""
+        """Hands the task to the scheduler once all its arguments are done, or rejects it once one has failed.
+
+        Lock held.
+        """
         waiting = 0
         needs_store = False
 
-        def arrived() -> None:
+        def arrived(failed: bool) -> None:
             task.missing -= 1
-            if task.missing == 0 and not task.cancelled:
+            if (task.missing == 0 or failed) and not task.is_over():
                 self._start_or_reject(task, needs_store=True)
 
-        for target in _targets(task):
+        for target in arguments.targets(task):
             needs_store = True
             if isinstance(target, ObjectState):
                 if target.status is Status.GONE:
@@ -300,16 +323,16 @@ class LocalEngine:
                 target.waiters.append(arrived)
                 waiting += 1
         task.missing = waiting
-        if waiting == 0:
+        if waiting == 0 or arguments.argument_error(task) is not None:
             self._start_or_reject(task, needs_store)
 
     def _start_or_reject(self, task: Task, needs_store: bool) -> None:
-        for target in _targets(task):
-            if target.error is not None and task.output is not None:
-                task.release_arguments()
-                self._reject(task.output, target.error)
-                return
-        self._scheduler.add(task, staged=needs_store or task.options.memory > 0)
+        error = arguments.argument_error(task)
+        if error is None:
+            self._scheduler.add(task, staged=needs_store or task.options.memory > 0)
+        elif task.output is not None:
+            task.release_arguments()
+            self._reject(task.output, error)
 
     def _bundle_pending(self, bundle: Bundle) -> bool:
         """Whether objects of the sequence are still to come.
@@ -318,11 +341,13 @@ class LocalEngine:
         """
         if bundle.missing or bundle.complete_at == self._num_lost:
             return bundle.missing > 0
+        # What is lost from here on asks for another look.
+        looked_at = self._num_lost
 
-        def arrived() -> None:
+        def arrived(failed: bool) -> None:
             bundle.missing -= 1
-            if bundle.missing == 0:
-                bundle.settle(self._num_lost)
+            if bundle.missing == 0 or failed:
+                bundle.settle(looked_at)
 
         for state in bundle.objects:
             if state.status is Status.GONE:
@@ -331,7 +356,7 @@ class LocalEngine:
                 bundle.missing += 1
                 state.waiters.append(arrived)
         if bundle.missing == 0:
-            bundle.settle(self._num_lost)
+            bundle.settle(looked_at)
         return bundle.missing > 0
 
     # --- the life of an object. Lock held in all of these ------------------------------------------------------
@@ -355,10 +380,16 @@ class LocalEngine:
         state.error = error
         self._announce(state)
 
+    def _cancel(self, task: Task) -> None:
+        assert task.output is not None
+        task.cancelled = True
+        task.release_arguments()
+        self._reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
+
     def _announce(self, state: ObjectState) -> None:
         waiters, state.waiters = state.waiters, []
         for waiter in waiters:
-            waiter()
+            waiter(state.error is not None)
         self._done.notify_all()
 
     def _drop_value(self, state: ObjectState) -> None:
@@ -369,6 +400,17 @@ class LocalEngine:
             self._blocks.pop(stored.block_id, None)
             if not self._closed:
                 self._store.free(stored.block_id)
+
+    def _drop_task(self, state: ObjectState) -> None:
+        """Nobody can ask for the result any more: a task that has not started never does."""
+        task = state.task
+        if (
+            task is not None
+            and state.status is Status.PENDING
+            and task.attempt == 1
+            and not task.started
+        ):
+            self._cancel(task)
 
     def _recover(self, state: ObjectState) -> None:
         """Runs the task of a lost object again, and first those of its arguments that are gone too."""
@@ -402,79 +444,12 @@ class LocalEngine:
             state.handles += change
             if state.handles == 0 and change < 0:
                 self._drop_value(state)
+                self._drop_task(state)
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
 
-def _limit_and_budget(memory_limit: int | str | None) -> tuple[int, int]:
-    """The limit, and what blocks and tasks may use of it: less what the program has already and the slack."""
-    if memory_limit is None:
-        limit = int(limits.machine_bytes() * limits.DEFAULT_SHARE)
-    else:
-        limit = parse_bytes(memory_limit)
-    taken = limits.resident_bytes() + limits.SLACK_BYTES
-    if limit - taken < limits.MIN_BUDGET_BYTES:
-        smallest = taken + limits.MIN_BUDGET_BYTES
-        raise MemoryLimitError(
-            f"memory limit {format_bytes(limit)} is too small: the program itself takes {format_bytes(taken)}; "
-            f"the smallest that works is {format_bytes(smallest * 1.02)}"
-        )
-    return limit, limit - taken
-
-
 def _is_over(ref: Ref) -> bool:
     return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
-
-
-def _targets(task: Task) -> Iterable[ObjectState | Bundle]:
-    """The objects that a task's arguments refer to; a shared sequence counts as one."""
-    for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
-        if isinstance(arg, Ref):
-            yield arg._object  # type: ignore[misc]
-        elif isinstance(arg, SliceRef):
-            yield arg.ref._object  # type: ignore[misc]
-        elif isinstance(arg, Refs | Column):
-            yield _bundle(arg if isinstance(arg, Refs) else arg.refs)
-
-
-def _bundle(refs: Refs) -> Bundle:
-    if refs.engine_state is None:
-        refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
-    bundle: Bundle = refs.engine_state
-    return bundle
-
-
-def _wanted(arg: Any) -> list[tuple[ObjectState, int | None]]:
-    if isinstance(arg, Ref):
-        return [(arg._object, None)]  # type: ignore[list-item]
-    if isinstance(arg, SliceRef):
-        return [(arg.ref._object, arg.index)]  # type: ignore[list-item]
-    if isinstance(arg, Refs):
-        return [(state, None) for state in _bundle(arg).objects]
-    if isinstance(arg, Column):
-        return [(state, arg.index) for state in _bundle(arg.refs).objects]
-    return []
-
-
-def _filled(arg: Any, loaded: Any) -> Any:
-    if isinstance(arg, Ref | SliceRef):
-        return next(loaded)
-    if isinstance(arg, Refs):
-        return [next(loaded) for _ in range(len(arg))]
-    if isinstance(arg, Column):
-        return [next(loaded) for _ in range(len(arg.refs))]
-    return arg
-
-
-def _value(state: ObjectState, index: int | None, buffers: list[Any]) -> Any:
-    stored = state.stored
-    assert stored is not None
-    if stored.inline is not None:
-        if index is not None:
-            return values.decode_inline(stored.inline[index])
-        decoded = [values.decode_inline(data) for data in stored.inline]
-        return decoded if state.num_slices > 1 else decoded[0]
-    decoded = [stored.decode(buffer) for buffer in buffers]
-    return decoded if index is None and state.num_slices > 1 else decoded[0]

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import psutil
 
+from exoshuffle.errors import MemoryLimitError
+from exoshuffle.units import format_bytes, parse_bytes
+
 #: Share of the machine's memory that is used when no limit is given.
 DEFAULT_SHARE = 0.7
 #: Kept out of the budget: thread stacks, allocator slack, Python objects of the control plane.
 #: A 4 GB sort peaks 20-35 MB above baseline + budget here.
-SLACK_BYTES = 48_000_000
+SLACK_BYTES = 64_000_000
 #: Below this no plan works; two tasks need two input windows, two output buffers and a block each.
 MIN_BUDGET_BYTES = 48_000_000
 
@@ -49,3 +52,19 @@ def default_spill_dir() -> str:
 def usable_cpus() -> int:
     """CPUs that this process may run on."""
     return len(os.sched_getaffinity(0))
+
+
+def limit_and_budget(memory_limit: int | str | None) -> tuple[int, int]:
+    """The limit, and what blocks and tasks may use of it: less what the program has already and the slack."""
+    if memory_limit is None:
+        limit = int(machine_bytes() * DEFAULT_SHARE)
+    else:
+        limit = parse_bytes(memory_limit)
+    taken = resident_bytes() + SLACK_BYTES
+    if limit - taken < MIN_BUDGET_BYTES:
+        smallest = taken + MIN_BUDGET_BYTES
+        raise MemoryLimitError(
+            f"memory limit {format_bytes(limit)} is too small: the program itself takes {format_bytes(taken)}; "
+            f"the smallest that works is {format_bytes(smallest * 1.02)}"
+        )
+    return limit, limit - taken

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from exoshuffle.engines.local.values import StoredValue
 
 
+class ValueGoneError(Exception):
+    """A value was lost or freed since its object was seen done; it may come back. Never leaves the engine."""
+
+
 class Status(enum.Enum):
     """Where an object stands."""
 
@@ -45,7 +49,7 @@ class ObjectState:
         self.status = Status.PENDING
         self.stored: StoredValue | None = None
         self.error: BaseException | None = None
-        self.waiters: list[Callable[[], None]] = []
+        self.waiters: list[Callable[[bool], None]] = []
 
     def add_handle(self) -> None:
         """See ``ObjectHandle``."""
@@ -72,15 +76,15 @@ class Bundle:
         self.complete_at = -1
         #: Error of the first object that failed.
         self.error: BaseException | None = None
-        self.waiters: list[Callable[[], None]] = []
+        self.waiters: list[Callable[[bool], None]] = []
 
     def settle(self, num_lost: int) -> None:
-        """All objects are done or failed: wakes who waits for the sequence."""
+        """All objects are done, or one has failed: wakes who waits for the sequence."""
         self.complete_at = num_lost
         self.error = next((state.error for state in self.objects if state.error is not None), None)
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
-            waiter()
+            waiter(self.error is not None)
 
 
 class Task:
@@ -128,6 +132,10 @@ class Task:
 
     def __lt__(self, other: Task) -> bool:
         return self.sequence < other.sequence
+
+    def is_over(self) -> bool:
+        """Whether its result has come, or never will."""
+        return self.cancelled or self.output is None or self.output.status is not Status.PENDING
 
     def release_arguments(self) -> None:
         """Lets go of the arguments' handles and keeps their descriptions (with the first call, the lineage)."""

@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from exoshuffle.engines.local.objects import Task
-from exoshuffle.errors import ClosedError
+from exoshuffle.engines.local.objects import Task, ValueGoneError
+from exoshuffle.errors import ClosedError, CorruptBlockError
 from exoshuffle.futures.engine import set_task_engine
 
 if TYPE_CHECKING:
@@ -136,11 +136,20 @@ class Scheduler:
             with self._lock:
                 self._num_staged -= 1
             _release(task)
-            if not (isinstance(error, ClosedError) and self._closed):
-                self._engine.fail(task, error)
+            self._not_staged(task, error)
             return
         with self._lock:
             self._enqueue(task)
+
+    def _not_staged(self, task: Task, error: BaseException) -> None:
+        if isinstance(error, ClosedError) and self._closed:
+            return
+        if isinstance(error, CorruptBlockError):
+            self._engine.lose(error)
+        if isinstance(error, CorruptBlockError | ValueGoneError):
+            self._engine.await_again(task)
+        else:
+            self._engine.fail(task, error)
 
     # --- the workers -------------------------------------------------------------------------------------------
 

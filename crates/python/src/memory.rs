@@ -1,0 +1,112 @@
+//! Keeps the process under its memory limit: what lies idle in allocators goes back to the system when the limit is
+//! near.
+//!
+//! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers what is
+//! in use; what lies idle beside it is harmless only as long as there is room. A thread looks every few milliseconds, so
+//! nothing on the way of the data has to.
+
+use std::fs;
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use exoshuffle_io::BufferPool;
+use pyo3::prelude::*;
+
+use crate::store::Store;
+
+/// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
+const PERIOD: Duration = Duration::from_millis(5);
+
+extern "C" {
+    /// Of mimalloc, the allocator of this module: returns freed memory of all threads to the system.
+    fn mi_collect(force: bool);
+}
+
+type Running = (Sender<()>, JoinHandle<()>);
+
+/// Watches the memory of the process until it is closed.
+#[pyclass(frozen)]
+pub struct MemoryGuard(Mutex<Option<Running>>);
+
+#[pymethods]
+impl MemoryGuard {
+    /// Releases idle memory whenever the process and its store have more than `limit_bytes`.
+    #[new]
+    fn new(store: &Store, limit_bytes: u64) -> PyResult<Self> {
+        let store = Arc::downgrade(&store.0);
+        let (sender, receiver) = channel::<()>();
+        let watch = move || {
+            while receiver.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                let Some(store) = store.upgrade() else { return };
+                // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
+                // watched, so all that it has is counted, mapped or not.
+                let arena = store.stats().resident_arena_bytes;
+                if own_bytes().is_some_and(|own| own + arena > limit_bytes) {
+                    release_idle();
+                }
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("exoshuffle-guard".into())
+            .spawn(watch)?;
+        Ok(Self(Mutex::new(Some((sender, thread)))))
+    }
+
+    /// Ends watching and releases what lies idle; harmless when repeated.
+    fn close(&self, py: Python<'_>) {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((sender, thread)) = running else {
+            return;
+        };
+        drop(sender);
+        py.detach(|| {
+            // A panic of the thread has been reported by its hook; closing goes on.
+            let _ = thread.join();
+            release_idle();
+        });
+    }
+}
+
+fn release_idle() {
+    BufferPool::trim();
+    // SAFETY: mi_collect takes no pointers and may be called from any thread at any time.
+    unsafe { mi_collect(true) };
+}
+
+/// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.
+fn own_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    Some(field_bytes(&status, "RssAnon:")? + field_bytes(&status, "RssFile:")?)
+}
+
+fn field_bytes(status: &str, name: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_memory_goes_back() {
+        let before = own_bytes().unwrap();
+        drop(std::hint::black_box(vec![1_u8; 200_000_000]));
+        release_idle();
+        let after = own_bytes().unwrap();
+        assert!(
+            after < before + 50_000_000,
+            "{before} bytes before, {after} after"
+        );
+    }
+
+    #[test]
+    fn fields_are_read_in_bytes() {
+        let status = "VmRSS:\t  12 kB\nRssAnon:\t     100 kB\n";
+        assert_eq!(field_bytes(status, "RssAnon:"), Some(102_400));
+        assert_eq!(field_bytes(status, "RssFile:"), None);
+    }
+}

@@ -1,0 +1,74 @@
+"""The references among a task's arguments: what they wait for, what they need from the store, and values in place.
+
+Guarantee: nothing here costs more than the number of arguments, and of the slices of the one that is being resolved: a
+shared sequence of M objects counts as one until it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from exoshuffle.engines.local import values
+from exoshuffle.engines.local.objects import Bundle, ObjectState, Task
+from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+
+
+def targets(task: Task) -> Iterable[ObjectState | Bundle]:
+    """The objects that a task's arguments refer to; a shared sequence counts as one."""
+    for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
+        if isinstance(arg, Ref):
+            yield arg._object  # type: ignore[misc]
+        elif isinstance(arg, SliceRef):
+            yield arg.ref._object  # type: ignore[misc]
+        elif isinstance(arg, Refs | Column):
+            yield _bundle(arg if isinstance(arg, Refs) else arg.refs)
+
+
+def argument_error(task: Task) -> BaseException | None:
+    """The error of the first argument that has failed."""
+    return next((target.error for target in targets(task) if target.error is not None), None)
+
+
+def _bundle(refs: Refs) -> Bundle:
+    if refs.engine_state is None:
+        refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
+    state: Bundle = refs.engine_state
+    return state
+
+
+def wanted(arg: Any) -> list[tuple[ObjectState, int | None]]:
+    """The objects, or slices of objects, that an argument stands for."""
+    if isinstance(arg, Ref):
+        return [(arg._object, None)]  # type: ignore[list-item]
+    if isinstance(arg, SliceRef):
+        return [(arg.ref._object, arg.index)]  # type: ignore[list-item]
+    if isinstance(arg, Refs):
+        return [(state, None) for state in _bundle(arg).objects]
+    if isinstance(arg, Column):
+        return [(state, arg.index) for state in _bundle(arg.refs).objects]
+    return []
+
+
+def filled(arg: Any, loaded: Iterator[Any]) -> Any:
+    """The argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
+    if isinstance(arg, Ref | SliceRef):
+        return next(loaded)
+    if isinstance(arg, Refs):
+        return [next(loaded) for _ in range(len(arg))]
+    if isinstance(arg, Column):
+        return [next(loaded) for _ in range(len(arg.refs))]
+    return arg
+
+
+def value_of(state: ObjectState, index: int | None, buffers: list[Any]) -> Any:
+    """The value of an object or of one of its slices, from what was fetched for it."""
+    stored = state.stored
+    assert stored is not None
+    if stored.inline is not None:
+        if index is not None:
+            return values.decode_inline(stored.inline[index])
+        decoded = [values.decode_inline(data) for data in stored.inline]
+        return decoded if state.num_slices > 1 else decoded[0]
+    decoded = [stored.decode(buffer) for buffer in buffers]
+    return decoded if index is None and state.num_slices > 1 else decoded[0]

@@ -1,0 +1,149 @@
+"""Options and outputs that cannot work get one sentence, before any work is done.
+
+Each case: the arguments of ``sort`` but for its output, the output, the exit code, and what the sentence must say. The
+directory that they run in must be the same afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.world import contents
+
+BY = ["--by", "key"]
+
+#: Name: (arguments with paths relative to the world, output, exit code, words of the message).
+CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
+    "output exists": (["good", *BY], "taken", 1, ["taken", "exists", "--overwrite"]),
+    "output is a file": (["good", *BY], "file", 1, ["file", "name a directory"]),
+    "output inside input": (["good", *BY], "good/out", 1, ["good", "inside the input"]),
+    "output is the input": (["good", *BY, "--overwrite"], "good", 1, ["good", "holds the input"]),
+    "output holds the input": (["good", *BY, "--overwrite"], ".", 1, ["holds the input"]),
+    "output below a file": (["good", *BY], "file/out", 1, ["file"]),
+    "memory limit too small": (
+        ["good", *BY, "--memory-limit", "50MB"],
+        "out",
+        2,
+        ["50.0 MB", "smallest that works"],
+    ),
+    "memory limit is no size": (
+        ["good", *BY, "--memory-limit", "lots"],
+        "out",
+        2,
+        ["lots", "for example"],
+    ),
+    "memory limit negative": (["good", *BY, "--memory-limit", "-5"], "out", 2, ["-5"]),
+    "no partitions": (
+        ["good", *BY, "--partitions", "0"],
+        "out",
+        2,
+        ["0 partitions", "between 1 and"],
+    ),
+    "no CPUs": (["good", *BY, "--num-cpus", "0"], "out", 2, ["num_cpus is 0", "at least 1"]),
+    "target size zero": (
+        ["good", *BY, "--target-file-size", "0"],
+        "out",
+        2,
+        ["target_file_size", "at least 1"],
+    ),
+    "compression unknown": (["good", *BY, "--compression", "rar"], "out", 2, ["rar", "snappy"]),
+    "compression of CSV": (
+        ["good", *BY, "--output-format", "csv", "--compression", "gzip"],
+        "out",
+        2,
+        ["csv", "gzip"],
+    ),
+    "nested to CSV": (
+        ["nested.parquet", "--by", "twice", "--output-format", "csv"],
+        "out",
+        1,
+        ["CSV", "'key'", "List"],
+    ),
+    "table as records": (
+        ["good", *BY, "--output-format", "records"],
+        "out",
+        2,
+        ["tables", "records"],
+    ),
+    "spill directory missing": (
+        ["good", *BY, "--spill-dir", "nospill"],
+        "out",
+        2,
+        ["nospill", "create it"],
+    ),
+    "spill directory is a file": (
+        ["good", *BY, "--spill-dir", "file"],
+        "out",
+        2,
+        ["file", "directory"],
+    ),
+    "spill directory without files": (["good", *BY, "--spill-dir", "/proc"], "out", 2, ["/proc"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_sentence_and_nothing_written(
+    name: str, world: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, output, code, words = CASES[name]
+    monkeypatch.chdir(world)
+    before = contents(world)
+    done = command("sort", arguments[0], output, *arguments[1:])
+    assert done.code == code, done.err
+    message = done.sentence()
+    for word in words:
+        assert word in message
+    assert done.out == ""
+    assert contents(world) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sort"], ["sort", "x"], ["sort", "a", "b", "--nope"], ["nope"], ["gensort", "1"]]
+)
+def test_wrong_usage_is_shown_by_click(arguments: list[str], command: Callable[..., Any]) -> None:
+    done = command(*arguments)
+    assert done.code == 2
+    assert "Error: " in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["gensort", "many", "out"], 2, ["many", "for example"]),
+        (["gensort", "10", "taken"], 1, ["taken", "exists", "--overwrite"]),
+        (["gensort", "10", "file"], 1, ["file", "name a directory"]),
+        (["gensort", "10", "out", "--partitions", "0"], 2, ["0 partitions", "at least 1"]),
+        (["gensort", "10", "out", "--start", "-1"], 2, ["-1", "negative"]),
+        (["valsort", "nowhere"], 1, ["nowhere", "does not exist"]),
+        (["valsort", "empty"], 1, ["empty", "no data files"]),
+        (["valsort", "odd.dat"], 1, ["odd.dat", "250 bytes", "100"]),
+        (["explain", "nowhere", "out", "--by", "key"], 1, ["nowhere", "does not exist"]),
+        (["explain", "good", "out", "--by", "kye"], 1, ["kye", "text"]),
+        (
+            ["explain", "good", "out", "--by", "key", "--memory-limit", "1MB"],
+            2,
+            ["1.00 MB", "smallest"],
+        ),
+    ],
+)
+def test_the_other_commands_too(
+    arguments: list[str],
+    code: int,
+    words: list[str],
+    world: Path,
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(world)
+    before = contents(world)
+    done = command(*arguments)
+    assert done.code == code, done.err
+    message = done.sentence()
+    for word in words:
+        assert word in message
+    assert contents(world) == before

@@ -1,0 +1,56 @@
+"""Keys of types that DuckDB does not have, against pyarrow's sort_indices."""
+
+from __future__ import annotations
+
+import decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import exoshuffle as xs
+from tests.end_to_end.oracle import assert_same, with_row_numbers
+from tests.end_to_end.tables import column_of
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+LIMIT = 10**60 - 1
+TYPES: dict[pa.DataType, st.SearchStrategy[object]] = {
+    pa.float16(): st.floats(width=16, allow_nan=False).filter(lambda x: x != 0),
+    pa.decimal256(60, 3): st.integers(-LIMIT, LIMIT).map(
+        lambda digits: decimal.Decimal(digits).scaleb(-3, decimal.Context(prec=80))
+    ),
+    pa.duration("us"): st.integers(-(2**62), 2**62),
+    pa.date64(): st.integers(-(10**5), 10**5).map(lambda days: days * 86_400_000),
+    pa.time32("ms"): st.integers(0, 86_399_999),
+    pa.time64("ns"): st.integers(0, 86_399_999_999_999),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("nulls", ["first", "last"])
+@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_rare_types_are_keys(
+    kind: pa.DataType, order: str, nulls: str, tmp_path: Path, data: st.DataObject
+) -> None:
+    values = data.draw(st.lists(st.none() | TYPES[kind], min_size=2, max_size=50))
+    table = with_row_numbers(pa.table({"key": column_of(kind, values)}))
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=9)
+    keys = [
+        ("key", order, f"at_{'start' if nulls == 'first' else 'end'}"),
+        ("row_number", "ascending", "at_end"),
+    ]
+    comparable = table
+    if kind == pa.float16():
+        comparable = table.set_column(0, "key", table["key"].cast(pa.float32()))
+    wanted = table.take(pc.sort_indices(comparable, sort_keys=keys))
+    dataset = xs.read_ipc(tmp_path / "in.arrow").sort(
+        "key", order == "descending", nulls, num_partitions=3
+    )
+    assert_same(dataset.to_arrow(), wanted)
