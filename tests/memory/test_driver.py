@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import TaskError
 
 WORD = struct.Struct("<q")
@@ -33,6 +33,11 @@ def held() -> dict[str, int]:
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "shared mappings": sum(line.split()[1][3] == "s" for line in maps),
     }
+
+
+def small_limit() -> int:
+    """A memory limit that leaves 64 MB to blocks and tasks."""
+    return limits.resident_bytes() + limits.SLACK_BYTES + 64_000_000
 
 
 def shuffle(num_maps: int, num_reduces: int) -> int:
@@ -110,7 +115,7 @@ def test_engines_come_and_go(tmp_path: Path, use: str) -> None:
         raise ValueError("on purpose")
 
     def once() -> None:
-        xs.init(memory_limit="400MB", spill_dirs=str(tmp_path), num_cpus=2)
+        xs.init(memory_limit=small_limit(), spill_dirs=str(tmp_path), num_cpus=2)
         if use == "tasks":
             xs.get([xs.remote(big).remote(seed) for seed in range(5)])
         elif use == "spilling":

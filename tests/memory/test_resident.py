@@ -85,7 +85,7 @@ def test_records(tmp_path: Path, measure: Callable[..., Any], strategy: str) -> 
         pytest.param(1_250_000, 92, "250MB", "simple", id="ordinary-simple"),
         pytest.param(1_250_000, 92, "250MB", "push", id="ordinary-push"),
         pytest.param(4_000_000, 0, "220MB", "auto", id="narrow"),
-        pytest.param(60_000, 1_000, "220MB", "auto", id="wide"),
+        pytest.param(60_000, 1_000, "250MB", "auto", id="wide"),
         pytest.param(60, 1_000_000, "250MB", "auto", id="huge"),
     ],
 )

@@ -21,7 +21,7 @@ SAMPLES_PER_PARTITION = 400
 MEASURED_SPLITS = 8
 MEASURED_ROWS = 256
 #: Sampling reads this many splits at most, evenly spread.
-SAMPLED_SPLITS = 256
+SAMPLED_SPLITS = 64
 
 
 @dataclass(frozen=True)

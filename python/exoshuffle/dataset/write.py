@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.job import SortJob, finished, plain_errors
 from exoshuffle.errors import ExoshuffleError, OptionsError
+from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import WriteSink
 from exoshuffle.shuffle.plan import ShufflePlan
@@ -153,7 +153,7 @@ def write_job(
         bytes=sum(file["bytes"] for file in files),
         files=files,
         seconds=time.monotonic() - started,
-        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_memory_bytes=peak_resident_bytes(),
         spilled_bytes=job.engine.stats()["spilled_bytes"] - spilled_before,
         plan=plan,
     )

@@ -1,4 +1,4 @@
-"""The functions that users and strategies call: ``remote``, ``put``, ``get``, ``wait``, ``cancel``."""
+"""The functions that users and strategies call: ``remote``, ``put``, ``get``, ``wait`` and their kin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class RemoteFunction:
         """Submits a task and returns a reference to its result at once.
 
         References among the arguments (``Ref``, ``SliceRef``, ``Refs``, ``Column``) are resolved before the task
-        starts; the function sees values.
+        starts; the function sees values. A task that has not started when the last reference to its result is gone
+        never does.
         """
         return current_engine().submit(self._fn, args, kwargs, self._options)
 

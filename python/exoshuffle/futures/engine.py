@@ -25,8 +25,8 @@ class TaskOptions:
         num_cpus: CPU slots that the task occupies.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
             engine's budget before the task starts.
-        max_retries: How many times to run the task again after a failure that is not the function's own (a lost or
-            corrupt argument, an exception with ``retryable = True``).
+        max_retries: How many times to run the task again after a failure that is not the function's own (its
+            result was lost, an exception with ``retryable = True``).
         name: Name in errors and events; default: the function's.
     """
 

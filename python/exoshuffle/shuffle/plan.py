@@ -32,7 +32,8 @@ BUFFER_BYTES = 24_000_000
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
 MAX_PARTITION_BYTES = 64_000_000
-MAX_ROW_GROUP_BYTES = 32_000_000
+#: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
+MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 #: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here).
 GOOD_SLICE_BYTES = 256 * 1024

@@ -1,0 +1,21 @@
+"""How much memory the program has had resident."""
+
+from __future__ import annotations
+
+import re
+import resource
+from pathlib import Path
+
+
+def peak_resident_bytes() -> int:
+    """Highest resident memory of this process so far.
+
+    Linux tells it per address space; its ``ru_maxrss``, which other systems have too, begins with that of the parent.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        status = ""
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    kilobytes = int(peak[1]) if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes * 1024

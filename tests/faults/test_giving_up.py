@@ -1,0 +1,61 @@
+"""What cannot succeed any more is given up at once, and what nobody can ask for is not begun."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import TaskError
+from exoshuffle.futures import raise_errors
+
+
+@xs.remote
+def fail() -> None:
+    raise ValueError("on purpose")
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("shared", [True, False])
+def test_one_failed_argument_is_enough(shared: bool) -> None:
+    gate = threading.Event()
+    slow = xs.remote(gate.wait).remote()
+    arguments = [xs.Refs([slow, fail.remote()])] if shared else [slow, fail.remote()]
+    dependent = xs.remote(lambda *values: values).remote(*arguments)
+    with pytest.raises(TaskError, match="on purpose"):
+        xs.get(dependent, timeout=20)
+    later = xs.remote(lambda *values: values).remote(*arguments)
+    with pytest.raises(TaskError, match="on purpose"):
+        xs.get(later, timeout=20)
+    gate.set()
+    assert xs.get(slow) is True
+
+
+def test_tasks_that_nobody_can_ask_for_are_not_begun(engine: LocalEngine) -> None:
+    gate = threading.Event()
+    begun: list[int] = []
+    running = [xs.remote(gate.wait).remote() for _ in range(2)]
+    add = xs.remote(lambda _gate, number: begun.append(number))
+    wanted = add.remote(None, 1)
+    chain = add.remote(add.remote(add.remote(running[0], 2), 3), 4)
+    unwanted = [add.remote(None, 5) for _ in range(10)]
+    del chain, unwanted
+    gc.collect()
+    gate.set()
+    assert xs.get([wanted, *running]) == [None, True, True]
+    assert begun == [1]
+    assert engine.stats()["num_objects"] == 0
+
+
+@pytest.mark.usefixtures("engine")
+def test_errors_are_raised_without_waiting() -> None:
+    gate = threading.Event()
+    slow, broken = xs.remote(gate.wait).remote(), fail.remote()
+    xs.wait([broken])
+    raise_errors([slow])
+    with pytest.raises(TaskError, match="on purpose"):
+        raise_errors([slow, broken])
+    gate.set()
