@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,15 +14,22 @@ from exoshuffle.errors import TaskError
 from exoshuffle.futures import raise_errors
 
 
+@pytest.fixture
+def gate(engine: LocalEngine) -> Iterator[threading.Event]:
+    """What slow tasks wait for; opened at the latest before the engine is closed."""
+    del engine
+    event = threading.Event()
+    yield event
+    event.set()
+
+
 @xs.remote
 def fail() -> None:
     raise ValueError("on purpose")
 
 
-@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("shared", [True, False])
-def test_one_failed_argument_is_enough(shared: bool) -> None:
-    gate = threading.Event()
+def test_one_failed_argument_is_enough(gate: threading.Event, shared: bool) -> None:
     slow = xs.remote(gate.wait).remote()
     arguments = [xs.Refs([slow, fail.remote()])] if shared else [slow, fail.remote()]
     dependent = xs.remote(lambda *values: values).remote(*arguments)
@@ -34,8 +42,9 @@ def test_one_failed_argument_is_enough(shared: bool) -> None:
     assert xs.get(slow) is True
 
 
-def test_tasks_that_nobody_can_ask_for_are_not_begun(engine: LocalEngine) -> None:
-    gate = threading.Event()
+def test_tasks_that_nobody_can_ask_for_are_not_begun(
+    engine: LocalEngine, gate: threading.Event
+) -> None:
     begun: list[int] = []
     running = [xs.remote(gate.wait).remote() for _ in range(2)]
     add = xs.remote(lambda _gate, number: begun.append(number))
@@ -50,9 +59,7 @@ def test_tasks_that_nobody_can_ask_for_are_not_begun(engine: LocalEngine) -> Non
     assert engine.stats()["num_objects"] == 0
 
 
-@pytest.mark.usefixtures("engine")
-def test_errors_are_raised_without_waiting() -> None:
-    gate = threading.Event()
+def test_errors_are_raised_without_waiting(gate: threading.Event) -> None:
     slow, broken = xs.remote(gate.wait).remote(), fail.remote()
     xs.wait([broken])
     raise_errors([slow])

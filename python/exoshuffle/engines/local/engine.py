@@ -355,7 +355,7 @@ class LocalEngine:
             if state.status is Status.PENDING:
                 bundle.missing += 1
                 state.waiters.append(arrived)
-        if bundle.missing == 0:
+        if bundle.missing == 0 or any(state.error is not None for state in bundle.objects):
             bundle.settle(looked_at)
         return bundle.missing > 0
 
