@@ -11,6 +11,8 @@ RUST_SOURCES := Cargo.toml Cargo.lock rust-toolchain.toml pyproject.toml \
     $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # cargo and maturin must agree on the interpreter, or each builds the bindings again after the other.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
+# An environment that happens to be active must not be the one that is built into.
+export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
 .PHONY: help build test test-rust test-python lint demo bench clean
