@@ -67,10 +67,12 @@ def test_full_disks_are_named_with_the_remedy(small_disk: Callable[[str], Path])
     disks = [small_disk("20m"), small_disk("20m")]
     start(*disks)
     refs = [make.remote(seed) for seed in range(40)]
-    with pytest.raises(TaskError) as caught:
+    # Whoever asks for memory last is told: a task, or this thread when it wants a value back from disk.
+    with pytest.raises((TaskError, DiskFullError)) as caught:
         xs.get(refs)
-    assert isinstance(caught.value.__cause__, DiskFullError)
-    message = str(caught.value)
+    error = caught.value.__cause__ if isinstance(caught.value, TaskError) else caught.value
+    assert isinstance(error, DiskFullError)
+    message = str(error)
     assert all(str(disk) in message for disk in disks)
     assert "free disk space or name more directories" in message
     assert "\n" not in message
