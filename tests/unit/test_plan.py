@@ -82,7 +82,7 @@ def test_more_memory_never_needs_more_spilling(
 
 def test_small_slices_are_merged_and_large_ones_are_not() -> None:
     terabyte = Workload(10**12, 10**10, 100)
-    gigabytes = Workload(4 * 10**9, 4 * 10**7, 100)
+    gigabytes = Workload(5 * 10**9 // 2, 25 * 10**6, 100)
     budget = Resources(2 * 10**9, 2)
     assert plan_shuffle(terabyte, budget).strategy == "push"
     assert plan_shuffle(gigabytes, budget).strategy == "simple"
