@@ -32,6 +32,8 @@ from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.observe.events import Observer, TaskFinished
 from exoshuffle.units import format_bytes
 
+_LOOK_AGAIN_SECONDS = 0.1
+
 
 class LocalEngine:
     """Runs tasks on threads of this process, over a store with one byte budget.
@@ -133,7 +135,7 @@ class LocalEngine:
                 if len(ready) >= num_ready or (left is not None and left <= 0):
                     break
                 self._check_open()
-                self._done.wait(left)
+                self._wait_a_little(left)
         return ready, [ref for ref in refs if not _is_over(ref)]
 
     def error(self, ref: Ref) -> BaseException | None:
@@ -268,9 +270,18 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{state!r} after the timeout")
-                self._done.wait(left)
+                self._wait_a_little(left)
             if state.error is not None:
                 raise state.error
+
+    def _wait_a_little(self, left: float | None) -> None:
+        """Waits for an object to be done. Lock held.
+
+        Looks again now and then: a handle that went while another thread held the lock was only queued, and its memory
+        may be what everybody waits for.
+        """
+        self._count_handles()
+        self._done.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
 
     def _bring_back(self, state: ObjectState) -> None:
         with self._lock:
