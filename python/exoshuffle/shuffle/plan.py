@@ -31,7 +31,7 @@ USABLE_PERCENT = 85
 BUFFER_BYTES = 24_000_000
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
-#: Sorting 4 GB within 2 GB took 15.4 s with partitions of 64 MB and 12.5 s with these (medians).
+#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
 MAX_PARTITION_BYTES = 32_000_000
 #: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
 MAX_ROW_GROUP_BYTES = 12_000_000

@@ -32,6 +32,7 @@ from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.observe.events import Observer, TaskFinished
 from exoshuffle.units import format_bytes
 
+#: How often who waits looks for handles that could only be queued; see ``_wait_a_little``.
 _LOOK_AGAIN_SECONDS = 0.1
 
 
