@@ -15,7 +15,11 @@ workloads = st.builds(
     rows=st.integers(0, 10**10),
     width=st.integers(1, 10_000),
 )
-resources = st.builds(Resources, budget_bytes=st.integers(1, 10**12), num_cpus=st.integers(1, 64))
+resources = st.builds(
+    Resources,
+    budget_bytes=st.integers(1, 10**9) | st.integers(1, 10**12),
+    num_cpus=st.integers(1, 64),
+)
 strategies = st.sampled_from(["auto", "simple", "push"])
 
 
@@ -78,6 +82,25 @@ def test_more_memory_never_needs_more_spilling(
     if small is not None:
         assert large is not None
         assert large.spilled_bytes <= small.spilled_bytes
+
+
+@given(workloads, resources, strategies, st.integers(0, 10**9))
+def test_whatever_fits_fits_with_more_memory(
+    workload: Workload, given: Resources, strategy: str, more: int
+) -> None:
+    if try_plan(workload, given, strategy) is not None:
+        larger = Resources(given.budget_bytes + more, given.num_cpus)
+        assert try_plan(workload, larger, strategy) is not None
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 4, 16])
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_ten_times_the_memory_fits_on_any_number_of_cpus(cpus: int, strategy: str) -> None:
+    budget = Resources(60_000_000 * cpus, cpus)
+    ordinary = Workload(10 * budget.budget_bytes, budget.budget_bytes // 10, 100)
+    narrow = Workload(10 * budget.budget_bytes, 10 * budget.budget_bytes // 8, 8)
+    assert try_plan(ordinary, budget, strategy) is not None
+    assert try_plan(narrow, budget, strategy) is not None
 
 
 def test_small_slices_are_merged_and_large_ones_are_not() -> None:

@@ -14,6 +14,7 @@ The model. c tasks run at once; blocks and working memory share one budget T.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
@@ -39,6 +40,8 @@ MIN_ROW_GROUP_BYTES = 2_000_000
 #: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here).
 GOOD_SLICE_BYTES = 256 * 1024
 MAX_PARTITIONS = 100_000
+#: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+_PUSH_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -162,13 +165,8 @@ def _try_plan(
     total = max(workload.total_bytes, 1)
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
 
-    partitions = num_partitions or _choose_partitions(workload, usable, cpus, row_group)
-    if partitions is None:
-        return None
-    partition = _ceil_div(total, partitions)
-    reduce_memory = _reduce_memory(workload, partition, row_group)
-    reduce_peak = cpus * (2 * max(_skewed(partition), workload.max_row_bytes) + reduce_memory)
-
+    partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
+    reduce_peak = _reduce_peak(workload, partitions, cpus, row_group)
     split = _choose_split(workload, usable, cpus)
     map_memory = _map_memory(split)
     map_peak = cpus * (split + map_memory)
@@ -177,24 +175,24 @@ def _try_plan(
 
     splits = max(1, _ceil_div(total, split))
     wanted_factor = _clamp(_ceil_div(GOOD_SLICE_BYTES * partitions, split), 2, max(2, splits))
-    factor = min(wanted_factor, (usable - cpus * map_memory) // (3 * split))
+    factor = min(wanted_factor, (usable - cpus * map_memory) // (_PUSH_BLOCKS * split))
     spilled = max(0, total + cpus * map_memory - usable)
     chosen, why = _choose_strategy(strategy, split // partitions, spilled, factor)
     if chosen == "push" and factor < 2:
         return None
-    push_peak = cpus * map_memory + 3 * factor * split if chosen == "push" else 0
+    push_peak = cpus * map_memory + _PUSH_BLOCKS * factor * split if chosen == "push" else 0
     return ShufflePlan(
         strategy=chosen,
         why=why,
         num_splits=splits,
         num_partitions=partitions,
         split_bytes=split,
-        partition_bytes=partition,
+        partition_bytes=_ceil_div(total, partitions),
         row_group_bytes=row_group,
         round_size=factor if chosen == "push" else splits,
         merge_factor=factor if chosen == "push" else 1,
         map_memory_bytes=map_memory,
-        reduce_memory_bytes=reduce_memory,
+        reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
         peak_bytes=min(resources.budget_bytes, max(map_peak, reduce_peak, push_peak) + total),
         spilled_bytes=spilled,
     )
@@ -212,40 +210,47 @@ def _choose_strategy(strategy: str, slice_bytes: int, spilled: int, factor: int)
     return "push", f"slices of {format_bytes(slice_bytes)} are too small to read one by one"
 
 
-def _choose_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int | None:
+def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
     """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it."""
-    entry_percent = 100 * ENTRY_BYTES * max(workload.num_rows, 1) // max(workload.total_bytes, 1)
-    room = usable // cpus - row_group - BUFFER_BYTES
-    largest = room * 100 * 100 // (SKEW_PERCENT * (200 + entry_percent))
-    if largest < max(workload.max_row_bytes, 1):
-        return None
-    largest = min(largest, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
-    partitions = _ceil_div(max(workload.total_bytes, 1), largest)
-    parallel = min(2 * cpus, _ceil_div(max(workload.total_bytes, 1), MIN_SPLIT_BYTES))
-    return min(max(partitions, parallel), MAX_PARTITIONS)
+    total = max(workload.total_bytes, 1)
+    for_parallelism = min(2 * cpus, _ceil_div(total, MIN_SPLIT_BYTES))
+    for_size = _ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
+    least = min(max(for_parallelism, for_size), MAX_PARTITIONS)
+    return least + bisect.bisect_left(
+        range(least, MAX_PARTITIONS),
+        True,
+        key=lambda count: _reduce_peak(workload, count, cpus, row_group) <= usable,
+    )
 
 
 def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
-    room = usable // cpus - BUFFER_BYTES
-    largest = room * 100 // (100 + MAP_SCRATCH_PERCENT) // 2
+    """The largest split with which maps take half of the memory, and a round of two merges all of it."""
+    room = usable - cpus * BUFFER_BYTES
+    for_maps = room * 100 // (2 * cpus * (100 + MAP_SCRATCH_PERCENT))
+    for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * _PUSH_BLOCKS)
     for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
     # A map holds a row as a whole, however large it is.
     row = workload.max_row_bytes
     least, most = max(MIN_SPLIT_BYTES, row), max(MAX_SPLIT_BYTES, row)
-    return _clamp(min(largest, for_parallelism), least, most)
+    return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 
 
 def _map_memory(split: int) -> int:
     return split * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
 
 
-def _reduce_memory(workload: Workload, partition: int, row_group: int) -> int:
-    rows = _ceil_div(_skewed(partition) * max(workload.num_rows, 1), max(workload.total_bytes, 1))
+def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
+    slices = max(_skewed(workload, partitions), workload.max_row_bytes)
+    return cpus * (2 * slices + _reduce_memory(workload, partitions, row_group))
+
+
+def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
+    rows = _ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
     return rows * ENTRY_BYTES + row_group + BUFFER_BYTES
 
 
-def _skewed(partition: int) -> int:
-    return partition * SKEW_PERCENT // 100
+def _skewed(workload: Workload, partitions: int) -> int:
+    return _ceil_div(max(workload.total_bytes, 1) * SKEW_PERCENT, 100 * partitions)
 
 
 def _smallest_budget(
