@@ -23,7 +23,7 @@ SMALL_BUDGET_BYTES = 90_000_000
 
 def small_memory_limit() -> int:
     """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
-    return limits.resident_bytes() + limits.SLACK_BYTES + SMALL_BUDGET_BYTES
+    return limits.limit_for(SMALL_BUDGET_BYTES)
 
 
 @pytest.fixture

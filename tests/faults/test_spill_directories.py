@@ -17,7 +17,7 @@ BUDGET_BYTES = 64_000_000
 
 
 def start(*spill_dirs: Path) -> LocalEngine:
-    memory_limit = limits.resident_bytes() + limits.SLACK_BYTES + BUDGET_BYTES
+    memory_limit = limits.limit_for(BUDGET_BYTES)
     engine = xs.init(
         memory_limit=memory_limit, spill_dirs=[str(path) for path in spill_dirs], num_cpus=2
     )

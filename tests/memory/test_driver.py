@@ -37,7 +37,7 @@ def held() -> dict[str, int]:
 
 def small_limit() -> int:
     """A memory limit that leaves 64 MB to blocks and tasks."""
-    return limits.resident_bytes() + limits.SLACK_BYTES + 64_000_000
+    return limits.limit_for(64_000_000)
 
 
 def shuffle(num_maps: int, num_reduces: int) -> int:

@@ -20,6 +20,10 @@ SAMPLES_PER_PARTITION = 400
 #: Splits that are looked into for the mean and the largest row.
 MEASURED_SPLITS = 8
 MEASURED_ROWS = 256
+#: Size of these: a few pages of each column are decoded then (for 4 GB, 64 MB took 0.38 s in all and 4 MB 0.03 s).
+MEASURED_SPLIT_BYTES = 4_000_000
+#: They are chosen from so many splits at most, however large the input is.
+MAX_CANDIDATES = 1024
 #: Sampling reads this many splits at most, evenly spread.
 SAMPLED_SPLITS = 64
 
@@ -60,7 +64,8 @@ class SortJob:
         """Size of the rows as they will travel, measured on a few stretches of the input."""
         if self.source.bytes == 0:
             return Workload(0, 0)
-        splits = _evenly(self.source.splits(MAX_MEASURED_SPLIT_BYTES), MEASURED_SPLITS)
+        split_bytes = max(MEASURED_SPLIT_BYTES, self.source.memory_bytes // MAX_CANDIDATES)
+        splits = _evenly(self.source.splits(split_bytes), MEASURED_SPLITS)
         sorter = self.config.build()
         rows, row_bytes, largest = sorter.measure(splits, MEASURED_ROWS, self.options.seed)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -110,10 +115,6 @@ class SortJob:
             )
         boundaries: bytes = self.config.build().choose_boundaries(samples, num_partitions)
         return boundaries
-
-
-#: Splits for measuring; their size decides only how the few measured stretches are spread.
-MAX_MEASURED_SPLIT_BYTES = 64_000_000
 
 
 @dataclass

@@ -58,7 +58,8 @@ class LocalEngine:
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
         self._store = _native.Store(self.budget_bytes, self.spill_dirs)
-        self._guard = _native.MemoryGuard(self._store, self.memory_limit - limits.SLACK_BYTES // 2)
+        near = self.memory_limit - limits.slack_bytes(self.memory_limit) // 2
+        self._guard = _native.MemoryGuard(self._store, near)
         self._lock = threading.Lock()
         self._done = threading.Condition(self._lock)
         self._handle_events: collections.deque[tuple[ObjectState, int]] = collections.deque()
