@@ -10,6 +10,7 @@ and of the engine), while blocks, 8 bytes a slice, lie in the engine's shared me
 from __future__ import annotations
 
 import argparse
+
 import re
 import struct
 import threading
@@ -19,13 +20,14 @@ from typing import Any
 
 import exoshuffle as xs
 
+
 SLICE = struct.Struct("<q")
 
 
 def shuffle(num_maps: int, num_reduces: int) -> int:
     """The sum of all slices after each reduce has summed its own; slice j of map i holds i * R + j."""
 
-    @xs.remote(num_returns=num_reduces)
+    @xs.remote(num_returns=num_reduces, executor="thread")
     def scatter(index: int) -> Any:
         block: Any = xs.allocate_block(range(0, (num_reduces + 1) * SLICE.size, SLICE.size))
         first = index * num_reduces
@@ -33,7 +35,7 @@ def shuffle(num_maps: int, num_reduces: int) -> int:
             struct.pack_into(f"<{num_reduces}q", view, 0, *range(first, first + num_reduces))
         return block
 
-    @xs.remote
+    @xs.remote(executor="thread")
     def add(slices: list[Any]) -> int:
         return sum(SLICE.unpack(piece)[0] for piece in slices)
 

@@ -2,20 +2,26 @@
 
 Guarantee: the time is that of the whole process, from its start to its exit, and again until its output is on disk
 (``sync``), because an engine that leaves its output in the page cache has not written it yet. The peak is the largest
-sum of resident memory over the tree at one moment, sampled every 20 ms, or what the kernel recorded for the largest
-single process if that is more. Shared pages count once per process that has them.
+sum of resident memory over the tree at one moment, sampled every 20 ms, or the high-water mark that the kernel keeps
+of the largest single process (``VmHWM``, read at the same moments) if that is more. Shared pages count once per process
+that has them.
+
+Why not ``ru_maxrss``: it begins with the peak of the process that started the program, which is this one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -64,7 +70,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
     )
     sampler = _TreeSampler(process.pid)
     sampler.start()
-    output, errors, largest = _drain(process)
+    output, errors = process.communicate()
     seconds = time.perf_counter() - started
     sampler.stop()
     os.sync()
@@ -72,31 +78,14 @@ def measure(command: Sequence[str], environment: Mapping[str, str] | None = None
         exit_code=process.returncode,
         seconds=seconds,
         synced_seconds=time.perf_counter() - started,
-        peak_bytes=max(sampler.peak_bytes, largest),
+        peak_bytes=sampler.peak_bytes,
         output=output,
         errors=errors,
     )
 
 
-def _drain(process: subprocess.Popen[str]) -> tuple[str, str, int]:
-    """Reads both streams to their end and reaps the process; also the kernel's own peak of one process."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    errors: list[str] = []
-    stderr = process.stderr
-    reader = threading.Thread(target=lambda: errors.append(stderr.read()))
-    reader.start()
-    output = process.stdout.read()
-    reader.join()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    process.stderr.close()
-    return output, "".join(errors), usage.ru_maxrss * 1024
-
-
 class _TreeSampler(threading.Thread):
-    """Adds up the resident memory of a process and its descendants until told to stop."""
+    """Watches the resident memory of a process and its descendants until told to stop."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -106,30 +95,40 @@ class _TreeSampler(threading.Thread):
 
     def run(self) -> None:
         """Samples until ``stop``."""
-        tree: list[psutil.Process] = []
-        num_samples = 0
-        while not self._ended.wait(SAMPLE_SECONDS):
-            if num_samples % SAMPLES_PER_SCAN == 0:
-                tree = self._scan()
-            num_samples += 1
-            self.peak_bytes = max(self.peak_bytes, sum(map(_resident_bytes, tree)))
+        tree: list[int] = []
+        for number in itertools.count():
+            if number % SAMPLES_PER_SCAN == 0:
+                tree = self.scan()
+            self.sample(tree)
+            if self._ended.wait(SAMPLE_SECONDS):
+                return
 
     def stop(self) -> None:
         """Ends sampling."""
         self._ended.set()
         self.join()
 
-    def _scan(self) -> list[psutil.Process]:
-        try:
-            return [self._root, *self._root.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+    def scan(self) -> list[int]:
+        """The processes of the tree."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            descendants = self._root.children(recursive=True)
+            return [self._root.pid, *(process.pid for process in descendants)]
+        return []
+
+    def sample(self, tree: Sequence[int]) -> None:
+        """Looks at every process once."""
+        found = [_memory_bytes(pid) for pid in tree]
+        largest = max((peak for _, peak in found), default=0)
+        self.peak_bytes = max(self.peak_bytes, largest, sum(resident for resident, _ in found))
 
 
-def _resident_bytes(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error):
-        return int(process.memory_info().rss)
-    return 0
+def _memory_bytes(pid: int) -> tuple[int, int]:
+    """What a process has resident, and the most that it ever had; zeros if it has ended."""
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        kilobytes = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB", status, re.MULTILINE))
+        return int(kilobytes.get("VmRSS", 0)) * 1024, int(kilobytes.get("VmHWM", 0)) * 1024
+    return 0, 0
 
 
 def last_lines(text: str, num_lines: int = 3) -> str:

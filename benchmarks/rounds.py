@@ -83,15 +83,15 @@ def _one_line(run: Run) -> str:
     )
 
 
-def table(runs: Sequence[Run], rivals: Mapping[str, str]) -> Table:
+def table(runs: Sequence[Run], rivals: Mapping[str, Sequence[str]]) -> Table:
     """Medians (smallest - largest) per contender.
 
     Args:
         runs: All runs.
-        rivals: For each contender the one whose time its own is divided by.
+        rivals: For each contender those whose times its own is divided by, a line each.
     """
     result = Table("", "seconds", "seconds to disk", "ratio", "of its time to that of", "peak GB")
-    for contender, rival in rivals.items():
+    for contender, names in rivals.items():
         counted = [run.measurement for run in runs if run.contender == contender and run.counts]
         if not counted:
             result.add_row(contender, "no result: see below")
@@ -100,8 +100,8 @@ def table(runs: Sequence[Run], rivals: Mapping[str, str]) -> Table:
             contender,
             spread([one.seconds for one in counted]),
             spread([one.synced_seconds for one in counted]),
-            spread(ratios(runs, contender, rival), 2),
-            rival,
+            "\n".join(spread(ratios(runs, contender, rival), 2) for rival in names),
+            "\n".join(names),
             spread([one.peak_bytes / 1e9 for one in counted], 2),
         )
     return result

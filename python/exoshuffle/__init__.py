@@ -8,13 +8,20 @@
 from exoshuffle.dataset import Dataset, read_csv, read_ipc, read_json, read_parquet, read_records
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import (
+    ActorHandle,
+    ActorOptions,
+    Node,
     Ref,
     Refs,
+    RefStream,
     TaskOptions,
     allocate_block,
     cancel,
     get,
     init,
+    kill,
+    locate,
+    nodes,
     put,
     remote,
     shutdown,
@@ -24,9 +31,13 @@ from exoshuffle.futures import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActorHandle",
+    "ActorOptions",
     "Dataset",
     "ExoshuffleError",
+    "Node",
     "Ref",
+    "RefStream",
     "Refs",
     "TaskOptions",
     "__version__",
@@ -34,6 +45,9 @@ __all__ = [
     "cancel",
     "get",
     "init",
+    "kill",
+    "locate",
+    "nodes",
     "put",
     "read_csv",
     "read_ipc",

@@ -15,7 +15,10 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ├─ EngineError
     │  ├─ ClosedError                     used after close
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
-    │  └─ TaskCancelledError
+    │  ├─ TaskCancelledError
+    │  ├─ WorkerDiedError                 the process of a task or actor ended under it (retryable)
+    │  ├─ ActorDiedError                  the actor is gone, and with it the call
+    │  └─ ProtocolError                   driver and workers are of different versions
     └─ TaskError                          a task failed: its name, attempt and cause
 
 ``retryable`` says whether the engine may run a failed task again; nothing matches on names or messages.
@@ -92,20 +95,47 @@ class TaskCancelledError(EngineError):
     """The task was cancelled before it produced its result."""
 
 
+class WorkerDiedError(EngineError):
+    """The process that ran a task ended under it: killed, out of memory, or a crash in native code."""
+
+    retryable = True
+
+
+class ActorDiedError(EngineError):
+    """The actor's process died or was ended, and it has no restarts left; or a call was running when it died."""
+
+
+class ProtocolError(EngineError):
+    """Driver and workers run different versions of Exoshuffle; install the same one everywhere."""
+
+
+class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it shows where the one it explains was raised
+    """The traceback of an exception that was raised in another process, as text; the cause of that exception."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\n{self.text}"
+
+
 class TaskError(ExoshuffleError):
-    """A task failed for good. ``__cause__`` is the exception of the last attempt.
+    """A task failed for good. ``__cause__`` is the exception of the last attempt, with its traceback.
 
     Attributes:
         task_name: Name of the task.
         attempt: Number of the last attempt, from 1.
+        node: Name of the node where it ran; empty if it never started.
     """
 
-    def __init__(self, task_name: str, attempt: int, cause: BaseException) -> None:
+    def __init__(self, task_name: str, attempt: int, cause: BaseException, node: str = "") -> None:
         super().__init__(f"task {task_name} failed in attempt {attempt}: {cause}")
         self.task_name = task_name
         self.attempt = attempt
+        self.node = node
         self.__cause__ = cause
 
-    def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None]]:
+    def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None, str]]:
         # An exception is pickled by its message alone, unless it says otherwise.
-        return TaskError, (self.task_name, self.attempt, self.__cause__)
+        return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)

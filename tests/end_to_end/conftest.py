@@ -13,7 +13,7 @@ import pytest
 
 from exoshuffle.cli.main import _run
 from exoshuffle.futures import shutdown
-from tests.end_to_end.world import fill
+from tests.end_to_end.world import contents, fill
 
 
 @dataclass(frozen=True)
@@ -75,3 +75,23 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("world")
     fill(root)
     return root
+
+
+@pytest.fixture
+def check_refused(
+    world: Path, command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Checks that a command run in the world is refused in one sentence and leaves the world as it is."""
+    monkeypatch.chdir(world)
+
+    def check(arguments: list[str], code: int, words: list[str]) -> None:
+        before = contents(world)
+        done = command(*arguments)
+        assert done.code == code, done.err
+        message = done.sentence()
+        for word in words:
+            assert word in message
+        assert done.out == ""
+        assert contents(world) == before
+
+    return check

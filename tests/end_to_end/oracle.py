@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+import exoshuffle as xs
 from exoshuffle.operators.sort import SortKey
 
 ROW = "row_number"
@@ -62,6 +63,22 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits)
     return column
+
+
+def check_both_strategies(
+    source: Path, keys: Sequence[SortKey], num_partitions: int, wanted: pa.Table
+) -> None:
+    """Sorts the Parquet files of ``source`` by either strategy, beside it: the wanted rows, and the same files."""
+    written = {}
+    for strategy in ("simple", "push"):
+        output = source.parent / strategy
+        dataset = xs.read_parquet(source).sort_keys(
+            keys, strategy=strategy, num_partitions=num_partitions
+        )
+        files = dataset.write_parquet(output).files
+        assert_same(read_directory(output, "parquet"), wanted)
+        written[strategy] = [(file, (output / file["name"]).read_bytes()) for file in files]
+    assert written["simple"] == written["push"]
 
 
 def read_directory(directory: Path, extension: str, schema: pa.Schema | None = None) -> pa.Table:

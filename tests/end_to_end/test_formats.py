@@ -15,6 +15,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.sort import SortKey
+from tests.end_to_end.formats import READERS, WRITERS
 from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -65,21 +66,6 @@ def _write(table: pa.Table, path: Path) -> None:
         make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
         with make(str(path), table.schema) as writer:
             writer.write_table(table, max_chunksize=300)
-
-
-READERS = {
-    "parquet": xs.read_parquet,
-    "arrow": xs.read_ipc,
-    "arrows": xs.read_ipc,
-    "csv": xs.read_csv,
-    "jsonl": xs.read_json,
-}
-WRITERS = {
-    "parquet": "write_parquet",
-    "arrow": "write_ipc",
-    "csv": "write_csv",
-    "jsonl": "write_json",
-}
 
 
 @pytest.mark.parametrize("output", WRITERS)

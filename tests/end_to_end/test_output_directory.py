@@ -11,6 +11,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OutputError
+from tests.end_to_end.formats import READERS, WRITERS
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed
 
@@ -24,14 +25,6 @@ def source(tmp_path: Path) -> Path:
 
 def _names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
-
-
-WRITERS = {
-    "parquet": "write_parquet",
-    "arrow": "write_ipc",
-    "csv": "write_csv",
-    "jsonl": "write_json",
-}
 
 
 @pytest.mark.parametrize("extension", WRITERS)
@@ -59,7 +52,7 @@ def test_the_manifest_has_rows_bytes_and_checksums(
     assert _names(tmp_path) == ["in", "out", "spill"]
 
 
-@pytest.mark.parametrize("extension", ["parquet", "arrow", "csv", "jsonl"])
+@pytest.mark.parametrize("extension", WRITERS)
 def test_target_file_size_makes_more_files_in_order(
     extension: str, source: Path, tmp_path: Path
 ) -> None:
@@ -68,13 +61,7 @@ def test_target_file_size_makes_more_files_in_order(
     assert len(result.files) >= 4
     assert all(file["bytes"] < 250_000 for file in result.files)
     assert [file["name"] for file in result.files] == sorted(file["name"] for file in result.files)
-    read = {
-        "parquet": xs.read_parquet,
-        "arrow": xs.read_ipc,
-        "csv": xs.read_csv,
-        "jsonl": xs.read_json,
-    }
-    keys = read[extension](tmp_path / "out").to_arrow()["key"].to_pylist()
+    keys = READERS[extension](tmp_path / "out").to_arrow()["key"].to_pylist()
     assert keys == dataset.to_arrow()["key"].to_pylist()
 
 

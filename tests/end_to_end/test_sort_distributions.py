@@ -14,6 +14,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.sort import SortKey
 from tests.end_to_end.oracle import (
     assert_same,
+    check_both_strategies,
     expected,
     read_directory,
     with_row_numbers,
@@ -34,18 +35,7 @@ def test_every_distribution_is_sorted_by_both_strategies(
     table = with_row_numbers(distributed(name, NUM_ROWS))
     source = write_files(tmp_path / "in", table, 5)
     keys = [SortKey("key", descending=name == "zipf")]
-    wanted = expected(table, keys)
-    written = {}
-    for strategy in ("simple", "push"):
-        dataset = xs.read_parquet(source).sort_keys(
-            keys, strategy=strategy, num_partitions=num_partitions
-        )
-        result = dataset.write_parquet(tmp_path / strategy)
-        assert_same(read_directory(tmp_path / strategy, "parquet"), wanted)
-        written[strategy] = [
-            (tmp_path / strategy / file["name"]).read_bytes() for file in result.files
-        ]
-    assert written["simple"] == written["push"]
+    check_both_strategies(source, keys, num_partitions, expected(table, keys))
 
 
 @pytest.mark.parametrize("name", ["all equal", "one huge key", "few distinct", "all null", "zipf"])

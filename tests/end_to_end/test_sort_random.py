@@ -15,8 +15,8 @@ import exoshuffle as xs
 from exoshuffle.operators.sort import SortKey
 from tests.end_to_end.oracle import (
     assert_same,
+    check_both_strategies,
     expected,
-    read_directory,
     with_row_numbers,
     write_files,
 )
@@ -40,14 +40,7 @@ def test_any_table_is_sorted_as_duckdb_sorts_it(
     with tempfile.TemporaryDirectory() as folder:
         source = write_files(Path(folder) / "in", table, num_files, rows_per_group=7)
         wanted = expected(pq.read_table(source), keys)
-        written = {}
-        for strategy in ("simple", "push"):
-            dataset = xs.read_parquet(source).sort_keys(
-                keys, strategy=strategy, num_partitions=num_partitions
-            )
-            written[strategy] = dataset.write_parquet(Path(folder) / strategy).files
-            assert_same(read_directory(Path(folder) / strategy, "parquet"), wanted)
-        assert written["simple"] == written["push"]
+        check_both_strategies(source, keys, num_partitions, wanted)
 
 
 @pytest.mark.parametrize("kind", KEY_TYPES, ids=str)

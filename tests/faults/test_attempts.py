@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 import threading
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from exoshuffle.shuffle import (
     Workload,
     plan_shuffle,
 )
+
+on_thread = functools.partial(xs.remote, executor="thread")
 
 STEPS = ("map", "merge", "reduce")
 STRATEGIES = [Simple(), Push(), Push(keep_map_outputs=True)]
@@ -56,6 +59,8 @@ class Script:
 
 class Divide:
     """Sends every number of a split to the partition of its remainder."""
+
+    executor = "thread"
 
     def __init__(self, num_partitions: int, script: Script) -> None:
         self.num_partitions = num_partitions
@@ -122,7 +127,7 @@ def test_an_error_of_the_function_is_not_retried() -> None:
         raise ZeroDivisionError(index)
 
     with pytest.raises(TaskError, match="attempt 1"):
-        xs.get(xs.remote(broken).remote(0))
+        xs.get(on_thread(broken).remote(0))
     assert script.attempts["broken", 0] == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,17 +16,19 @@ from exoshuffle.errors import BlockLostError
 from exoshuffle.futures import Ref
 from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
 
+on_thread = functools.partial(xs.remote, executor="thread")
+
 #: Twenty blocks of this size are more than the budget of the small engine.
 BLOCK_BYTES = 5_000_000
 NUM_BLOCKS = 20
 
 
-@xs.remote
+@on_thread
 def make(seed: int) -> bytes:
     return bytes([seed]) * BLOCK_BYTES
 
 
-@xs.remote
+@on_thread
 def increment(block: bytes) -> bytes:
     return bytes([block[0] + 1]) * BLOCK_BYTES
 
@@ -75,7 +78,7 @@ def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[],
     def halves(seed: int) -> list[bytes]:
         return [bytes([seed + i]) * (BLOCK_BYTES // 2) for i in range(2)]
 
-    refs = spilled(engine, [xs.remote(halves, num_returns=2).remote(seed) for seed in range(4)])
+    refs = spilled(engine, [on_thread(halves, num_returns=2).remote(seed) for seed in range(4)])
     assert damage() > 0
     assert [xs.get(ref[1])[0] for ref in refs] == [1, 2, 3, 4]
     assert engine.stats()["num_recovered"] == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import raise_errors
 
+on_thread = functools.partial(xs.remote, executor="thread")
+
 
 @pytest.fixture
 def gate(engine: LocalEngine) -> Iterator[threading.Event]:
@@ -23,19 +26,19 @@ def gate(engine: LocalEngine) -> Iterator[threading.Event]:
     event.set()
 
 
-@xs.remote
+@on_thread
 def fail() -> None:
     raise ValueError("on purpose")
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_one_failed_argument_is_enough(gate: threading.Event, shared: bool) -> None:
-    slow = xs.remote(gate.wait).remote()
+    slow = on_thread(gate.wait).remote()
     arguments = [xs.Refs([slow, fail.remote()])] if shared else [slow, fail.remote()]
-    dependent = xs.remote(lambda *values: values).remote(*arguments)
+    dependent = on_thread(lambda *values: values).remote(*arguments)
     with pytest.raises(TaskError, match="on purpose"):
         xs.get(dependent, timeout=20)
-    later = xs.remote(lambda *values: values).remote(*arguments)
+    later = on_thread(lambda *values: values).remote(*arguments)
     with pytest.raises(TaskError, match="on purpose"):
         xs.get(later, timeout=20)
     gate.set()
@@ -46,8 +49,8 @@ def test_tasks_that_nobody_can_ask_for_are_not_begun(
     engine: LocalEngine, gate: threading.Event
 ) -> None:
     begun: list[int] = []
-    running = [xs.remote(gate.wait).remote() for _ in range(2)]
-    add = xs.remote(lambda _gate, number: begun.append(number))
+    running = [on_thread(gate.wait).remote() for _ in range(2)]
+    add = on_thread(lambda _gate, number: begun.append(number))
     wanted = add.remote(None, 1)
     chain = add.remote(add.remote(add.remote(running[0], 2), 3), 4)
     unwanted = [add.remote(None, 5) for _ in range(10)]
@@ -60,7 +63,7 @@ def test_tasks_that_nobody_can_ask_for_are_not_begun(
 
 
 def test_errors_are_raised_without_waiting(gate: threading.Event) -> None:
-    slow, broken = xs.remote(gate.wait).remote(), fail.remote()
+    slow, broken = on_thread(gate.wait).remote(), fail.remote()
     xs.wait([broken])
     raise_errors([slow])
     with pytest.raises(TaskError, match="on purpose"):

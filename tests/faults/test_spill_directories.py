@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
 from exoshuffle.futures import Ref
 
+on_thread = functools.partial(xs.remote, executor="thread")
+
 BLOCK_BYTES = 5_000_000
-BUDGET_BYTES = 64_000_000
+BUDGET_BYTES = 72_000_000
 
 
 def start(*spill_dirs: Path) -> LocalEngine:
@@ -25,7 +28,7 @@ def start(*spill_dirs: Path) -> LocalEngine:
     return engine
 
 
-@xs.remote
+@on_thread
 def make(seed: int) -> bytes:
     return bytes([seed]) * BLOCK_BYTES
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import gc
-import re
-import struct
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import exoshuffle as xs
+from benchmarks.driver_memory import anonymous_bytes, shuffle
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import TaskError
 
-WORD = struct.Struct("<q")
-
-
-def anonymous_bytes() -> int:
-    match = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert match is not None
-    return int(match.group(1)) * 1024
+on_thread = functools.partial(xs.remote, executor="thread")
 
 
 def held() -> dict[str, int]:
@@ -40,25 +33,6 @@ def small_limit() -> int:
     return limits.limit_for(64_000_000)
 
 
-def shuffle(num_maps: int, num_reduces: int) -> int:
-    """The sum of the numbers below num_maps * num_reduces, each of them a slice of its own."""
-
-    @xs.remote(num_returns=num_reduces)
-    def scatter(index: int) -> Any:
-        block: Any = xs.allocate_block(range(0, (num_reduces + 1) * WORD.size, WORD.size))
-        first = index * num_reduces
-        with memoryview(block) as view:
-            struct.pack_into(f"<{num_reduces}q", view, 0, *range(first, first + num_reduces))
-        return block
-
-    @xs.remote
-    def add(slices: list[Any]) -> int:
-        return sum(WORD.unpack(piece)[0] for piece in slices)
-
-    blocks = xs.Refs(scatter.remote(index) for index in range(num_maps))
-    return sum(xs.get([add.remote(blocks.column(index)) for index in range(num_reduces)]))
-
-
 def test_four_million_slices_cost_the_driver_little() -> None:
     xs.init(memory_limit="2GB", num_cpus=2)
     before = anonymous_bytes()
@@ -69,7 +43,7 @@ def test_four_million_slices_cost_the_driver_little() -> None:
 
 
 def test_twenty_thousand_tasks_leave_nothing(engine: LocalEngine) -> None:
-    add = xs.remote(lambda a, b: a + b)
+    add = on_thread(lambda a, b: a + b)
 
     def run(count: int) -> int:
         total = xs.put(0)
@@ -91,7 +65,7 @@ def test_twenty_thousand_tasks_leave_nothing(engine: LocalEngine) -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_independent_tasks_leave_nothing() -> None:
-    double = xs.remote(lambda value: 2 * value, memory=1_000_000)
+    double = on_thread(lambda value: 2 * value, memory=1_000_000)
 
     def run() -> None:
         refs = [double.remote(number) for number in range(2_000)]
@@ -117,13 +91,13 @@ def test_engines_come_and_go(tmp_path: Path, use: str) -> None:
     def once() -> None:
         xs.init(memory_limit=small_limit(), spill_dirs=str(tmp_path), num_cpus=2)
         if use == "tasks":
-            xs.get([xs.remote(big).remote(seed) for seed in range(5)])
+            xs.get([on_thread(big).remote(seed) for seed in range(5)])
         elif use == "spilling":
-            refs = [xs.remote(big).remote(seed) for seed in range(200)]
+            refs = [on_thread(big).remote(seed) for seed in range(200)]
             xs.wait(refs, num_ready=200)
         elif use == "errors":
             with pytest.raises(TaskError):
-                xs.get(xs.remote(fail).remote(1))
+                xs.get(on_thread(fail).remote(1))
         xs.shutdown()
 
     once()

@@ -14,8 +14,9 @@ use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
 use crate::key::{read, read_length};
-use crate::layout::{Column, RowLayout, Slot};
+use crate::layout::RowLayout;
 use crate::order::slice_and_offset;
+use crate::slot::{Column, Slot};
 
 /// Slices as the data buffers of view arrays.
 ///

@@ -6,7 +6,8 @@
 use arrow_buffer::NullBuffer;
 
 use crate::error::{KernelError, Result};
-use crate::layout::{Column, RowLayout, Slot};
+use crate::layout::RowLayout;
+use crate::slot::{Column, Slot};
 use crate::source::{Source, Sources, Values};
 
 /// Arrow views hold lengths as signed 32-bit numbers.

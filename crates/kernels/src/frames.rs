@@ -18,7 +18,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
 
 use crate::error::{KernelError, Result};
-use crate::layout::{packs_into_dictionary, RowLayout, Slot};
+use crate::layout::RowLayout;
+use crate::slot::{packs_into_dictionary, Slot};
 
 /// The two length words of a frame.
 pub(crate) const HEADER_BYTES: usize = 16;

@@ -13,9 +13,10 @@ use arrow_select::interleave::interleave;
 use crate::decode::{Chunk, Decoder, ViewBuffers};
 use crate::error::{KernelError, Result};
 use crate::frames::{parse, Frame};
-use crate::layout::{RowLayout, Slot, CHUNK_ROWS};
+use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
 use crate::output::{cast_to_user_schema, output_schema, undo_wire};
+use crate::slot::Slot;
 use crate::ties::TieBreaker;
 use crate::walk::RowWalker;
 

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
-use crate::layout::{Column, Slot, SortKey};
+use crate::layout::SortKey;
+use crate::slot::{Column, Slot};
 
 /// How the bytes of a value are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

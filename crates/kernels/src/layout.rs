@@ -12,12 +12,13 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use crate::error::{KernelError, Result};
 use crate::key::KeyField;
 use crate::order::{Entry, Wide};
 use crate::prefix::{PrefixPlan, State};
+use crate::slot::{Column, Places};
 
 /// Rows that are encoded or decoded together, column by column: few enough that they stay in the L2 cache.
 pub(crate) const CHUNK_ROWS: usize = 1024;
@@ -31,32 +32,6 @@ pub struct SortKey {
     pub descending: bool,
     /// Nulls before all values, whatever the direction.
     pub nulls_first: bool,
-}
-
-/// Where a column's value lies within a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// The null type: no bytes.
-    Nothing,
-    /// One byte, 0 or 1.
-    Bool { at: usize },
-    /// `width` bytes, little-endian.
-    Fixed { at: usize, width: usize },
-    /// The `index`-th length, and as many bytes behind the lengths.
-    Variable { index: usize },
-    /// Not in the row: the `index`-th column beside the rows.
-    Framed { index: usize },
-}
-
-/// One column of the layout.
-#[derive(Debug)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    /// The type that travels: a dictionary's value type, otherwise the declared type.
-    pub(crate) value_type: DataType,
-    pub(crate) slot: Slot,
-    /// Number of this column's bit in the null bits, for nullable columns in the row.
-    pub(crate) null_bit: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -85,21 +60,8 @@ impl RowLayout {
     /// # Errors
     /// A key that is out of range or has a type without an order.
     pub fn try_new(schema: &SchemaRef, keys: &[SortKey]) -> Result<Self> {
-        let mut places = Places::default();
-        let mut columns: Vec<Column> = schema
-            .fields()
-            .iter()
-            .map(|f| places.column(f.name(), f.data_type(), f.is_nullable()))
-            .collect();
-        let null_bytes = places.null_bits.div_ceil(8);
-        for column in &mut columns {
-            match &mut column.slot {
-                Slot::Bool { at } | Slot::Fixed { at, .. } => *at += null_bytes,
-                _ => {}
-            }
-        }
-        let lengths_at = null_bytes + places.fixed;
-        let fixed_bytes = (lengths_at + 4 * places.variable).max(1);
+        let (columns, places) = Places::of(schema);
+        let (lengths_at, fixed_bytes) = (places.lengths_at(), places.fixed_bytes());
 
         let mut key_columns: Vec<usize> = Vec::new();
         let mut fields = Vec::new();
@@ -121,11 +83,11 @@ impl RowLayout {
         Ok(Self(Arc::new(Inner {
             schema: Arc::clone(schema),
             columns,
-            null_bytes,
+            null_bytes: places.null_bytes(),
             lengths_at,
-            num_variable: places.variable,
+            num_variable: places.num_variable,
             fixed_bytes,
-            num_framed: places.framed,
+            num_framed: places.num_framed,
             keys: fields,
             key_columns,
             prefix,
@@ -229,107 +191,11 @@ impl RowLayout {
     }
 }
 
-/// Places handed out so far; offsets count from behind the null bits, whose number is known only at the end.
-#[derive(Default)]
-struct Places {
-    null_bits: usize,
-    fixed: usize,
-    variable: usize,
-    framed: usize,
-}
-
-impl Places {
-    fn column(&mut self, name: &str, declared: &DataType, nullable: bool) -> Column {
-        let value_type = travelling_type(declared);
-        let slot = match value_type {
-            DataType::Null => Slot::Nothing,
-            DataType::Boolean => Slot::Bool {
-                at: self.take_fixed(1),
-            },
-            DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-            | DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView => {
-                self.variable += 1;
-                Slot::Variable {
-                    index: self.variable - 1,
-                }
-            }
-            _ => match fixed_width(value_type) {
-                Some(width) => Slot::Fixed {
-                    at: self.take_fixed(width),
-                    width,
-                },
-                None => {
-                    self.framed += 1;
-                    Slot::Framed {
-                        index: self.framed - 1,
-                    }
-                }
-            },
-        };
-        let null_bit =
-            (nullable && !matches!(slot, Slot::Nothing | Slot::Framed { .. })).then(|| {
-                self.null_bits += 1;
-                self.null_bits - 1
-            });
-        Column {
-            name: name.to_owned(),
-            value_type: value_type.clone(),
-            slot,
-            null_bit,
-        }
-    }
-
-    fn take_fixed(&mut self, width: usize) -> usize {
-        self.fixed += width;
-        self.fixed - width
-    }
-}
-
-/// A dictionary's value type where the dictionary can be rebuilt from plain values, otherwise the declared type.
-fn travelling_type(declared: &DataType) -> &DataType {
-    match declared {
-        DataType::Dictionary(_, values) if packs_into_dictionary(values) => values,
-        other => other,
-    }
-}
-
-/// Whether arrow-cast can make a dictionary of such values.
-pub(crate) fn packs_into_dictionary(values: &DataType) -> bool {
-    values.is_integer()
-        || values.is_floating()
-        || values.is_decimal()
-        || matches!(
-            values,
-            DataType::Date32
-                | DataType::Date64
-                | DataType::Time32(_)
-                | DataType::Time64(_)
-                | DataType::Timestamp(_, _)
-                | DataType::Utf8
-                | DataType::LargeUtf8
-                | DataType::Utf8View
-                | DataType::Binary
-                | DataType::LargeBinary
-                | DataType::BinaryView
-                | DataType::FixedSizeBinary(1..)
-        )
-}
-
-fn fixed_width(value_type: &DataType) -> Option<usize> {
-    match value_type {
-        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
-        other => other.primitive_width(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_schema::{Field, Schema};
+    use crate::slot::Slot;
+    use arrow_schema::{DataType, Field, Schema};
 
     fn layout(fields: Vec<Field>, keys: &[usize]) -> Result<RowLayout> {
         let keys: Vec<SortKey> = keys

@@ -25,6 +25,7 @@ mod prefix;
 pub mod records;
 mod scatter;
 mod segment;
+mod slot;
 mod source;
 mod ties;
 pub mod valsort;

@@ -10,7 +10,8 @@ use arrow_cast::{cast_with_options, CastOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use crate::error::{KernelError, Result};
-use crate::layout::{RowLayout, Slot};
+use crate::layout::RowLayout;
+use crate::slot::Slot;
 
 /// Overflow is an error, never a null.
 const STRICT: CastOptions<'_> = CastOptions {

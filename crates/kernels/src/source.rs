@@ -12,7 +12,8 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
-use crate::layout::{Column, RowLayout, Slot};
+use crate::layout::RowLayout;
+use crate::slot::{Column, Slot};
 
 /// Values of one column.
 #[derive(Debug, Clone)]

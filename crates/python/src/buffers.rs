@@ -1,7 +1,11 @@
-//! Bytes of Python objects as Rust slices, by the buffer protocol.
+//! Python's buffer protocol in both directions: bytes of Python objects as Rust slices, and memory of ours as buffers.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// A read-only view of a Python buffer that keeps its owner alive, usable without the GIL.
@@ -65,5 +69,115 @@ impl ByteViewMut {
         }
         // SAFETY: contiguous and writable (checked in `new`), alive as long as `self`; see `Sync` above for exclusivity.
         unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast::<u8>(), length) }
+    }
+}
+
+/// Writable memory that a Python object lends out as buffers, and that is taken from it once no buffer is left.
+pub struct Lent<T>(Mutex<LentState<T>>);
+
+struct LentState<T> {
+    memory: Option<T>,
+    num_views: usize,
+}
+
+impl<T: AsMut<[u8]>> Lent<T> {
+    /// Lends out `memory`.
+    pub fn new(memory: T) -> Self {
+        Self(Mutex::new(LentState {
+            memory: Some(memory),
+            num_views: 0,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, LentState<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the lending; `None` if it has ended before.
+    pub fn take(&self) -> PyResult<Option<T>> {
+        let mut state = self.state();
+        if state.num_views > 0 {
+            return Err(PyBufferError::new_err(
+                "a view of the block is still open; release it before the task returns",
+            ));
+        }
+        Ok(state.memory.take())
+    }
+
+    /// Asks the memory; `None` once it is taken.
+    pub fn look<R>(&self, ask: impl FnOnce(&T) -> R) -> Option<R> {
+        self.state().memory.as_ref().map(ask)
+    }
+
+    /// The number of bytes, 0 once they are taken.
+    pub fn len(&self) -> usize {
+        let mut state = self.state();
+        state
+            .memory
+            .as_mut()
+            .map_or(0, |memory| memory.as_mut().len())
+    }
+
+    /// Fills `view` with the memory.
+    ///
+    /// # Safety
+    /// `view` must be valid for writing, and `owner` must be the object that this value lies in.
+    pub unsafe fn lend(
+        &self,
+        view: *mut ffi::Py_buffer,
+        owner: &Bound<'_, PyAny>,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let mut state = self.state();
+        let bytes = state
+            .memory
+            .as_mut()
+            .ok_or_else(|| {
+                PyBufferError::new_err("the block is sealed or released; fetch it to read it")
+            })?
+            .as_mut();
+        let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: `view` is valid, as the caller promises; the memory stays until it is taken, which is refused while a view
+        // is open, or dropped with the owner, to which the view holds a reference.
+        unsafe { fill_view(view, owner, pointer, length, false, flags)? };
+        state.num_views += 1;
+        Ok(())
+    }
+
+    /// Notes that one view is gone.
+    pub fn returned(&self) {
+        self.state().num_views -= 1;
+    }
+}
+
+/// Fills `view` with contiguous bytes.
+///
+/// # Safety
+/// `view` must be valid for writing; `pointer` must be valid for `length` bytes as long as `owner` lives.
+pub unsafe fn fill_view(
+    view: *mut ffi::Py_buffer,
+    owner: &Bound<'_, PyAny>,
+    pointer: *mut u8,
+    length: usize,
+    read_only: bool,
+    flags: c_int,
+) -> PyResult<()> {
+    let length = isize::try_from(length)
+        .map_err(|_| PyBufferError::new_err("the block is too large for a buffer"))?;
+    // SAFETY: by the contract of this function.
+    let code = unsafe {
+        ffi::PyBuffer_FillInfo(
+            view,
+            owner.as_ptr(),
+            pointer.cast(),
+            length,
+            c_int::from(read_only),
+            flags,
+        )
+    };
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(PyErr::fetch(owner.py()))
     }
 }

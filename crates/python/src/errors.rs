@@ -1,5 +1,6 @@
 //! The only place where Rust errors become Python exceptions.
 
+use arrow_schema::ArrowError;
 use exoshuffle_io::IoError;
 use exoshuffle_kernels::records::RecordError;
 use exoshuffle_kernels::KernelError;
@@ -69,6 +70,11 @@ pub fn kernel_error(error: KernelError) -> PyErr {
 /// The exception for an error of the record kernels.
 pub fn record_error(error: RecordError) -> PyErr {
     OptionsError::new_err(error.to_string())
+}
+
+/// The exception for a schema or batch that Arrow refuses.
+pub fn arrow_error(error: ArrowError) -> PyErr {
+    OptionsError::new_err(format!("Arrow cannot express this: {error}"))
 }
 
 /// An option that makes no sense.

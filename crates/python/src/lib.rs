@@ -5,6 +5,7 @@
 
 mod buffers;
 mod errors;
+mod ipc;
 mod memory;
 mod merge;
 mod records;
@@ -12,6 +13,8 @@ mod rows;
 mod sorter;
 mod source;
 mod store;
+mod view;
+mod write_options;
 
 use pyo3::prelude::*;
 
@@ -25,13 +28,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Block>()?;
     module.add_class::<store::Slice>()?;
     module.add_class::<store::Reservation>()?;
+    module.add_class::<view::ArenaView>()?;
+    module.add_class::<view::MappedSlice>()?;
+    module.add_class::<view::MappedBlock>()?;
     module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<sorter::Sorter>()?;
     module.add_class::<sorter::Scattered>()?;
-    module.add_class::<rows::Sorted>()?;
-    module.add_class::<rows::Scan>()?;
-    module.add_class::<rows::IpcStream>()?;
+    module.add_class::<rows::Rows>()?;
+    module.add_class::<ipc::IpcStream>()?;
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;

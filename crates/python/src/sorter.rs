@@ -16,7 +16,8 @@ use pyo3::types::PyBytes;
 
 use crate::buffers::{ByteView, ByteViewMut};
 use crate::errors::{io_error, kernel_error, record_error, schema_error};
-use crate::rows::{schema_from_ipc, Sorted};
+use crate::ipc::schema_from_ipc;
+use crate::rows::Rows;
 use crate::source::{parse_split, ReadConfig};
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
@@ -159,7 +160,7 @@ impl Sorter {
     }
 
     /// Sorts the slices of a partition, in order; the slices are kept alive by the result.
-    fn sort(&self, py: Python<'_>, slices: Vec<Bound<'_, PyAny>>) -> PyResult<Sorted> {
+    fn sort(&self, py: Python<'_>, slices: Vec<Bound<'_, PyAny>>) -> PyResult<Rows> {
         let views: Vec<ByteView> = slices.iter().map(ByteView::new).collect::<PyResult<_>>()?;
         py.detach(|| match &self.what {
             What::Table(layout) => {
@@ -167,9 +168,13 @@ impl Sorter {
                     .into_iter()
                     .map(|view| Buffer::from(Bytes::from_owner(view)))
                     .collect();
-                Sorted::table(layout, buffers)
+                Rows::sorted_table(layout, buffers)
             }
-            What::Records(shape) => Ok(Sorted::records(*shape, Arc::clone(&self.schema), views)),
+            What::Records(shape) => Ok(Rows::sorted_records(
+                *shape,
+                Arc::clone(&self.schema),
+                views,
+            )),
         })
     }
 }

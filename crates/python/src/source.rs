@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use serde_json::Value;
 
 use crate::errors::{io_error, options_error};
-use crate::rows::schema_to_ipc;
+use crate::ipc::schema_to_ipc;
 
 /// The records of gensort.
 const GENSORT_RECORD_BYTES: usize = 100;

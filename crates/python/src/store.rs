@@ -1,16 +1,19 @@
 //! The store for the embedded engine: blocks to fill, slices to read, reservations.
 
 use std::ffi::c_int;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use exoshuffle_store::{BlockId, BlockMut, Priority, StoreOptions};
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::store_error;
+use crate::buffers::{fill_view, Lent};
+use crate::errors::{options_error, store_error};
 
 /// See `exoshuffle_store::Store`.
 #[pyclass(frozen)]
@@ -19,8 +22,15 @@ pub struct Store(pub Arc<exoshuffle_store::Store>);
 #[pymethods]
 impl Store {
     #[new]
-    fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> PyResult<Self> {
-        let options = StoreOptions::new(budget_bytes, spill_dirs);
+    #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0))]
+    fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>, disk_full_seconds: f64) -> PyResult<Self> {
+        let mut options = StoreOptions::new(budget_bytes, spill_dirs);
+        options.disk_full_timeout =
+            Duration::try_from_secs_f64(disk_full_seconds).map_err(|error| {
+                options_error(format!(
+                    "disk_full_seconds={disk_full_seconds} is no duration ({error}); give seconds from 0"
+                ))
+            })?;
         let store = exoshuffle_store::Store::open(options).map_err(store_error)?;
         Ok(Self(Arc::new(store)))
     }
@@ -33,10 +43,7 @@ impl Store {
             .map_err(store_error)?;
         Ok(Block {
             num_slices,
-            state: Mutex::new(BlockState {
-                block: Some(block),
-                num_exports: 0,
-            }),
+            block: Lent::new(block),
         })
     }
 
@@ -48,6 +55,11 @@ impl Store {
             .collect();
         let slices = py.detach(|| self.0.fetch(&wanted)).map_err(store_error)?;
         Ok(slices.into_iter().map(|slice| Slice { slice }).collect())
+    }
+
+    /// A descriptor of the file that blocks are in, for an `ArenaView` in another process; the caller closes it.
+    fn arena_fd(&self) -> PyResult<RawFd> {
+        Ok(self.0.arena_file()?.into_raw_fd())
     }
 
     /// Working memory for a task; waits until there is room.
@@ -88,49 +100,34 @@ impl Store {
     }
 }
 
-struct BlockState {
-    block: Option<BlockMut>,
-    num_exports: usize,
-}
-
 /// A block being filled: a writable buffer until it is sealed.
 #[pyclass(frozen)]
 pub struct Block {
     #[pyo3(get)]
     num_slices: usize,
-    state: Mutex<BlockState>,
+    block: Lent<BlockMut>,
 }
 
-impl Block {
-    fn state(&self) -> std::sync::MutexGuard<'_, BlockState> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
+fn sealed() -> PyErr {
+    PyValueError::new_err("the block is sealed already")
 }
 
 #[pymethods]
 impl Block {
     /// Makes the block immutable and returns its number.
     fn seal(&self) -> PyResult<u64> {
-        let mut state = self.state();
-        if state.num_exports > 0 {
-            return Err(PyBufferError::new_err(
-                "a view of the block is still open; release it before the task returns",
-            ));
-        }
-        let block = state
-            .block
-            .take()
-            .ok_or_else(|| PyValueError::new_err("the block is sealed already"))?;
+        let block = self.block.take()?.ok_or_else(sealed)?;
         Ok(block.seal().0)
     }
 
+    /// Where the data lies in the arena, for `ArenaView.block`; `None` if it is in a file instead.
+    fn pieces(&self) -> PyResult<Option<Vec<(u64, u64)>>> {
+        let pieces = self.block.look(BlockMut::pieces);
+        pieces.ok_or_else(sealed)
+    }
+
     fn __len__(&self) -> usize {
-        self.state()
-            .block
-            .as_mut()
-            .map_or(0, |block| block.as_mut_slice().len())
+        self.block.len()
     }
 
     unsafe fn __getbuffer__(
@@ -138,28 +135,17 @@ impl Block {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let this = slf.get();
-        let mut state = this.state();
-        let bytes = state
-            .block
-            .as_mut()
-            .ok_or_else(|| PyBufferError::new_err("the block is sealed; fetch it to read it"))?
-            .as_mut_slice();
-        let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: `view` comes from the interpreter; the memory stays until the block is sealed or dropped, and sealing is
-        // refused while a view is exported; dropping waits for the view, which holds a reference to this object.
-        unsafe { fill_view(view, slf.as_any(), pointer, length, false, flags)? };
-        state.num_exports += 1;
-        Ok(())
+        // SAFETY: `view` comes from the interpreter, and the memory is owned by this object.
+        unsafe { slf.get().block.lend(view, slf.as_any(), flags) }
     }
 
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
-        self.state().num_exports -= 1;
+        self.block.returned();
     }
 }
 
 /// A pinned, read-only view of a slice.
-#[pyclass(frozen)]
+#[pyclass(frozen, weakref)]
 pub struct Slice {
     slice: exoshuffle_store::Slice,
 }
@@ -167,7 +153,12 @@ pub struct Slice {
 #[pymethods]
 impl Slice {
     fn __len__(&self) -> usize {
-        self.slice.as_slice().len()
+        self.slice.len()
+    }
+
+    /// Where the bytes lie in the arena, for `ArenaView.slice`; `None` if they are in a file instead.
+    fn pieces(&self) -> Option<Vec<(u64, u64)>> {
+        self.slice.pieces()
     }
 
     unsafe fn __getbuffer__(
@@ -179,38 +170,6 @@ impl Slice {
         let (pointer, length) = (bytes.as_ptr().cast_mut(), bytes.len());
         // SAFETY: `view` comes from the interpreter and holds a reference to this object, which pins the memory.
         unsafe { fill_view(view, slf.as_any(), pointer, length, true, flags) }
-    }
-}
-
-/// Fills `view` with contiguous bytes.
-///
-/// # Safety
-/// `view` must be valid for writing; `pointer` must be valid for `length` bytes as long as `owner` lives.
-unsafe fn fill_view(
-    view: *mut ffi::Py_buffer,
-    owner: &Bound<'_, PyAny>,
-    pointer: *mut u8,
-    length: usize,
-    read_only: bool,
-    flags: c_int,
-) -> PyResult<()> {
-    let length = isize::try_from(length)
-        .map_err(|_| PyBufferError::new_err("the block is too large for a buffer"))?;
-    // SAFETY: by the contract of this function.
-    let code = unsafe {
-        ffi::PyBuffer_FillInfo(
-            view,
-            owner.as_ptr(),
-            pointer.cast(),
-            length,
-            c_int::from(read_only),
-            flags,
-        )
-    };
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(PyErr::fetch(owner.py()))
     }
 }
 

@@ -6,10 +6,11 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::arena::{Mapping, Memory};
+use crate::arena::Memory;
 use crate::budget::{Priority, Reservation, Ticket, Want};
 use crate::error::{Result, StoreError};
 use crate::layout::Layout;
+use crate::mapping::Mapping;
 use crate::policy::{Outlook, Patience};
 use crate::ranges::Range;
 use crate::shared::{Shared, State};
@@ -53,19 +54,6 @@ impl Shared {
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation> {
         self.acquire(Want::Reserve { bytes }, Priority::Reservation)?;
         Ok(Reservation {
-            shared: Arc::clone(self),
-            bytes,
-        })
-    }
-
-    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
-        let mut state = self.lock();
-        if state.closed || !state.ledger.can_reserve_now(bytes) {
-            return None;
-        }
-        self.take(&mut state, Want::Reserve { bytes });
-        self.wake(&mut state);
-        Some(Reservation {
             shared: Arc::clone(self),
             bytes,
         })
@@ -186,11 +174,14 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    pub(crate) fn mapping(&self) -> &Mapping {
-        let memory = self.memory.as_ref();
-        &memory
+    pub(crate) fn memory(&self) -> &Memory {
+        self.memory
+            .as_ref()
             .expect("memory is only taken by the methods that consume the owner")
-            .mapping
+    }
+
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.memory().mapping
     }
 
     /// Hands the memory over to the table as a sealed block.

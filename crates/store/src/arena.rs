@@ -6,95 +6,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::mapping::{Access, Mapping};
 use crate::ranges::{units_in, Range};
 
 /// The granularity of the arena.
 pub(crate) const UNIT_BYTES: u64 = 64 << 10;
 
-/// A span of mapped memory; unmapped on drop where it has a mapping of its own.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
-    owned: bool,
-}
-
-// SAFETY: a mapping is an address range, valid in every thread; what may be read or written when is up to its owners.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; `Mapping` itself hands out pointers only.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Maps `len` bytes of `file`, shared with it.
-    pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Self> {
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let start = unsafe { mmap(ptr::null_mut(), len, flags, Some((file, 0))) }?;
-        Ok(Self {
-            start,
-            len,
-            owned: true,
-        })
-    }
-
-    /// Address space without memory, to be filled by `place`.
-    fn reserve(len: usize) -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: as in `of_file`.
-        let start = unsafe { mmap(ptr::null_mut(), len, flags, None) }?;
-        Ok(Self {
-            start,
-            len,
-            owned: true,
-        })
-    }
-
-    /// The address of `len` bytes at `offset`. Panics outside the mapping.
-    pub(crate) fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
-        assert!(
-            offset <= self.len && len <= self.len - offset,
-            "access outside a mapping"
-        );
-        // SAFETY: the offset is inside the mapping, as just checked.
-        unsafe { self.start.add(offset) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        if self.owned {
-            // SAFETY: the span was mapped by this value, and whoever holds a pointer into it keeps this value alive.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-        }
-    }
-}
-
-/// Calls mmap for reading and writing, of `file` from an offset or anonymously without access.
-///
-/// # Safety
-/// With `MAP_FIXED`, the span at `address` must belong to the caller.
-unsafe fn mmap(
-    address: *mut u8,
-    len: usize,
-    flags: i32,
-    file: Option<(&File, i64)>,
-) -> io::Result<NonNull<u8>> {
-    let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
-    let access = if file.is_some() {
-        libc::PROT_READ | libc::PROT_WRITE
-    } else {
-        libc::PROT_NONE
-    };
-    // SAFETY: passed on to the caller.
-    let start = unsafe { libc::mmap(address.cast(), len, access, flags, fd, offset) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(start.cast())
-        .ok_or_else(|| io::Error::other("a mapping was placed at address zero"))
+/// Where a range lies in the file: offset and length.
+fn bytes_of(range: Range) -> (u64, u64) {
+    (range.start * UNIT_BYTES, range.len * UNIT_BYTES)
 }
 
 /// The memfd and the mapping of all of it.
@@ -127,55 +49,34 @@ impl Arena {
 
     /// The bytes of `ranges` as one contiguous span.
     pub(crate) fn map(&self, ranges: &[Range]) -> io::Result<Mapping> {
-        if let [range] = ranges {
-            let len = (range.len * UNIT_BYTES) as usize;
-            let start = self.whole.at((range.start * UNIT_BYTES) as usize, len);
-            return Ok(Mapping {
-                start,
-                len,
-                owned: false,
-            });
+        if let &[range] = ranges {
+            let (offset, len) = bytes_of(range);
+            return Ok(self.whole.part(offset as usize, len as usize));
         }
-        let mapping = Mapping::reserve((units_in(ranges) * UNIT_BYTES) as usize)?;
-        let mut filled = 0;
-        for range in ranges {
-            let len = (range.len * UNIT_BYTES) as usize;
-            self.place(*range, mapping.at(filled, len))?;
-            filled += len;
+        let pieces: Vec<_> = ranges.iter().copied().map(bytes_of).collect();
+        let mapping = Mapping::of_pieces(&self.file, &pieces, Access::Write)?;
+        for (offset, len) in pieces {
+            let old = self.whole.at(offset as usize, len as usize);
+            // SAFETY: for a shared file mapping this drops page table entries only; the contents stay in the file.
+            unsafe { libc::madvise(old.as_ptr().cast(), len as usize, libc::MADV_DONTNEED) };
         }
         Ok(mapping)
     }
 
-    /// Maps `range` over reserved address space at `address`, and out of the whole mapping's page tables.
-    fn place(&self, range: Range, address: NonNull<u8>) -> io::Result<()> {
-        let (offset, len) = (range.start * UNIT_BYTES, (range.len * UNIT_BYTES) as usize);
-        // A scattered block is made of used memory as far as there is any: fill the page tables in one go.
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
-        // SAFETY: the address span lies inside a reservation that `map` owns and has given to nobody yet.
-        unsafe {
-            mmap(
-                address.as_ptr(),
-                len,
-                flags,
-                Some((&self.file, offset as i64)),
-            )
-        }?;
-        let old = self.whole.at(offset as usize, len);
-        // SAFETY: for a shared file mapping this drops page table entries only; the contents stay in the file.
-        unsafe { libc::madvise(old.as_ptr().cast(), len, libc::MADV_DONTNEED) };
-        Ok(())
+    /// The memfd once more, for another process to map.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
     }
 
     /// Gives the memory of `range` back to the system; it reads as zeros afterwards.
     pub(crate) fn punch(&self, range: Range) -> io::Result<()> {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        let (offset, len) = (
-            (range.start * UNIT_BYTES) as i64,
-            (range.len * UNIT_BYTES) as i64,
-        );
+        let (offset, len) = bytes_of(range);
         loop {
             // SAFETY: fallocate takes no pointers; the range is free, so nobody reads what it discards.
-            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, len) } == 0 {
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset as i64, len as i64) }
+                == 0
+            {
                 return Ok(());
             }
             let error = io::Error::last_os_error();
@@ -198,6 +99,26 @@ impl Memory {
     pub(crate) fn budget_bytes(&self) -> u64 {
         units_in(&self.ranges) * UNIT_BYTES
     }
+
+    /// Where `len` bytes from `start` on lie in the arena: offsets and lengths, in order. `None` if they are in a file
+    /// of their own.
+    pub(crate) fn pieces(&self, start: u64, len: u64) -> Option<Vec<(u64, u64)>> {
+        if len == 0 {
+            return Some(Vec::new());
+        }
+        if self.ranges.is_empty() {
+            return None;
+        }
+        let mut passed = 0;
+        let piece = |&range: &Range| {
+            let (offset, bytes) = bytes_of(range);
+            let first = start.max(passed) - passed;
+            let end = (start + len).min(passed + bytes).saturating_sub(passed);
+            passed += bytes;
+            (first < end).then(|| (offset + first, end - first))
+        };
+        Some(self.ranges.iter().filter_map(piece).collect())
+    }
 }
 
 #[cfg(test)]
@@ -209,9 +130,10 @@ mod tests {
         arena.file.metadata().unwrap().blocks() * 512
     }
 
-    fn bytes(mapping: &mut Mapping) -> &mut [u8] {
+    fn bytes(mapping: &mut Mapping, units: u64) -> &mut [u8] {
+        let len = (units * UNIT_BYTES) as usize;
         // SAFETY: the tests hold one mapping of a range at a time and no other reference to its bytes.
-        unsafe { std::slice::from_raw_parts_mut(mapping.at(0, mapping.len).as_ptr(), mapping.len) }
+        unsafe { std::slice::from_raw_parts_mut(mapping.at(0, len).as_ptr(), len) }
     }
 
     #[test]
@@ -219,17 +141,17 @@ mod tests {
         let arena = Arena::create(8).unwrap();
         let (a, b) = (Range { start: 5, len: 2 }, Range { start: 1, len: 1 });
         let unit = UNIT_BYTES as usize;
-        bytes(&mut arena.map(&[a]).unwrap()).fill(1);
-        bytes(&mut arena.map(&[b]).unwrap()).fill(2);
+        bytes(&mut arena.map(&[a]).unwrap(), 2).fill(1);
+        bytes(&mut arena.map(&[b]).unwrap(), 1).fill(2);
         let mut both = arena.map(&[a, b]).unwrap();
-        let seen = bytes(&mut both);
+        let seen = bytes(&mut both, 3);
         assert!(
             seen[..2 * unit].iter().all(|&byte| byte == 1)
                 && seen[2 * unit..].iter().all(|&byte| byte == 2)
         );
         seen.fill(3);
         drop(both);
-        assert!(bytes(&mut arena.map(&[b]).unwrap())
+        assert!(bytes(&mut arena.map(&[b]).unwrap(), 1)
             .iter()
             .all(|&byte| byte == 3));
     }
@@ -239,9 +161,30 @@ mod tests {
         let arena = Arena::create(8).unwrap();
         assert_eq!(allocated_bytes(&arena), 0);
         let range = Range { start: 2, len: 3 };
-        bytes(&mut arena.map(&[range]).unwrap()).fill(7);
+        bytes(&mut arena.map(&[range]).unwrap(), 3).fill(7);
         assert_eq!(allocated_bytes(&arena), 3 * UNIT_BYTES);
         arena.punch(Range { start: 2, len: 2 }).unwrap();
         assert_eq!(allocated_bytes(&arena), UNIT_BYTES);
+    }
+
+    #[test]
+    fn pieces_are_cut_where_ranges_end() {
+        let arena = Arena::create(8).unwrap();
+        let ranges = vec![
+            Range { start: 5, len: 2 },
+            Range { start: 1, len: 1 },
+            Range { start: 3, len: 1 },
+        ];
+        let mapping = arena.map(&ranges).unwrap();
+        let memory = Memory { mapping, ranges };
+        let unit = UNIT_BYTES;
+        let within = memory.pieces(2 * unit - 5, 5).unwrap();
+        assert_eq!(within, [(7 * unit - 5, 5)]);
+        let across = memory.pieces(unit + 7, 2 * unit).unwrap();
+        assert_eq!(
+            across,
+            [(6 * unit + 7, unit - 7), (unit, unit), (3 * unit, 7)]
+        );
+        assert_eq!(memory.pieces(4 * unit, 0).unwrap(), []);
     }
 }

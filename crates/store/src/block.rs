@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::acquire::Owned;
+use crate::arena::Memory;
 use crate::budget::Priority;
 use crate::error::Result;
 use crate::layout::Layout;
@@ -43,9 +44,21 @@ impl BlockMut {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
+    /// Where the data lies in the arena, for [`ArenaView::block`](crate::ArenaView::block): offsets and lengths, in
+    /// order. `None` if it is in a file instead.
+    pub fn pieces(&self) -> Option<Vec<(u64, u64)>> {
+        self.owned.memory().pieces(0, self.layout.data_bytes)
+    }
+
     /// Makes the block immutable. From here on it can be fetched, and spilled.
     pub fn seal(self) -> BlockId {
         BlockId(self.owned.seal(self.layout))
+    }
+}
+
+impl AsMut<[u8]> for BlockMut {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.as_mut_slice()
     }
 }
 
@@ -53,16 +66,30 @@ impl BlockMut {
 #[derive(Debug)]
 pub(crate) enum Pin {
     /// A block in memory.
-    Block { shared: Arc<Shared>, block: u64 },
+    Block {
+        shared: Arc<Shared>,
+        block: u64,
+        memory: Arc<Memory>,
+    },
     /// Memory that a fetch has read slices into.
-    Restored { _owned: Owned },
+    Restored { owned: Owned },
     /// There are no bytes.
     Nothing,
 }
 
+impl Pin {
+    fn memory(&self) -> Option<&Memory> {
+        match self {
+            Pin::Block { memory, .. } => Some(memory),
+            Pin::Restored { owned } => Some(owned.memory()),
+            Pin::Nothing => None,
+        }
+    }
+}
+
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Pin::Block { shared, block } = self {
+        if let Pin::Block { shared, block, .. } = self {
             shared.unpin(*block);
         }
     }
@@ -72,7 +99,7 @@ impl Drop for Pin {
 /// if the block is freed or the store closed.
 #[derive(Clone)]
 pub struct Slice {
-    _pin: Arc<Pin>,
+    pin: Arc<Pin>,
     start: NonNull<u8>,
     len: usize,
 }
@@ -88,17 +115,24 @@ impl Slice {
     /// # Safety
     /// `pin` must keep these bytes mapped and unchanged.
     pub(crate) unsafe fn new(pin: Arc<Pin>, start: NonNull<u8>, len: usize) -> Self {
-        Self {
-            _pin: pin,
-            start,
-            len,
-        }
+        Self { pin, start, len }
     }
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the pin keeps the bytes mapped and unchanged, as promised to `new`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// Where the bytes lie in the arena, for [`ArenaView::slice`](crate::ArenaView::slice): offsets and lengths, in
+    /// order. `None` if they are in a file instead.
+    pub fn pieces(&self) -> Option<Vec<(u64, u64)>> {
+        match self.pin.memory() {
+            Some(memory) if self.len > 0 => {
+                memory.pieces(memory.mapping.offset_of(self.start), self.len as u64)
+            }
+            _ => Some(Vec::new()),
+        }
     }
 
     /// The number of bytes.

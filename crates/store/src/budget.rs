@@ -142,12 +142,6 @@ impl Ledger {
         may_pass && self.fits(want) && !earlier.any(|want| self.fits(want))
     }
 
-    /// Whether a reservation of `bytes` could be had without waiting.
-    pub(crate) fn can_reserve_now(&self, bytes: u64) -> bool {
-        let before = self.waiting.range(..(Priority::Argument, 0)).next();
-        before.is_none() && self.fits(Want::Reserve { bytes })
-    }
-
     /// Takes what was asked for, which must fit.
     pub(crate) fn take(&mut self, want: Want) -> Grant {
         let ranges = match want {
@@ -256,16 +250,5 @@ mod tests {
             "the store is making room for the first"
         );
         assert!(ledger.is_served(small, UNIT, false));
-    }
-
-    #[test]
-    fn try_reserve_does_not_overtake() {
-        let mut ledger = ledger(4);
-        assert!(ledger.can_reserve_now(4 * UNIT_BYTES));
-        assert!(!ledger.can_reserve_now(4 * UNIT_BYTES + 1));
-        ledger.enqueue(UNIT, Priority::Argument);
-        assert!(ledger.can_reserve_now(1));
-        ledger.enqueue(UNIT, Priority::Reservation);
-        assert!(!ledger.can_reserve_now(1));
     }
 }

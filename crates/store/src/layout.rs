@@ -8,8 +8,8 @@
 //! block's own memory, so that M × R slices cost no heap and are spilled along with the data. The checksum is filled in
 //! when the block is spilled, and covers the bounds as well, so that an index of zeros does not pass for empty slices.
 
-use crate::arena::Mapping;
 use crate::error::{Result, StoreError};
+use crate::mapping::Mapping;
 
 /// Alignment of everything that direct I/O touches.
 pub(crate) const PAGE_BYTES: u64 = 4096;

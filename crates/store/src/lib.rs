@@ -11,6 +11,9 @@
 //! ```
 //!
 //! One mutex guards the books; every file operation, mapping and checksum happens outside it.
+//!
+//! Another process reads and fills the same memory through an [`ArenaView`]; it keeps no books, and is told where blocks
+//! are by the process that has the store.
 #![warn(missing_docs)]
 
 mod acquire;
@@ -20,7 +23,9 @@ mod budget;
 mod direct_file;
 mod directories;
 mod error;
+mod index;
 mod layout;
+mod mapping;
 mod options;
 mod parallel;
 mod policy;
@@ -32,6 +37,7 @@ mod spill_io;
 mod stats;
 mod store;
 mod table;
+mod view;
 
 pub use block::{BlockId, BlockMut, Slice};
 pub use budget::{Priority, Reservation};
@@ -41,3 +47,4 @@ pub use options::StoreOptions;
 pub use spill_io::{SpillFile, SpillIo};
 pub use stats::Stats;
 pub use store::Store;
+pub use view::{ArenaView, MappedBlock, MappedSlice};

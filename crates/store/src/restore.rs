@@ -9,10 +9,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::acquire::Owned;
+use crate::arena::Memory;
 use crate::block::{BlockId, Pin, Slice};
 use crate::budget::Priority;
 use crate::error::{Result, StoreError};
-use crate::layout::{Extent, Layout, ENTRY_BYTES, PAGE_BYTES};
+use crate::layout::{Extent, Layout, PAGE_BYTES};
 use crate::parallel;
 use crate::shared::Shared;
 use crate::table::{DiskBlock, Entry};
@@ -36,9 +37,6 @@ struct Part {
     /// The data, in bytes of the image.
     extent: Extent,
 }
-
-#[repr(C, align(4096))]
-struct TwoPages([u8; 2 * PAGE_BYTES as usize]);
 
 impl Part {
     fn new((BlockId(block), slice): Wanted, entry: &Entry, disk: &DiskBlock) -> Self {
@@ -90,7 +88,9 @@ impl Part {
         })
     }
 
+    /// The error for a damaged slice. What is kept of the index may be what is damaged.
     fn corrupt(&self, slice: usize, start: u64) -> StoreError {
+        self.disk.index.forget();
         StoreError::Corrupt {
             block: self.block,
             slice,
@@ -103,14 +103,10 @@ impl Part {
         let Some(slice) = self.slice else {
             return Ok(());
         };
-        let entry = self.layout.entry_start(slice);
-        let page = entry - entry % PAGE_BYTES;
-        let at = (entry - page) as usize;
-        let bytes = (at + 2 * ENTRY_BYTES as usize).next_multiple_of(PAGE_BYTES as usize);
-        let mut pages = TwoPages([0; 2 * PAGE_BYTES as usize]);
-        self.read(&mut pages.0[..bytes], page)?;
-        let found = self.layout.parse(&pages.0[at..bytes]);
-        self.extent = found.ok_or_else(|| self.corrupt(slice, entry))?;
+        let read = |pages: &mut [u8], start| self.read(pages, start);
+        let bounds = self.disk.index.bounds(&self.layout, slice, read)?;
+        let found = self.layout.parse(&bounds);
+        self.extent = found.ok_or_else(|| self.corrupt(slice, self.layout.entry_start(slice)))?;
         Ok(())
     }
 
@@ -190,15 +186,19 @@ fn check_slice((BlockId(block), slice): Wanted, entry: &Entry) -> Result<()> {
     }
 }
 
-/// The bounds of what is wanted of a block in memory.
-fn resident_bounds(entry: &Entry, slice: Option<usize>) -> Option<(NonNull<u8>, usize)> {
+/// The memory of a block, and the bytes wanted in it; `None` if it is on disk.
+fn in_memory(entry: &Entry, slice: Option<usize>) -> Option<(Arc<Memory>, NonNull<u8>, usize)> {
     let memory = entry.memory.as_ref()?;
     let (start, end) = match slice {
         None => (0, entry.layout.data_bytes),
         Some(slice) => entry.layout.bounds(&memory.mapping, slice),
     };
     let len = (end - start) as usize;
-    Some((memory.mapping.at(start as usize, len), len))
+    Some((
+        Arc::clone(memory),
+        memory.mapping.at(start as usize, len),
+        len,
+    ))
 }
 
 /// Pins everything that is not among the parts, `None` in place of these; nothing at all if some of it was spilled.
@@ -212,22 +212,23 @@ fn pin_resident(
     for (&(BlockId(block), slice), part) in wanted.iter().zip(parts) {
         match part {
             Some(_) => found.push(None),
-            None => match resident_bounds(state.table.get(block)?, slice) {
-                Some((start, len)) => found.push(Some((block, start, len))),
+            None => match in_memory(state.table.get(block)?, slice) {
+                Some((memory, start, len)) => found.push(Some((block, memory, start, len))),
                 None => return Ok(None),
             },
         }
     }
-    for &(block, ..) in found.iter().flatten() {
-        state.table.pin(block);
+    for (block, ..) in found.iter().flatten() {
+        state.table.pin(*block);
     }
     // Fewer blocks can be spilled now; a request may have to be patient from here on.
     shared.wake(&mut state);
     drop(state);
-    let view = |(block, start, len)| {
+    let view = |(block, memory, start, len)| {
         let pin = Arc::new(Pin::Block {
             shared: Arc::clone(shared),
             block,
+            memory,
         });
         // SAFETY: the block was pinned above, and a sealed block is never written.
         unsafe { Slice::new(pin, start, len) }
@@ -263,7 +264,7 @@ fn read_all<'a>(
         part.verify(span)
     })?;
     shared.lock().restored_bytes += total;
-    let pin = Arc::new(owned.map_or(Pin::Nothing, |owned| Pin::Restored { _owned: owned }));
+    let pin = Arc::new(owned.map_or(Pin::Nothing, |owned| Pin::Restored { owned }));
     let mut at = 0;
     let view = |(part, _): (&Part, &mut [u8])| {
         // SAFETY: the data is inside the span of this part, which is inside the buffer; without any bytes, nothing is
@@ -291,23 +292,4 @@ fn read_pieces(shared: &Shared, spans: &mut [(&Part, &mut [u8])]) -> Result<()> 
         }
         part.read(piece, start)
     })
-}
-
-/// Bytes of `wanted` in memory and on disk. A spilled slice counts as the average of its block.
-pub(crate) fn resident_and_spilled_bytes_of(
-    shared: &Shared,
-    wanted: &[Wanted],
-) -> Result<(u64, u64)> {
-    let state = shared.open_state()?;
-    let (mut resident, mut spilled) = (0, 0);
-    for &wanted in wanted {
-        let entry = state.table.get(wanted.0 .0)?;
-        check_slice(wanted, entry)?;
-        match resident_bounds(entry, wanted.1) {
-            Some((_, len)) => resident += len as u64,
-            None if wanted.1.is_none() => spilled += entry.layout.data_bytes,
-            None => spilled += entry.layout.data_bytes / entry.layout.num_slices as u64,
-        }
-    }
-    Ok((resident, spilled))
 }

@@ -123,6 +123,7 @@ fn write(
         places.push(DiskBlock {
             file: Arc::clone(&target.file),
             offset: place,
+            index: Arc::default(),
         });
         place += len as u64;
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::block::{BlockId, BlockMut, Slice};
@@ -75,21 +77,18 @@ impl Store {
     /// [`Store::allocate`].
     ///
     /// # Cost
-    /// Nothing for slices in memory. Spilled ones: two reads each, and memory of their own for as long as any slice of
-    /// this fetch lives.
+    /// Nothing for slices in memory. Spilled ones: a read each, one more for about 256 slices that are neighbours, and
+    /// memory of their own for as long as any slice of this fetch lives.
     pub fn fetch(&self, wanted: &[(BlockId, Option<usize>)]) -> Result<Vec<Slice>> {
         restore::fetch(&self.shared, wanted)
     }
 
-    /// Bytes of `wanted` that are in memory, and about how many are on disk. Reads nothing.
+    /// The file that the arena is in, for an [`ArenaView`](crate::ArenaView) in another process. It is close-on-exec.
     ///
     /// # Errors
-    /// A block or slice that does not exist.
-    pub fn resident_and_spilled_bytes_of(
-        &self,
-        wanted: &[(BlockId, Option<usize>)],
-    ) -> Result<(u64, u64)> {
-        restore::resident_and_spilled_bytes_of(&self.shared, wanted)
+    /// The process has too many open files.
+    pub fn arena_file(&self) -> io::Result<OwnedFd> {
+        self.shared.arena.duplicate()
     }
 
     /// Reserves working memory. Waits for room.
@@ -98,11 +97,6 @@ impl Store {
     /// As [`Store::allocate`].
     pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
         self.shared.reserve(bytes)
-    }
-
-    /// Reserves working memory if there is room now and nobody with an earlier claim; never spills.
-    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.shared.try_reserve(bytes)
     }
 
     /// Frees a block, in memory and on disk. Memory under slices goes when the last of them does.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::arena::Memory;
 use crate::directories::LiveFile;
 use crate::error::{Result, StoreError};
+use crate::index::IndexCache;
 use crate::layout::Layout;
 
 /// A block's image in a spill file.
@@ -23,6 +24,7 @@ use crate::layout::Layout;
 pub(crate) struct DiskBlock {
     pub(crate) file: Arc<LiveFile>,
     pub(crate) offset: u64,
+    pub(crate) index: Arc<IndexCache>,
 }
 
 /// A sealed block, in memory or on disk or both.

@@ -8,7 +8,7 @@ mod support;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use exoshuffle_store::{BlockId, Priority, Reservation, Slice, Store, StoreError};
+use exoshuffle_store::{ArenaView, BlockId, Priority, Reservation, Slice, Store, StoreError};
 use proptest::prelude::*;
 use support::{content, offsets, put, Setup, UNIT};
 
@@ -22,7 +22,6 @@ enum Step {
     Fetch(Vec<(prop::sample::Index, Option<prop::sample::Index>)>),
     Free(prop::sample::Index),
     Reserve(u64),
-    TryReserve(u64),
     LetGo,
 }
 
@@ -36,8 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => sizes.prop_map(Step::DropUnsealed),
         6 => wanted.prop_map(Step::Fetch),
         2 => any::<prop::sample::Index>().prop_map(Step::Free),
-        1 => (0..8 * UNIT).prop_map(Step::Reserve),
-        1 => (0..24 * UNIT).prop_map(Step::TryReserve),
+        2 => (0..BUDGET_UNITS * UNIT).prop_map(Step::Reserve),
         1 => Just(Step::LetGo),
     ]
 }
@@ -45,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// The store next to what it should hold.
 struct Model {
     store: Store,
+    view: ArenaView,
     blocks: Vec<(BlockId, Vec<Vec<u8>>)>,
     held: Vec<(Slice, Vec<u8>)>,
     reservations: Vec<Reservation>,
@@ -78,12 +77,15 @@ impl Model {
                 assert!(matches!(again, Err(StoreError::UnknownBlock { .. })));
             }
             Step::Free(_) => {}
-            // Alone in the world, whoever waits for his own pins waits for ever.
             Step::Reserve(bytes) => {
-                self.let_go();
+                let stats = self.store.stats();
+                let taken = stats.used_blocks_bytes + stats.reserved_bytes;
+                // Alone in the world, whoever waits for his own pins waits for ever.
+                if taken + bytes > stats.budget_bytes {
+                    self.let_go();
+                }
                 self.reservations.push(self.store.reserve(bytes).unwrap());
             }
-            Step::TryReserve(bytes) => self.reservations.extend(self.store.try_reserve(bytes)),
             Step::LetGo => self.let_go(),
         }
         let stats = self.store.stats();
@@ -115,7 +117,6 @@ impl Model {
             ask.push((*block, slice));
             expect.push(slice.map_or_else(|| slices.concat(), |slice| slices[slice].clone()));
         }
-        self.store.resident_and_spilled_bytes_of(&ask).unwrap();
         let got = self.store.fetch(&ask).unwrap();
         assert_eq!(got.len(), expect.len());
         self.held = got.into_iter().zip(expect).collect();
@@ -124,6 +125,11 @@ impl Model {
     fn check_held(&self) {
         for (slice, expect) in &self.held {
             assert!(slice.as_slice() == expect, "a held slice has changed");
+            if let Some(pieces) = slice.pieces() {
+                // SAFETY: the slice is held for longer than what is mapped of it.
+                let mapped = unsafe { self.view.slice(&pieces) }.unwrap();
+                assert!(mapped.as_slice() == expect, "the view shows something else");
+            }
         }
     }
 
@@ -138,8 +144,10 @@ fn run(steps: Vec<Step>, directories: usize) {
     setup.options.fallback_after = Duration::ZERO;
     setup.options.fuse_bytes = 5 * UNIT;
     let store = setup.open();
+    let view = ArenaView::open(store.arena_file().unwrap()).unwrap();
     let mut model = Model {
         store,
+        view,
         blocks: vec![],
         held: vec![],
         reservations: vec![],

@@ -106,7 +106,7 @@ class SortJob:
         if num_partitions > 1:
             chosen = _evenly(list(enumerate(self.splits)), SAMPLED_SPLITS)
             num_rows = max(16, SAMPLES_PER_PARTITION * num_partitions // max(len(chosen), 1))
-            run = remote(sample_keys, name="sample")
+            run = remote(sample_keys, name="sample", executor="thread")
             samples = get(
                 [
                     run.remote(self.config, index, split, num_rows, self.options.seed)
@@ -130,7 +130,7 @@ class ScanJob:
         split_bytes = min(
             32_000_000, max(1_000_000, self.engine.budget_bytes // (8 * self.engine.num_cpus))
         )
-        run_scan = remote(scan, memory=2 * split_bytes, name="scan")
+        run_scan = remote(scan, memory=2 * split_bytes, name="scan", executor="thread")
         for index, split in enumerate(self.source.splits(split_bytes)):
             yield run_scan.remote(self.config.read_options, self.config.schema, index, split, sink)
 
@@ -161,7 +161,7 @@ def finished(refs: Iterable[Ref]) -> list[Any]:
 
 def scan(read_options: str, schema: bytes, index: int, split: str, sink: Sink) -> Any:
     """Task of ``ScanJob``."""
-    return sink(index, _native.Scan(read_options, schema, split))
+    return sink(index, _native.Rows.scan(read_options, schema, split))
 
 
 def make_job(

@@ -3,24 +3,46 @@
 Source: Luan et al., "Exoshuffle", §3.1 and §4.1; Wang's dissertation, ch. 2.
 """
 
-from exoshuffle.futures.api import RemoteFunction, cancel, get, put, raise_errors, remote, wait
-from exoshuffle.futures.engine import Engine, TaskOptions, allocate_block
-from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
-from exoshuffle.futures.session import current_engine, init, shutdown
+from exoshuffle.futures.actors import ActorHandle, RemoteClass, kill
+from exoshuffle.futures.api import (
+    RemoteFunction,
+    cancel,
+    get,
+    locate,
+    nodes,
+    put,
+    raise_errors,
+    remote,
+    wait,
+)
+from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef
+from exoshuffle.futures.session import adopt, current_engine, init, shutdown
 
 __all__ = [
+    "PROTOCOL",
+    "ActorHandle",
+    "ActorOptions",
     "Column",
     "Engine",
+    "Node",
     "Ref",
+    "RefStream",
     "Refs",
+    "RemoteClass",
     "RemoteFunction",
     "SliceRef",
     "TaskOptions",
+    "adopt",
     "allocate_block",
     "cancel",
     "current_engine",
     "get",
     "init",
+    "kill",
+    "locate",
+    "nodes",
     "put",
     "raise_errors",
     "remote",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures.engine import TaskOptions
+from exoshuffle.futures.actors import RemoteClass
+from exoshuffle.futures.engine import Node
+from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
 from exoshuffle.futures.refs import Ref, SliceRef
 from exoshuffle.futures.session import current_engine
 
@@ -27,14 +28,17 @@ class RemoteFunction:
         Raises:
             OptionsError: An unknown option or a value that cannot work.
         """
-        return RemoteFunction(self._fn, _with_changes(self._options, changes))
+        return RemoteFunction(self._fn, with_changes(self._options, changes))
 
-    def remote(self, *args: Any, **kwargs: Any) -> Ref:
-        """Submits a task and returns a reference to its result at once.
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Submits a task and returns at once: a ``Ref`` to its result, or a ``RefStream`` of a generator.
 
         References among the arguments (``Ref``, ``SliceRef``, ``Refs``, ``Column``) are resolved before the task
-        starts; the function sees values. A task that has not started when the last reference to its result is gone
-        never does.
+        starts; the function sees values. References inside containers stay references. A task that has not started
+        when the last reference to its result is gone never does.
+
+        Raises:
+            OptionsError: The function or an argument cannot be pickled, or no node can ever have what the task needs.
         """
         return current_engine().submit(self._fn, args, kwargs, self._options)
 
@@ -43,33 +47,34 @@ class RemoteFunction:
         raise TypeError("a remote function is called with .remote(...)")
 
 
-def _with_changes(options: TaskOptions, changes: dict[str, Any]) -> TaskOptions:
-    known = [field.name for field in dataclasses.fields(TaskOptions)]
-    for name in changes:
-        if name not in known:
-            raise OptionsError(f"unknown task option {name!r}; known are {', '.join(known)}")
-    return dataclasses.replace(options, **changes)
-
-
+@overload
+def remote(fn: type, /, **options: Any) -> RemoteClass: ...
 @overload
 def remote(fn: Callable[..., Any], /, **options: Any) -> RemoteFunction: ...
 @overload
-def remote(**options: Any) -> Callable[[Callable[..., Any]], RemoteFunction]: ...
+def remote(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Makes a function remote: ``@remote``, ``@remote(num_returns=4)`` or ``remote(function, num_returns=4)``.
+    """Makes a function or a class remote: ``@remote``, ``@remote(num_returns=4)`` or ``remote(function, num_cpus=2)``.
 
-    Functions must be deterministic and free of side effects, since the engine may run them again.
+    Functions must be deterministic and free of side effects, since the engine may run them again. Objects of a remote
+    class are actors.
 
     Args:
-        fn: The function.
-        **options: Fields of ``TaskOptions``.
+        fn: The function or class.
+        **options: Fields of ``TaskOptions`` or, for a class, of ``ActorOptions``.
     """
-    task_options = _with_changes(TaskOptions(), options)
     if fn is None:
-        return lambda function: RemoteFunction(function, task_options)
-    return RemoteFunction(fn, task_options)
+        # Which of the two will be decorated is not known yet, but most mistakes show already.
+        if "max_restarts" in options:
+            with_changes(ActorOptions(), options)
+        else:
+            with_changes(TaskOptions(), options)
+        return lambda decorated: remote(decorated, **options)
+    if isinstance(fn, type):
+        return RemoteClass(fn, with_changes(ActorOptions(), options))
+    return RemoteFunction(fn, with_changes(TaskOptions(), options))
 
 
 def put(value: Any) -> Ref:
@@ -117,5 +122,20 @@ def raise_errors(refs: Sequence[Ref]) -> None:
 
 
 def cancel(ref: Ref) -> bool:
-    """Cancels the task behind ``ref`` if it has not started; ``get`` then raises ``TaskCancelledError``."""
+    """Cancels the task behind ``ref``; ``get`` then raises ``TaskCancelledError``.
+
+    Returns:
+        Whether it was cancelled: always if it has not started; if it runs, where the engine can stop it (the embedded
+        engine: in a worker process); not if it is done.
+    """
     return current_engine().cancel(ref)
+
+
+def nodes() -> list[Node]:
+    """The nodes that are alive, with what they have."""
+    return current_engine().nodes()
+
+
+def locate(ref: Ref) -> list[str]:
+    """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
+    return current_engine().locate(ref)

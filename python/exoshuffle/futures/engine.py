@@ -1,4 +1,4 @@
-"""What an engine is: the protocol that strategies are written against, and the options of a task.
+"""What an engine is: the protocol that strategies are written against.
 
 Guarantee: strategies and task sets use nothing of an engine but this. Why a context variable for the current engine:
 ``allocate_block`` is called inside tasks, which must not know who runs them.
@@ -7,44 +7,16 @@ Guarantee: strategies and task sets use nothing of an engine but this. Why a con
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from exoshuffle.errors import EngineError, OptionsError
-from exoshuffle.futures.refs import Ref, SliceRef
+from exoshuffle.errors import EngineError
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
-
-@dataclass(frozen=True)
-class TaskOptions:
-    """How to run a task.
-
-    Attributes:
-        num_returns: Number of slices of the result; a task with ``num_returns=k`` returns k values, or a block of k
-            slices from ``allocate_block``.
-        num_cpus: CPU slots that the task occupies.
-        memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
-            engine's budget before the task starts.
-        max_retries: How many times to run the task again after a failure that is not the function's own (its
-            result was lost, an exception with ``retryable = True``).
-        name: Name in errors and events; default: the function's.
-    """
-
-    num_returns: int = 1
-    num_cpus: float = 1
-    memory: int = 0
-    max_retries: int = 3
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        if self.num_returns < 1:
-            raise OptionsError(f"num_returns is {self.num_returns}; it must be at least 1")
-        if self.num_cpus < 0:
-            raise OptionsError(f"num_cpus is {self.num_cpus}; it must not be negative")
-        if self.memory < 0:
-            raise OptionsError(f"memory is {self.memory} bytes; it must not be negative")
-        if self.max_retries < 0:
-            raise OptionsError(f"max_retries is {self.max_retries}; it must not be negative")
+#: Version of this protocol. A driver and its workers must have the same.
+PROTOCOL = 2
 
 
 class BlockBuffer(Protocol):
@@ -54,16 +26,30 @@ class BlockBuffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
-class Engine(Protocol):
-    """Runs tasks and keeps their results."""
+@dataclass(frozen=True)
+class Node:
+    """A place where tasks run.
 
-    #: Bytes that the whole program may take.
+    Attributes:
+        name: What ``TaskOptions.node`` and ``locate`` call it.
+        resources: What it has in all, by resource: ``CPU``, ``GPU`` and declared ones.
+    """
+
+    name: str
+    resources: Mapping[str, float]
+
+
+class Engine(Protocol):
+    """Runs tasks and keeps their results. Its ``name`` is what ``init`` calls it."""
+
+    name: str
+    #: Bytes that the whole program may take on a node.
     memory_limit: int
     #: What blocks and the working memory of tasks may take of it together.
     budget_bytes: int
     #: Where blocks go that do not fit; empty if that is not this engine's business.
     spill_dirs: list[str]
-    #: CPU slots.
+    #: CPU slots of all nodes together.
     num_cpus: int
 
     def submit(
@@ -72,8 +58,33 @@ class Engine(Protocol):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
+    ) -> Ref | RefStream:
+        """Starts a task when its arguments are ready; returns at once: a ``RefStream`` for a generator task."""
+
+    def create_actor(
+        self,
+        cls: type,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: ActorOptions,
     ) -> Ref:
-        """Starts a task when its arguments are ready; returns at once."""
+        """Makes an actor when its arguments are ready; returns at once.
+
+        The reference stands for the actor: the actor ends when the last one is gone and the calls made are done.
+        """
+
+    def call_actor(
+        self,
+        actor: Ref,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """Calls a method; calls of one caller run in the order in which they were made."""
+
+    def kill_actor(self, actor: Ref) -> None:
+        """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``."""
 
     def put(self, value: Any) -> Ref:
         """Stores a value."""
@@ -87,13 +98,19 @@ class Engine(Protocol):
         """Waits until ``num_ready`` of the objects are done; moves no data."""
 
     def error(self, ref: Ref) -> BaseException | None:
-        """The error of an object that has failed."""
+        """The error of an object that has failed; None if it has not, or not yet."""
 
     def cancel(self, ref: Ref) -> bool:
-        """Cancels a task that has not started; says whether it did."""
+        """Cancels a task that is not done, if that is possible; says whether it was."""
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """Memory for the result of the running task; see the function ``allocate_block``."""
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are alive."""
+
+    def locate(self, ref: Ref) -> list[str]:
+        """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
 
     def stats(self) -> dict[str, int]:
         """Counters: bytes used, spilled, restored, tasks run."""

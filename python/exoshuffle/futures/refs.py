@@ -1,7 +1,8 @@
 """References to objects that may not exist yet.
 
-Guarantee: an object lives as long as a handle to it: a ``Ref`` that the program holds, or one inside the arguments of a
-task that has not finished. The last one gone frees memory and spilled bytes.
+Guarantee: an object lives as long as a handle to it: a ``Ref`` that some program of the application holds, one inside
+the arguments of a task that has not finished, or one inside another object that lives. The last one gone frees memory
+and spilled bytes.
 
 Why not one reference per slice: a shuffle has M x R slices. ``refs[i]`` and ``Refs.column(i)`` are an index beside a
 shared handle, so the driver holds O(M + R).
@@ -10,11 +11,14 @@ shared handle, so the driver holds O(M + R).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 
 class ObjectHandle(Protocol):
-    """What an engine puts behind a ``Ref``; all that this module asks of it is to count its handles."""
+    """What an engine puts behind a ``Ref``; all that this module asks of it is to count its handles.
+
+    A ``Ref`` is pickled as its handle, so how references travel is the engine's business.
+    """
 
     num_slices: int
 
@@ -25,11 +29,24 @@ class ObjectHandle(Protocol):
         """A ``Ref`` is gone. Called from ``__del__``: must not block."""
 
 
+class StreamHandle(Protocol):
+    """What an engine puts behind a ``RefStream``."""
+
+    def next_ref(self, index: int, timeout: float | None) -> Ref | None:
+        """Waits for item ``index``; None after the last one; raises the error of the task that ended the stream."""
+
+    def drop(self) -> None:
+        """Nobody takes items any more. Called from ``__del__``: must not block."""
+
+
 class Ref:
     """A reference to one immutable object, returned by ``remote`` functions and ``put``.
 
-    A task with ``num_returns=k`` makes one object of k slices: ``ref[i]`` refers to one of them, which is fetched or
-    restored without the rest, and ``len(ref)`` is k.
+    A task with ``num_returns=k`` makes one object of k slices: ``ref[i]`` refers to one of them and ``ref[a:b]`` to
+    some, which are fetched or restored without the rest; ``len(ref)`` is k.
+
+    As an argument of a task a reference stands for its value. Inside a container (a list, a dictionary, an object) it
+    stays a reference, which the task may pass on, keep or ``get``.
     """
 
     __slots__ = ("_object",)
@@ -46,9 +63,21 @@ class Ref:
     def __len__(self) -> int:
         return self._object.num_slices
 
-    def __getitem__(self, index: int) -> SliceRef:
-        if not 0 <= index < self._object.num_slices:
-            raise IndexError(f"slice {index} of an object of {self._object.num_slices} slices")
+    @overload
+    def __getitem__(self, index: int) -> SliceRef: ...
+    @overload
+    def __getitem__(self, index: slice) -> SliceRef: ...
+    def __getitem__(self, index: int | slice) -> SliceRef:
+        count = self._object.num_slices
+        if isinstance(index, slice):
+            chosen = range(count)[index]
+            if chosen.step != 1:
+                raise IndexError(
+                    f"slices are taken in order, one after the other; step {chosen.step} is not"
+                )
+            return SliceRef(self, chosen)
+        if not 0 <= index < count:
+            raise IndexError(f"slice {index} of an object of {count} slices")
         return SliceRef(self, index)
 
     def __iter__(self) -> Iterator[SliceRef]:
@@ -57,18 +86,29 @@ class Ref:
     def __copy__(self) -> Ref:
         return Ref(self._object)
 
+    def __reduce__(self) -> tuple[type[Ref], tuple[ObjectHandle]]:
+        return Ref, (self._object,)
+
     def __repr__(self) -> str:
         return f"Ref({self._object!r})"
 
 
 class SliceRef:
-    """One slice of an object; keeps the whole object alive."""
+    """One slice of an object, or some in a row; keeps the whole object alive.
+
+    Attributes:
+        ref: The object.
+        index: The slice, whose value this stands for, or a range of slices: this stands for the list of their values.
+    """
 
     __slots__ = ("index", "ref")
 
-    def __init__(self, ref: Ref, index: int) -> None:
+    def __init__(self, ref: Ref, index: int | range) -> None:
         self.ref = ref
         self.index = index
+
+    def __reduce__(self) -> tuple[type[SliceRef], tuple[Ref, int | range]]:
+        return SliceRef, (self.ref, self.index)
 
     def __repr__(self) -> str:
         return f"{self.ref!r}[{self.index}]"
@@ -101,6 +141,9 @@ class Refs:
     def __getitem__(self, index: int) -> Ref:
         return self._refs[index]
 
+    def __reduce__(self) -> tuple[type[Refs], tuple[tuple[Ref, ...]]]:
+        return Refs, (self._refs,)
+
 
 class Column:
     """Slice ``index`` of every object of a ``Refs``; resolves to a list of values."""
@@ -110,3 +153,47 @@ class Column:
     def __init__(self, refs: Refs, index: int) -> None:
         self.refs = refs
         self.index = index
+
+    def __reduce__(self) -> tuple[type[Column], tuple[Refs, int]]:
+        return Column, (self.refs, self.index)
+
+
+class RefStream:
+    """The items of a generator task, each a ``Ref``, in order, while the task runs.
+
+    Iterating waits for the next item. When the task fails, iterating raises its error after the items made before.
+    Items that nobody takes stay in the store, which spills them; dropping the stream cancels the task.
+    """
+
+    __slots__ = ("_next", "handle")
+
+    def __init__(self, handle: StreamHandle) -> None:
+        #: The engine's side of the stream.
+        self.handle = handle
+        self._next = 0
+
+    def __iter__(self) -> RefStream:
+        return self
+
+    def __next__(self) -> Ref:
+        ref = self.next()
+        if ref is None:
+            raise StopIteration
+        return ref
+
+    def next(self, timeout: float | None = None) -> Ref | None:
+        """The next item, or None after the last.
+
+        Raises:
+            TaskError: The task failed.
+            TimeoutError: No item after ``timeout`` seconds; the stream can be asked again.
+        """
+        ref = self.handle.next_ref(self._next, timeout)
+        if ref is not None:
+            self._next += 1
+        return ref
+
+    def __del__(self) -> None:
+        handle = getattr(self, "handle", None)
+        if handle is not None:
+            handle.drop()

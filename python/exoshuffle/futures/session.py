@@ -9,13 +9,16 @@ from __future__ import annotations
 import atexit
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import Engine
 
-_ENGINES = {"local": "exoshuffle.engines.local:LocalEngine"}
+_ENGINES = {
+    "local": "exoshuffle.engines.local:LocalEngine",
+    "ray": "exoshuffle.engines.ray:RayEngine",
+}
 
 _lock = threading.Lock()
 _engine: Engine | None = None
@@ -27,16 +30,22 @@ def init(
     memory_limit: int | str | None = None,
     spill_dirs: str | Sequence[str] | None = None,
     num_cpus: int | None = None,
+    num_gpus: float = 0,
+    resources: Mapping[str, float] | None = None,
+    **engine_options: Any,
 ) -> Engine:
     """Starts the engine that ``remote``, datasets and the rest will use; closes the one before.
 
     Args:
-        engine: ``"local"``, or an engine instance.
+        engine: ``"local"``, ``"ray"``, or an engine instance.
         memory_limit: Bytes, or a string such as ``"2GB"`` (decimal) or ``"2GiB"``, for the whole program: Python,
             libraries, blocks and tasks. Default: 70 % of the machine's (or the control group's) memory.
         spill_dirs: One or several directories for data that does not fit into memory. Default: the system's
             temporary directory.
         num_cpus: Tasks that run at once. Default: the CPUs that this process may use.
+        num_gpus: Declared GPUs; they are counted, not looked for.
+        resources: Further declared resources by name.
+        **engine_options: Options that only this engine has; see its class (``LocalEngine``, ``RayEngine``).
 
     Returns:
         The engine.
@@ -51,11 +60,23 @@ def init(
             _engine.close()
             _engine = None
         if isinstance(engine, str):
-            options = {"memory_limit": memory_limit, "spill_dirs": spill_dirs, "num_cpus": num_cpus}
-            _engine = _load(engine)(**options)
+            options = {
+                "memory_limit": memory_limit,
+                "spill_dirs": spill_dirs,
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "resources": dict(resources or {}),
+            }
+            _engine = _load(engine)(**options, **engine_options)
         else:
             _engine = engine
         return _engine
+
+
+def adopt(engine: Engine) -> None:
+    """Makes ``engine`` the one of this process, a worker, without owning it: engines call this, users do not."""
+    global _engine
+    _engine = engine
 
 
 def _load(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What becomes of a sorted partition: files of an output directory, or an Arrow stream in memory."""
+"""What becomes of a partition: files of an output directory, or an Arrow stream in memory."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import allocate_block
+from exoshuffle.futures.options import Executor
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,10 @@ def _parse_key(text: str) -> SortKey:
 
 
 class Sink(Protocol):
-    """Takes a sorted partition (``_native.Sorted``) and makes the result of a reduce from it."""
+    """Takes a partition (``_native.Rows``), sorted or scanned, and makes the result of a task from it."""
 
     def __call__(self, partition: int, rows: Any) -> Any:
-        """Takes the partition; what it returns is the result of the reduce."""
+        """Takes the partition; what it returns is the result of the task."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ class SortTasks:
         boundaries: R-1 boundaries, as the sorter serialises them.
         sink: What to do with a sorted partition.
     """
+
+    executor: ClassVar[Executor] = "thread"
 
     config: SorterConfig
     boundaries: bytes

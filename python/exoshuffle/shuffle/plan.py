@@ -27,7 +27,7 @@ SKEW_PERCENT = 130
 #: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
 ENTRY_BYTES = 24
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
-USABLE_PERCENT = 85
+USABLE_PERCENT = 80
 #: Read and write buffers of one task beside its data.
 BUFFER_BYTES = 24_000_000
 MAX_SPLIT_BYTES = 32_000_000

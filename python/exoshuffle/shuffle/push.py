@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exoshuffle.futures import Ref, Refs, raise_errors, remote, wait
+from exoshuffle.futures import Ref, Refs, raise_errors, wait
 from exoshuffle.shuffle.plan import ShufflePlan
-from exoshuffle.shuffle.strategy import TaskSet
+from exoshuffle.shuffle.strategy import TaskSet, stage
 
 
 class Push:
@@ -30,11 +30,9 @@ class Push:
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        run_map = remote(
-            tasks.map, num_returns=plan.num_partitions, memory=plan.map_memory_bytes, name="map"
-        )
-        run_merge = remote(tasks.merge, num_returns=plan.num_partitions, name="merge")
-        run_reduce = remote(tasks.reduce, memory=plan.reduce_memory_bytes, name="reduce")
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
+        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
 
         merged: list[Ref] = []
         kept: list[Ref] = []

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exoshuffle.futures import Ref, Refs, remote
+from exoshuffle.futures import Ref, Refs
 from exoshuffle.shuffle.plan import ShufflePlan
-from exoshuffle.shuffle.strategy import TaskSet
+from exoshuffle.shuffle.strategy import TaskSet, stage
 
 
 class Simple:
@@ -19,10 +19,8 @@ class Simple:
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
-        run_map = remote(
-            tasks.map, num_returns=plan.num_partitions, memory=plan.map_memory_bytes, name="map"
-        )
-        run_reduce = remote(tasks.reduce, memory=plan.reduce_memory_bytes, name="reduce")
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
         blocks = Refs(run_map.remote(index, split) for index, split in enumerate(splits))
         for partition in range(plan.num_partitions):
             yield run_reduce.remote(partition, blocks.column(partition))

@@ -7,12 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, RemoteFunction, remote
+from exoshuffle.futures.options import Executor
 from exoshuffle.shuffle.plan import ShufflePlan
 
 
 class TaskSet(Protocol):
     """What to shuffle by: three functions without state, which may run anywhere and more than once."""
+
+    @property
+    def executor(self) -> Executor:
+        """As in ``TaskOptions``: ``"thread"`` for native code, ``"process"`` for Python code."""
+        ...
 
     def map(self, index: int, split: Any) -> Any:
         """Reads input ``index`` and returns a block of R slices."""
@@ -22,6 +28,14 @@ class TaskSet(Protocol):
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
         """Turns the slices of one partition, in order, into its result."""
+
+
+def stage(tasks: TaskSet, name: str, **options: Any) -> RemoteFunction:
+    """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``."""
+    function: RemoteFunction = remote(
+        getattr(tasks, name), name=name, executor=tasks.executor, **options
+    )
+    return function
 
 
 class Strategy(Protocol):

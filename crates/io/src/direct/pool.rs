@@ -1,7 +1,7 @@
 //! Recycled, page-aligned buffers for file I/O.
 //!
 //! A buffer comes from the pool of its size class and goes back when its last user drops it; `freeze` turns it into
-//! [`Bytes`] that do the same. What lies idle is bounded by `set_idle_limit`, beyond that buffers are unmapped. A buffer
+//! [`Bytes`] that do the same. What lies idle is bounded by [`IDLE_LIMIT`], beyond that buffers are unmapped. A buffer
 //! that nobody wanted for [`IDLE_FOR`] goes too: a reduce needs a tenth of the buffers of a map, and what maps leave idle
 //! would count against the memory limit.
 
@@ -18,7 +18,7 @@ use crate::error::{IoError, Result};
 
 /// Sizes that are recycled; a larger buffer gets its own mapping, which goes when it is dropped.
 const CLASSES: [usize; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
-const DEFAULT_IDLE_LIMIT: usize = 512 << 20;
+const IDLE_LIMIT: usize = 512 << 20;
 /// A map of 64 MB takes 0.1 to 0.3 s, so buffers that the next map will want stay.
 const IDLE_FOR: Duration = Duration::from_millis(500);
 
@@ -29,7 +29,6 @@ struct State {
     /// Per class, with the time of return, oldest first; taken from the back.
     idle: [VecDeque<(NonNull<u8>, Instant)>; CLASSES.len()],
     idle_bytes: usize,
-    idle_limit: usize,
 }
 
 // SAFETY: the pointers are exclusively owned anonymous mappings that no thread uses while they are idle.
@@ -59,7 +58,6 @@ impl State {
 static STATE: Mutex<State> = Mutex::new(State {
     idle: [const { VecDeque::new() }; CLASSES.len()],
     idle_bytes: 0,
-    idle_limit: DEFAULT_IDLE_LIMIT,
 });
 
 fn state() -> MutexGuard<'static, State> {
@@ -91,11 +89,6 @@ impl BufferPool {
     /// Bytes that lie idle in the pool.
     pub fn idle_bytes() -> usize {
         state().idle_bytes
-    }
-
-    /// Keeps at most `bytes` idle from now on; what exceeds it is released at the next return or [`trim`](Self::trim).
-    pub fn set_idle_limit(bytes: usize) {
-        state().idle_limit = bytes;
     }
 
     /// Returns all idle memory to the operating system.
@@ -156,7 +149,7 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(class) = CLASSES.iter().position(|&size| size == self.capacity) {
             let mut state = state();
-            if state.idle_bytes + self.capacity <= state.idle_limit {
+            if state.idle_bytes + self.capacity <= IDLE_LIMIT {
                 let now = Instant::now();
                 state.idle[class].push_back((self.pointer, now));
                 state.idle_bytes += self.capacity;

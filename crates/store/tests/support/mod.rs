@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,11 +26,12 @@ pub const UNIT: u64 = 64 << 10;
 /// Asked before every write into a directory; may refuse it, or hold it up.
 pub type OnWrite = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
 
-/// What goes wrong.
+/// What goes wrong, and what was read.
 pub struct Script {
     on_write: Mutex<OnWrite>,
     /// The byte of every file that is read inverted.
     flipped: Mutex<Option<u64>>,
+    num_reads: AtomicUsize,
 }
 
 impl Script {
@@ -37,11 +39,17 @@ impl Script {
         Arc::new(Self {
             on_write: Mutex::new(Box::new(on_write)),
             flipped: Mutex::new(None),
+            num_reads: AtomicUsize::new(0),
         })
     }
 
     pub fn flip(&self, byte: Option<u64>) {
         *self.flipped.lock().unwrap() = byte;
+    }
+
+    /// Reads so far, of whatever size.
+    pub fn num_reads(&self) -> usize {
+        self.num_reads.load(Ordering::Relaxed)
     }
 
     fn ask(&self, directory: &Path) -> io::Result<()> {
@@ -80,6 +88,7 @@ impl SpillFile for ScriptedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.script.num_reads.fetch_add(1, Ordering::Relaxed);
         self.real.read_at(buffer, offset)?;
         if let Some(byte) = *self.script.flipped.lock().unwrap() {
             let inside = byte

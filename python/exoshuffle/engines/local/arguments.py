@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from exoshuffle.engines.local import values
 from exoshuffle.engines.local.objects import Bundle, ObjectState, Task
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+
+#: An object, and which of its slices: all, one, or some in a row.
+Wanted = tuple[ObjectState, "int | range | None"]
 
 
 def targets(task: Task) -> Iterable[ObjectState | Bundle]:
@@ -37,7 +39,7 @@ def _bundle(refs: Refs) -> Bundle:
     return state
 
 
-def wanted(arg: Any) -> list[tuple[ObjectState, int | None]]:
+def wanted(arg: Any) -> list[Wanted]:
     """The objects, or slices of objects, that an argument stands for."""
     if isinstance(arg, Ref):
         return [(arg._object, None)]  # type: ignore[list-item]
@@ -59,16 +61,3 @@ def filled(arg: Any, loaded: Iterator[Any]) -> Any:
     if isinstance(arg, Column):
         return [next(loaded) for _ in range(len(arg.refs))]
     return arg
-
-
-def value_of(state: ObjectState, index: int | None, buffers: list[Any]) -> Any:
-    """The value of an object or of one of its slices, from what was fetched for it."""
-    stored = state.stored
-    assert stored is not None
-    if stored.inline is not None:
-        if index is not None:
-            return values.decode_inline(stored.inline[index])
-        decoded = [values.decode_inline(data) for data in stored.inline]
-        return decoded if state.num_slices > 1 else decoded[0]
-    decoded = [stored.decode(buffer) for buffer in buffers]
-    return decoded if index is None and state.num_slices > 1 else decoded[0]

@@ -1,25 +1,33 @@
-"""``LocalEngine``: objects, references and recovery. Who runs when is the scheduler's business (``scheduler.py``).
+"""``LocalEngine``: the engine protocol, over the table of objects, the scheduler, the worker processes and the store.
 
 Guarantees: references are counted exactly; a corrupt spilled block is computed again from its lineage and never
-returned; ``close`` ends every thread and leaves no block, file or mapping behind.
+returned; the death of a worker loses no object; ``close`` ends every thread and process and leaves no block, file or
+mapping behind.
 
-All state is under one lock; waiting, I/O and user code happen outside it.
+All state is under one lock, the table's; waiting, I/O and user code happen outside it.
 """
 
 from __future__ import annotations
 
-import collections
-import threading
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.engines.local import arguments, limits, values
-from exoshuffle.engines.local.objects import Bundle, ObjectState, Status, Task, ValueGoneError
+from exoshuffle.engines.local import arguments, limits, loading, threads, values
+from exoshuffle.engines.local.actors import LocalActor
+from exoshuffle.engines.local.calls import Call, code_of, pack
+from exoshuffle.engines.local.loading import Loaded
+from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
+from exoshuffle.engines.local.processes import ProcessPool
+from exoshuffle.engines.local.resources import Resources
 from exoshuffle.engines.local.scheduler import Scheduler
+from exoshuffle.engines.local.streams import Stream
+from exoshuffle.engines.local.table import ObjectTable
 from exoshuffle.errors import (
-    BlockLostError,
+    ActorDiedError,
     ClosedError,
     CorruptBlockError,
     MemoryLimitError,
@@ -27,26 +35,37 @@ from exoshuffle.errors import (
     TaskCancelledError,
     TaskError,
 )
-from exoshuffle.futures.engine import BlockBuffer, TaskOptions
-from exoshuffle.futures.refs import Ref, SliceRef
+from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.options import CPU, GPU, ActorOptions, TaskOptions
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer, TaskFinished
 from exoshuffle.units import format_bytes
 
-#: How often who waits looks for handles that could only be queued; see ``_wait_a_little``.
-_LOOK_AGAIN_SECONDS = 0.1
-
 
 class LocalEngine:
-    """Runs tasks on threads of this process, over a store with one byte budget.
+    """Runs tasks on threads and worker processes of this machine, over a store with one byte budget.
 
-    See ``exoshuffle.init`` for the arguments.
+    See ``exoshuffle.init`` for the arguments that every engine has.
+
+    Args:
+        memory_limit: For the whole program, worker processes included.
+        spill_dirs: One or several directories.
+        num_cpus: Tasks that run at once.
+        num_gpus: Declared GPUs.
+        resources: Further declared resources.
+        inline_bytes: Values up to this size are kept with their object instead of in the store.
     """
+
+    name = "local"
 
     def __init__(
         self,
         memory_limit: int | str | None = None,
         spill_dirs: str | Sequence[str] | None = None,
         num_cpus: int | None = None,
+        num_gpus: float = 0,
+        resources: Mapping[str, float] | None = None,
+        inline_bytes: int = values.INLINE_BYTES,
     ) -> None:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
@@ -57,21 +76,22 @@ class LocalEngine:
         self.spill_dirs = (
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
-        self._store = _native.Store(self.budget_bytes, self.spill_dirs)
+        self.inline_bytes = inline_bytes
+        self.store = _native.Store(self.budget_bytes, self.spill_dirs)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) // 2
-        self._guard = _native.MemoryGuard(self._store, near)
-        self._lock = threading.Lock()
-        self._done = threading.Condition(self._lock)
-        self._handle_events: collections.deque[tuple[ObjectState, int]] = collections.deque()
-        self._blocks: dict[int, ObjectState] = {}
-        self._closed = False
+        self._guard = _native.MemoryGuard(self.store, near)
+        self.blocks = values.StoreBlocks(self.store, inline_bytes)
+        self.table = ObjectTable(self.store)
+        self.lock = self.table.lock
+        self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
+        self._scheduler = Scheduler(self, self.lock, self.num_cpus, self._resources)
+        self.pool = ProcessPool(self, self.num_cpus)
+        self._actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
         self._num_submitted = 0
-        self._num_recovered = 0
-        self._num_lost = 0
         self._observers: list[Observer] = []
-        self._scheduler = Scheduler(self, self._lock, self.num_cpus)
+        self.table.start = self._start
 
-    # --- the engine protocol -----------------------------------------------------------------------------------
+    # --- tasks and actors --------------------------------------------------------------------------------------
 
     def submit(
         self,
@@ -79,39 +99,160 @@ class LocalEngine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        name = options.name or getattr(fn, "__name__", "task")
+        if options.executor == "thread":
+            self._check_options(name, options)
+            return self._submit(Task(fn, args, kwargs, options, 0))
+        call, references = self._packed(fn, "", name, args, kwargs)
+        return self.submit_call(call, references, name, options)
+
+    def submit_call(
+        self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
+    ) -> Ref | RefStream:
+        """A task for a worker process, packed."""
+        self.pool.prepare()
+        self._check_options(name, options, self.pool.base_bytes)
+        task = Task(None, references, {}, options, 0)
+        task.call, task.name = call, name
+        return self._submit(task)
+
+    def create_actor(
+        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
-        if options.memory > self.budget_bytes:
+        name = options.name or cls.__name__
+        if options.executor == "thread":
+            return self._create_actor(
+                Task(cls, args, kwargs, _creation_options(options), 0), name, options
+            )
+        call, references = self._packed(cls, "", name, args, kwargs)
+        return self.create_actor_call(call, references, name, options)
+
+    def create_actor_call(
+        self, call: Call, references: tuple[Any, ...], name: str, options: ActorOptions
+    ) -> Ref:
+        """An actor in a worker process, packed."""
+        self.pool.prepare()
+        task = Task(None, references, {}, _creation_options(options), 0)
+        task.call = call
+        return self._create_actor(task, name, options)
+
+    def call_actor(
+        self,
+        actor: Ref,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        found = _actor_of(actor)
+        if found.is_thread:
+            return self._call_actor(found, method, Task(None, args, kwargs, options, 0))
+        call, references = self._packed(None, method, f"{found.name}.{method}", args, kwargs)
+        return self.call_actor_call(actor, call, references, options)
+
+    def call_actor_call(
+        self, actor: Ref, call: Call, references: tuple[Any, ...], options: TaskOptions
+    ) -> Ref | RefStream:
+        """A call, packed; see ``call_actor``."""
+        found = _actor_of(actor)
+        task = Task(None, references, {}, options, 0)
+        task.call = call
+        return self._call_actor(found, call.method, task)
+
+    def kill_actor(self, actor: Ref) -> None:
+        """See ``Engine``."""
+        with self.lock:
+            _actor_of(actor).kill()
+        self.table.settle()
+
+    def _packed(
+        self,
+        fn: Callable[..., Any] | None,
+        method: str,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> tuple[Call, tuple[Any, ...]]:
+        code = None if fn is None else code_of(fn, name)
+        data, references, captured = pack(self, name, args, kwargs)
+        return Call(code, method, data, tuple(Ref(handle) for handle in captured)), references
+
+    def _check_options(
+        self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0
+    ) -> None:
+        self._resources.check(f"task {name}", options.demand)
+        budget = self.budget_bytes - taken_bytes
+        if options.memory > budget:
             raise MemoryLimitError(
-                f"task {options.name or fn.__name__} declares {format_bytes(options.memory)} of working memory, "
-                f"but the budget is {format_bytes(self.budget_bytes)}; raise memory_limit"
+                f"task {name} declares {format_bytes(options.memory)} of working memory, "
+                f"but the budget is {format_bytes(budget)}; raise memory_limit"
             )
-        if options.num_cpus > self.num_cpus:
-            raise OptionsError(
-                f"the task needs {options.num_cpus} CPUs; the engine has {self.num_cpus}"
-            )
-        with self._lock:
-            self._check_open()
-            task = Task(fn, args, kwargs, options, self._num_submitted)
-            self._num_submitted += 1
-            output = task.output = ObjectState(self, options.num_returns, task)
-            ref = Ref(output)
-            self._await_arguments(task)
-        self._settle()
+
+    def _submit(self, task: Task) -> Ref | RefStream:
+        with self.lock:
+            ref = self._new_output(task)
+            stream = None
+            if task.options.is_streaming:
+                stream = task.stream = Stream(self, self.table, task)
+            if task.actor is not None:
+                task.actor.add(task)
+            self.table.await_arguments(task)
+        self.table.settle()
+        return ref if stream is None else RefStream(stream)
+
+    def _new_output(self, task: Task) -> Ref:
+        self.check_open()
+        task.sequence = self._num_submitted
+        self._num_submitted += 1
+        task.output = ObjectState(self.table, task.options.num_slices, task)
+        return Ref(task.output)
+
+    def _create_actor(self, task: Task, name: str, options: ActorOptions) -> Ref:
+        self._check_options(name, options)
+        task.name = name
+        with self.lock:
+            ref = self._new_output(task)
+            assert task.output is not None
+            actor = LocalActor(self, task, options)
+            task.output.actor = actor
+            self._actors.add(actor)
+            self.table.await_arguments(task)
+        self.table.settle()
         return ref
+
+    def _call_actor(self, actor: LocalActor, method: str, task: Task) -> Ref | RefStream:
+        current = self._scheduler.current_task()
+        task.name = task.options.name or f"{actor.name}.{method}"
+        task.actor, task.method = actor, method
+        task.caller = None if current is None else (current.actor or current)
+        return self._submit(task)
+
+    # --- objects -----------------------------------------------------------------------------------------------
 
     def put(self, value: Any) -> Ref:
         """See ``Engine``."""
-        stored = values.encode(self._store, value, 1)
-        with self._lock:
-            self._check_open()
-            state = ObjectState(self, 1, None)
+        self.check_open()
+        return self.keep(values.encode(self.blocks, value, 1))
+
+    def keep(self, stored: values.StoredValue) -> Ref:
+        """A reference to a value that is stored already."""
+        with self.lock:
+            self.check_open()
+            state = ObjectState(self.table, 1, None)
             ref = Ref(state)
-            self._fulfil(state, stored)
+            self.table.fulfil(state, stored)
         return ref
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
+        return self.get_loaded(ref, timeout).value()
+
+    def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
+        """What ``get`` returns, before it is decoded."""
         deadline = None if timeout is None else time.monotonic() + timeout
         index = ref.index if isinstance(ref, SliceRef) else None
         state: ObjectState = (ref.ref if isinstance(ref, SliceRef) else ref)._object  # type: ignore[assignment]
@@ -119,26 +260,49 @@ class LocalEngine:
             while True:
                 self._await_object(state, deadline)
                 try:
-                    return self._load([(state, index)])[0]
+                    return loading.load(self.store, [(state, index)])[0]
                 except CorruptBlockError as error:
                     self.lose(error)
                 except ValueGoneError:
-                    self._bring_back(state)
+                    with self.lock:
+                        self.check_open()
+                        if state.status is Status.GONE:
+                            self.table.recover(state)
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """See ``Engine``."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._scheduler.slot_given_back(), self._lock:
+        with self._scheduler.slot_given_back(), self.lock:
             while True:
-                ready = [ref for ref in refs if _is_over(ref)]
+                ready = [ref for ref in refs if self.is_over(ref)]
                 left = None if deadline is None else deadline - time.monotonic()
                 if len(ready) >= num_ready or (left is not None and left <= 0):
                     break
-                self._check_open()
                 self._wait_a_little(left)
-        return ready, [ref for ref in refs if not _is_over(ref)]
+        return ready, [ref for ref in refs if not self.is_over(ref)]
+
+    def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
+        """See ``StreamHandle.next_ref``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._scheduler.slot_given_back(), self.lock:
+            while True:
+                ref = stream.take(index)
+                if ref is not None:
+                    return ref
+                if stream.ended:
+                    if stream.error is not None:
+                        raise stream.error
+                    return None
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
+                self._wait_a_little(left)
+
+    def is_over(self, ref: Ref) -> bool:
+        """Whether the object is made, or has failed."""
+        return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
 
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
@@ -147,38 +311,77 @@ class LocalEngine:
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
         state: ObjectState = ref._object  # type: ignore[assignment]
-        with self._lock:
+        with self.lock:
             task = state.task
-            if state.status is not Status.PENDING or task is None or task.started:
+            if state.status is not Status.PENDING or task is None or state.actor is not None:
                 return False
-            self._cancel(task)
-        self._settle()
+            interrupt = task.interrupt
+            if task.started and interrupt is None:
+                return False
+            self.table.cancel(task)
+        if interrupt is not None:
+            interrupt()
+        self.table.settle()
         return True
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """See ``Engine``."""
-        return self._store.allocate(offsets)
+        block: BlockBuffer = self.blocks.allocate(offsets)
+        return block
+
+    def _await_object(self, state: ObjectState, deadline: float | None) -> None:
+        with self.lock:
+            while state.status is Status.PENDING:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise TimeoutError(f"{state!r} after the timeout")
+                self._wait_a_little(left)
+            if state.error is not None:
+                raise state.error
+
+    def _wait_a_little(self, left: float | None) -> None:
+        self.check_open()
+        task = self._scheduler.current_task()
+        if task is not None and task.cancelled:
+            raise TaskCancelledError(f"task {task.name} was cancelled")
+        self.table.wait_a_little(left)
+
+    # --- about the engine --------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[Node]:
+        """See ``Engine``."""
+        return [Node(self.name, dict(self._resources.total))]
+
+    def locate(self, ref: Ref) -> list[str]:
+        """See ``Engine``."""
+        return [self.name] if ref._object.status is Status.DONE else []  # type: ignore[attr-defined]
 
     def stats(self) -> dict[str, int]:
-        """Counters of the store, and tasks submitted and objects recovered."""
-        self._settle()
-        counters: dict[str, int] = self._store.stats()
+        """Counters of the store, tasks submitted, objects in the store and objects recovered."""
+        self.table.settle()
+        counters: dict[str, int] = self.store.stats()
         return counters | {
             "num_tasks": self._num_submitted,
-            "num_recovered": self._num_recovered,
-            "num_objects": len(self._blocks),
+            "num_recovered": self.table.num_recovered,
+            "num_objects": self.table.num_blocks,
         }
 
     def close(self) -> None:
         """See ``Engine``."""
-        with self._lock:
-            if self._closed:
+        with self.lock:
+            if self.table.closed:
                 return
-            self._closed = True
-            self._done.notify_all()
-        self._store.close()
+            self.table.close()
+            for actor in self._actors:
+                actor.wake()
+        self.store.close()
+        self.pool.close()
         self._scheduler.close()
         self._guard.close()
+
+    def check_open(self) -> None:
+        """Raises ``ClosedError`` once the engine is closed."""
+        self.table.check_open()
 
     def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
@@ -188,281 +391,130 @@ class LocalEngine:
         """Ends ``add_observer``."""
         self._observers.remove(observer)
 
-    # --- called by the scheduler -------------------------------------------------------------------------------
+    # --- called by those who run tasks -------------------------------------------------------------------------
 
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
         return any(True for _ in arguments.targets(task))
 
     def reserve(self, num_bytes: int) -> Any:
-        """Working memory for a task; blocks until there is room."""
-        return self._store.reserve(num_bytes)
+        """Working memory; blocks until there is room."""
+        return self.store.reserve(num_bytes)
 
-    def resolve(self, task: Task) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The values of a task's arguments; restores what was spilled, all at once."""
+    def resolve(self, task: Task) -> Any:
+        """What a task's arguments refer to, restored where it was spilled, all at once.
+
+        Returns:
+            Positional and keyword arguments; for a task that is packed, ``Loaded`` or a list of these per reference.
+        """
         args, kwargs = task.args or (), task.kwargs or {}
-        wanted: list[tuple[ObjectState, int | None]] = []
+        wanted: list[arguments.Wanted] = []
         for arg in (*args, *kwargs.values()):
             wanted.extend(arguments.wanted(arg))
-        loaded = iter(self._load(wanted))
-        return (
-            tuple(arguments.filled(arg, loaded) for arg in args),
-            {name: arguments.filled(arg, loaded) for name, arg in kwargs.items()},
-        )
+        self.check_open()
+        loaded = loading.load(self.store, wanted)
+        found = iter(loaded if task.call is not None else [one.value() for one in loaded])
+        filled = tuple(arguments.filled(arg, found) for arg in args)
+        if task.call is not None:
+            return list(filled)
+        return filled, {name: arguments.filled(arg, found) for name, arg in kwargs.items()}
 
-    def finish(self, task: Task, value: Any, seconds: float) -> None:
+    def execute(self, task: Task) -> values.StoredValue:
+        """Runs a task on this thread, or in a worker process that this thread serves."""
+        assert task.output is not None
+        if task.output.actor is not None:
+            return task.output.actor.begin(task)
+        if task.call is not None:
+            return self.pool.run(task)
+        assert task.fn is not None
+        return threads.run(self, task, task.fn)
+
+    def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
+        """Around running a task on a thread that is not the scheduler's."""
+        return self._scheduler.running(task)
+
+    def start_thread(self, loop: Callable[[], None], name: str) -> None:
+        """Starts a thread that ``close`` waits for. Lock held."""
+        self._scheduler.start_thread(loop, name)
+
+    def actor_ended(self, demand: Mapping[str, float]) -> None:
+        """What an actor occupied is free again. Lock held."""
+        self._scheduler.give_back(demand)
+
+    def add_item(self, task: Task, stored: values.StoredValue) -> None:
+        """A generator yielded."""
+        with self.lock:
+            assert task.stream is not None
+            task.stream.add(stored)
+        self.table.settle()
+
+    def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
         """The function returned."""
         assert task.output is not None
-        stored = values.encode(self._store, value, task.options.num_returns)
-        with self._lock:
-            task.release_arguments()
-            self._fulfil(task.output, stored)
-        self._settle()
+        with self.lock:
+            if task.output.actor is None:
+                task.release_arguments()
+            if task.stream is not None:
+                task.stream.end()
+            self.table.fulfil(task.output, stored)
+        self.table.settle()
         event = TaskFinished(task.name, task.attempt, seconds)
         for observer in list(self._observers):
             observer(event)
 
     def fail(self, task: Task, error: BaseException) -> None:
         """The attempt failed: another attempt if that may help, else the object fails."""
-        with self._lock:
+        with self.lock:
             retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
-            if retry and not self._closed and not task.cancelled:
+            if retry and not self.table.closed and not task.is_over():
                 task.attempt += 1
                 task.started = False
                 task.values = None
-                self._await_arguments(task)
+                if task.stream is not None:
+                    task.stream.restart()
+                self.table.await_arguments(task)
             elif task.output is not None and task.output.status is Status.PENDING:
-                task.release_arguments()
-                if not isinstance(error, TaskError | ClosedError | TaskCancelledError):
-                    error = TaskError(task.name, task.attempt, error)
-                self._reject(task.output, error)
-        self._settle()
+                if not isinstance(
+                    error, TaskError | ClosedError | TaskCancelledError | ActorDiedError
+                ):
+                    error = TaskError(task.name, task.attempt, error, self.name)
+                self.table.reject_task(task, error)
+        self.table.settle()
 
     def await_again(self, task: Task) -> None:
         """Values of a task's arguments were lost before it started: waits until they have been computed again.
 
         Not an attempt of the task: the tasks that made the lost values count theirs, which ends this.
         """
-        with self._lock:
-            if not self._closed and not task.cancelled:
-                self._await_arguments(task)
-        self._settle()
+        with self.lock:
+            if not self.table.closed and not task.cancelled:
+                self.table.await_arguments(task)
+        self.table.settle()
 
     def lose(self, error: CorruptBlockError) -> None:
-        """A spilled block is corrupt: forget it and compute it again."""
-        with self._lock:
-            state = self._blocks.get(error.block_id)
-            if state is not None and state.status is Status.DONE:
-                self._num_lost += 1
-                self._drop_value(state)
-                self._recover(state)
+        """A spilled block is corrupt."""
+        self.table.lose(error)
 
-    def count_handle(self, state: ObjectState, change: int) -> None:
-        """A ``Ref`` came or went; see ``objects`` for why this only queues."""
-        self._handle_events.append((state, change))
-        if change < 0:
-            self._settle()
-
-    # --- waiting and loading -----------------------------------------------------------------------------------
-
-    def _await_object(self, state: ObjectState, deadline: float | None) -> None:
-        with self._lock:
-            while state.status is Status.PENDING:
-                self._check_open()
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"{state!r} after the timeout")
-                self._wait_a_little(left)
-            if state.error is not None:
-                raise state.error
-
-    def _wait_a_little(self, left: float | None) -> None:
-        """Waits for an object to be done. Lock held.
-
-        Looks again now and then: a handle that went while another thread held the lock was only queued, and its memory
-        may be what everybody waits for.
-        """
-        self._count_handles()
-        self._done.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
-
-    def _bring_back(self, state: ObjectState) -> None:
-        with self._lock:
-            if state.status is Status.GONE:
-                self._recover(state)
-
-    def _load(self, wanted: list[tuple[ObjectState, int | None]]) -> list[Any]:
-        """Values of finished objects; one fetch for all that lie in the store."""
-        requests: list[tuple[int, int]] = []
-        counts: list[int] = []
-        for state, index in wanted:
-            stored = state.stored
-            if stored is None or state.status is not Status.DONE:
-                self._check_open()
-                raise ValueGoneError(f"{state!r}: its value is gone")
-            if stored.block_id is None:
-                counts.append(0)
-            else:
-                indices = range(state.num_slices) if index is None else (index,)
-                requests.extend((stored.block_id, i) for i in indices)
-                counts.append(len(indices))
-        buffers = iter(self._store.fetch(requests) if requests else ())
-        return [
-            arguments.value_of(state, index, [next(buffers) for _ in range(count)])
-            for (state, index), count in zip(wanted, counts, strict=True)
-        ]
-
-    def _await_arguments(self, task: Task) -> None:
-        """Hands the task to the scheduler once all its arguments are done, or rejects it once one has failed.
-
-        Lock held.
-        """
-        waiting = 0
-        needs_store = False
-
-        def arrived(failed: bool) -> None:
-            task.missing -= 1
-            if (task.missing == 0 or failed) and not task.is_over():
-                self._start_or_reject(task, needs_store=True)
-
-        for target in arguments.targets(task):
-            needs_store = True
-            if isinstance(target, ObjectState):
-                if target.status is Status.GONE:
-                    self._recover(target)
-                if target.status is Status.PENDING:
-                    target.waiters.append(arrived)
-                    waiting += 1
-            elif self._bundle_pending(target):
-                target.waiters.append(arrived)
-                waiting += 1
-        task.missing = waiting
-        if waiting == 0 or arguments.argument_error(task) is not None:
-            self._start_or_reject(task, needs_store)
-
-    def _start_or_reject(self, task: Task, needs_store: bool) -> None:
-        error = arguments.argument_error(task)
-        if error is None:
-            self._scheduler.add(task, staged=needs_store or task.options.memory > 0)
-        elif task.output is not None:
-            task.release_arguments()
-            self._reject(task.output, error)
-
-    def _bundle_pending(self, bundle: Bundle) -> bool:
-        """Whether objects of the sequence are still to come.
-
-        Looks at each of them only when something was lost since the last look: R tasks share a sequence of M objects.
-        """
-        if bundle.missing or bundle.complete_at == self._num_lost:
-            return bundle.missing > 0
-        # What is lost from here on asks for another look.
-        looked_at = self._num_lost
-
-        def arrived(failed: bool) -> None:
-            bundle.missing -= 1
-            if bundle.missing == 0 or failed:
-                bundle.settle(looked_at)
-
-        for state in bundle.objects:
-            if state.status is Status.GONE:
-                self._recover(state)
-            if state.status is Status.PENDING:
-                bundle.missing += 1
-                state.waiters.append(arrived)
-        if bundle.missing == 0 or any(state.error is not None for state in bundle.objects):
-            bundle.settle(looked_at)
-        return bundle.missing > 0
-
-    # --- the life of an object. Lock held in all of these ------------------------------------------------------
-
-    def _fulfil(self, state: ObjectState, stored: values.StoredValue) -> None:
-        if state.status is not Status.PENDING:  # cancelled while it ran
-            if stored.block_id is not None:
-                self._store.free(stored.block_id)
-            return
-        state.status = Status.DONE
-        state.stored = stored
-        if stored.block_id is not None:
-            self._blocks[stored.block_id] = state
-        self._count_handles()
-        if state.handles == 0:
-            self._drop_value(state)
-        self._announce(state)
-
-    def _reject(self, state: ObjectState, error: BaseException) -> None:
-        state.status = Status.FAILED
-        state.error = error
-        self._announce(state)
-
-    def _cancel(self, task: Task) -> None:
-        assert task.output is not None
-        task.cancelled = True
-        task.release_arguments()
-        self._reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
-
-    def _announce(self, state: ObjectState) -> None:
-        waiters, state.waiters = state.waiters, []
-        for waiter in waiters:
-            waiter(state.error is not None)
-        self._done.notify_all()
-
-    def _drop_value(self, state: ObjectState) -> None:
-        if state.status is Status.DONE:
-            state.status = Status.GONE
-        stored, state.stored = state.stored, None
-        if stored is not None and stored.block_id is not None:
-            self._blocks.pop(stored.block_id, None)
-            if not self._closed:
-                self._store.free(stored.block_id)
-
-    def _drop_task(self, state: ObjectState) -> None:
-        """Nobody can ask for the result any more: a task that has not started never does."""
-        task = state.task
-        if (
-            task is not None
-            and state.status is Status.PENDING
-            and task.attempt == 1
-            and not task.started
-        ):
-            self._cancel(task)
-
-    def _recover(self, state: ObjectState) -> None:
-        """Runs the task of a lost object again, and first those of its arguments that are gone too."""
-        task = state.task
-        if task is None or task.attempt > task.options.max_retries:
-            why = (
-                "it was put, not computed" if task is None else f"{task.attempt} attempts were made"
-            )
-            self._reject(state, BlockLostError(f"{state!r}: its bytes are lost and {why}"))
-            return
-        state.status = Status.PENDING
-        self._num_recovered += 1
-        task.attempt += 1
-        task.started = False
-        task.restore_arguments()
-        self._count_handles()
-        self._await_arguments(task)
-
-    def _settle(self) -> None:
-        """Applies queued handle counts unless somebody holds the lock; the holder will look again."""
-        while self._handle_events and self._lock.acquire(blocking=False):
-            try:
-                self._count_handles()
-            finally:
-                self._lock.release()
-
-    def _count_handles(self) -> None:
-        events = self._handle_events
-        while events:
-            state, change = events.popleft()
-            state.handles += change
-            if state.handles == 0 and change < 0:
-                self._drop_value(state)
-                self._drop_task(state)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
+    def _start(self, task: Task) -> None:
+        """The arguments of a task are done. Lock held."""
+        if task.actor is not None:
+            task.actor.ready(task)
+        else:
+            self._scheduler.add(task, staged=self.has_references(task) or task.options.memory > 0)
 
 
-def _is_over(ref: Ref) -> bool:
-    return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
+def _creation_options(options: ActorOptions) -> TaskOptions:
+    return TaskOptions(
+        num_cpus=options.num_cpus,
+        num_gpus=options.num_gpus,
+        resources=options.resources,
+        memory=options.memory,
+        max_retries=options.max_restarts,
+        executor=options.executor,
+    )
+
+
+def _actor_of(ref: Ref) -> LocalActor:
+    actor: LocalActor | None = ref._object.actor  # type: ignore[attr-defined]
+    assert actor is not None
+    return actor

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.futures.engine import TaskOptions
+from exoshuffle.engines.local import identity
+from exoshuffle.futures.options import TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
+    from exoshuffle.engines.local.actors import LocalActor
+    from exoshuffle.engines.local.calls import Call
+    from exoshuffle.engines.local.streams import Stream
     from exoshuffle.engines.local.values import StoredValue
 
 
@@ -36,28 +39,55 @@ class Status(enum.Enum):
     GONE = "gone"
 
 
+class HandleCounter(Protocol):
+    """Who counts the handles of objects."""
+
+    def count_handle(self, state: ObjectState, change: int) -> None:
+        """A ``Ref`` came or went; must not block."""
+
+
 class ObjectState:
-    """One object: its status, its value or error, and how to make it again."""
+    """One object: its status, its value or error, and how to make it again.
 
-    __slots__ = ("engine", "error", "handles", "num_slices", "status", "stored", "task", "waiters")
+    ``actor`` is set for the object that stands for an actor, ``number`` once the object is known to other processes.
+    """
 
-    def __init__(self, engine: LocalEngine, num_slices: int, task: Task | None) -> None:
-        self.engine = engine
+    __slots__ = (
+        "__weakref__",
+        "actor",
+        "counter",
+        "error",
+        "handles",
+        "num_slices",
+        "number",
+        "status",
+        "stored",
+        "task",
+        "waiters",
+    )
+
+    def __init__(self, counter: HandleCounter, num_slices: int, task: Task | None) -> None:
+        self.counter = counter
         self.num_slices = num_slices
         self.task = task
+        self.number = -1
         self.handles = 0
         self.status = Status.PENDING
         self.stored: StoredValue | None = None
         self.error: BaseException | None = None
         self.waiters: list[Callable[[bool], None]] = []
+        self.actor: LocalActor | None = None
 
     def add_handle(self) -> None:
         """See ``ObjectHandle``."""
-        self.engine.count_handle(self, +1)
+        self.counter.count_handle(self, +1)
 
     def drop_handle(self) -> None:
         """See ``ObjectHandle``."""
-        self.engine.count_handle(self, -1)
+        self.counter.count_handle(self, -1)
+
+    def __reduce__(self) -> Any:
+        return identity.reduce(self)
 
     def __repr__(self) -> str:
         name = self.task.name if self.task else "put"
@@ -88,28 +118,40 @@ class Bundle:
 
 
 class Task:
-    """One call of a remote function."""
+    """One call of a remote function, or of a method of an actor, or the making of an actor.
+
+    ``args`` and ``kwargs`` are what the caller gave, for a thread; for a worker process they are pickled in ``call``,
+    and ``args`` are the references among them.
+    """
 
     __slots__ = (
+        "actor",
         "args",
         "attempt",
+        "call",
+        "caller",
         "cancelled",
         "fn",
+        "interrupt",
+        "keeps_resources",
         "kwargs",
         "lineage",
+        "method",
         "missing",
         "name",
         "options",
         "output",
+        "ready",
         "reservation",
         "sequence",
         "started",
+        "stream",
         "values",
     )
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., Any] | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
@@ -118,17 +160,29 @@ class Task:
         self.fn = fn
         self.args: tuple[Any, ...] | None = args
         self.kwargs: dict[str, Any] | None = kwargs
+        self.call: Call | None = None
         self.options = options
         self.name = options.name or getattr(fn, "__name__", "task")
         self.sequence = sequence
         self.attempt = 1
         self.cancelled = False
         self.started = False
+        self.ready = False
         self.missing = 0
         self.lineage: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.output: ObjectState | None = None
+        self.stream: Stream | None = None
+        self.actor: LocalActor | None = None
+        #: Of the actor, that is called.
+        self.method = ""
+        #: Who made the call, for the order of an actor's calls.
+        self.caller: Any = None
+        #: Stops the running attempt, if it can be stopped.
+        self.interrupt: Callable[[], None] | None = None
+        #: An actor occupies what its making took until it ends.
+        self.keeps_resources = False
         self.reservation: Any = None
-        self.values: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self.values: Any = None
 
     def __lt__(self, other: Task) -> bool:
         return self.sequence < other.sequence
@@ -137,6 +191,13 @@ class Task:
         """Whether its result has come, or never will."""
         return self.cancelled or self.output is None or self.output.status is not Status.PENDING
 
+    def release_memory(self) -> None:
+        """Gives working memory and the values of arguments back; harmless when repeated."""
+        reservation, self.reservation = self.reservation, None
+        self.values = None
+        if reservation is not None:
+            reservation.release()
+
     def release_arguments(self) -> None:
         """Lets go of the arguments' handles and keeps their descriptions (with the first call, the lineage)."""
         if self.args is not None and self.kwargs is not None:
@@ -144,6 +205,8 @@ class Task:
                 tuple(_describe(arg) for arg in self.args),
                 {name: _describe(arg) for name, arg in self.kwargs.items()},
             )
+        if self.call is not None:
+            self.call.release()
         self.args = self.kwargs = self.values = None
 
     def restore_arguments(self) -> None:
@@ -152,6 +215,8 @@ class Task:
             args, kwargs = self.lineage
             self.args = tuple(_revive(arg) for arg in args)
             self.kwargs = {name: _revive(arg) for name, arg in kwargs.items()}
+        if self.call is not None:
+            self.call.restore()
 
 
 class _Described:
@@ -159,7 +224,7 @@ class _Described:
 
     __slots__ = ("index", "kind", "target")
 
-    def __init__(self, kind: type, target: ObjectState | Bundle, index: int = -1) -> None:
+    def __init__(self, kind: type, target: ObjectState | Bundle, index: int | range = -1) -> None:
         self.kind = kind
         self.target = target
         self.index = index
@@ -185,4 +250,4 @@ def _revive(arg: Any) -> Any:
         return ref if arg.kind is Ref else SliceRef(ref, arg.index)
     refs = Refs(Ref(state) for state in arg.target.objects)
     refs.engine_state = arg.target
-    return refs if arg.kind is Refs else Column(refs, arg.index)
+    return refs if arg.kind is Refs else Column(refs, arg.index)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Who runs when: tasks whose arguments are done wait for memory (the stager), then for a CPU slot (the workers).
+"""Who runs when: tasks whose arguments are done wait for memory (the stager), then for resources (the workers).
 
-Guarantees: at most ``num_cpus`` slots are busy; a task blocked in ``get`` or ``wait`` gives its slot back, so nesting
-deeper than the number of workers completes; tasks start in the order of submission, as far as memory allows.
+Guarantees: no more than the declared resources are in use; a task blocked in ``get`` or ``wait`` gives its CPU slots
+back, so nesting deeper than the number of workers completes; among tasks that fit, the first submitted starts first.
 
 One stager thread takes working memory and arguments for one task at a time. That is enough (a fetch reads with several
 threads) and free of deadlock: nobody holds a part of what a task needs while waiting for another such part. It works up
@@ -14,12 +14,14 @@ import contextlib
 import heapq
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import Task, ValueGoneError
+from exoshuffle.engines.local.resources import Resources
 from exoshuffle.errors import ClosedError, CorruptBlockError
 from exoshuffle.futures.engine import set_task_engine
+from exoshuffle.futures.options import CPU
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
@@ -27,32 +29,37 @@ if TYPE_CHECKING:
 #: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
 
+_Demand = tuple[tuple[str, float], ...]
+
 
 class Scheduler:
     """The queues and threads of a ``LocalEngine``; ``lock`` is the engine's."""
 
-    def __init__(self, engine: LocalEngine, lock: threading.Lock, num_cpus: int) -> None:
+    def __init__(
+        self, engine: LocalEngine, lock: threading.Lock, num_cpus: int, resources: Resources
+    ) -> None:
         self._engine = engine
         self._lock = lock
         self._num_cpus = num_cpus
+        self._resources = resources
         self._stage_changed = threading.Condition(lock)
         self._run_changed = threading.Condition(lock)
         self._to_stage: list[Task] = []
-        self._to_run: list[Task] = []
+        #: Tasks that could run, by what they need: one that does not fit stands in nobody else's way.
+        self._to_run: dict[_Demand, list[Task]] = {}
         self._num_staged = 0
-        self._busy_cpus = 0.0
         self._num_idle = 0
         self._has_stager = False
         self._closed = False
         self._threads: list[threading.Thread] = []
-        self._in_task = threading.local()
+        self._running = threading.local()
 
     def add(self, task: Task, staged: bool) -> None:
         """Takes a task whose arguments are done; ``staged`` if it needs memory or arguments. Lock held."""
         if staged:
             if not self._has_stager:
                 self._has_stager = True
-                self._start(self._stage_loop, "exoshuffle-stager")
+                self.start_thread(self._stage_loop, "exoshuffle-stager")
             heapq.heappush(self._to_stage, task)
             self._stage_changed.notify()
         else:
@@ -72,36 +79,61 @@ class Scheduler:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
 
+    def current_task(self) -> Task | None:
+        """The task that this thread runs."""
+        task: Task | None = getattr(self._running, "task", None)
+        return task
+
     @contextlib.contextmanager
-    def slot_given_back(self) -> Iterator[None]:
-        """Around a blocking call: if a task makes it, another may run meanwhile."""
-        num_cpus = getattr(self._in_task, "num_cpus", None)
-        if num_cpus is None:
-            yield
-            return
-        with self._lock:
-            self._busy_cpus -= num_cpus
-            self._wake_worker()
-            self._stage_changed.notify()
+    def running(self, task: Task) -> Iterator[None]:
+        """Around running a task on this thread."""
+        set_task_engine(self._engine)
+        self._running.task = task
         try:
             yield
         finally:
-            with self._lock:
-                self._busy_cpus += num_cpus
+            self._running.task = None
 
-    def _start(self, loop: object, name: str) -> None:
+    @contextlib.contextmanager
+    def slot_given_back(self) -> Iterator[None]:
+        """Around a blocking call: if a task makes it, another may run meanwhile."""
+        task = self.current_task()
+        if task is None or task.actor is not None:
+            yield
+            return
+        cpus = {CPU: task.options.num_cpus}
+        with self._lock:
+            self._give_back(cpus)
+        in_worker = task.call is not None
+        try:
+            with self._engine.pool.blocked() if in_worker else contextlib.nullcontext():
+                yield
+        finally:
+            with self._lock:
+                self._resources.take(cpus)
+
+    def give_back(self, demand: Mapping[str, float]) -> None:
+        """What an actor occupied is free again. Lock held."""
+        self._give_back(demand)
+
+    def start_thread(self, loop: object, name: str) -> None:
+        """Starts a thread that ``close`` waits for. Lock held."""
         thread = threading.Thread(target=loop, name=name, daemon=True)  # type: ignore[arg-type]
         self._threads.append(thread)
         thread.start()
 
     def _enqueue(self, task: Task) -> None:
-        heapq.heappush(self._to_run, task)
+        heapq.heappush(self._to_run.setdefault(task.options.shape, []), task)
         self._wake_worker()
 
+    def _give_back(self, demand: Mapping[str, float]) -> None:
+        self._resources.give_back(demand)
+        self._wake_worker()
+        self._stage_changed.notify()
+
     def _wake_worker(self) -> None:
-        has_slot = self._busy_cpus < self._num_cpus
-        if self._to_run and has_slot and self._num_idle == 0 and not self._closed:
-            self._start(self._work_loop, "exoshuffle-worker")
+        if self._num_idle == 0 and not self._closed and self._choose() is not None:
+            self.start_thread(self._work_loop, "exoshuffle-worker")
         self._run_changed.notify()
 
     # --- the stager --------------------------------------------------------------------------------------------
@@ -124,7 +156,7 @@ class Scheduler:
         """Arguments are fetched ahead of the workers; memory alone is not taken before a slot is free."""
         if not self._to_stage or self._num_staged >= self._num_cpus:
             return False
-        slots_ahead = self._num_cpus - self._busy_cpus - self._num_staged
+        slots_ahead = self._resources.free_cpus - self._num_staged
         return slots_ahead > 0 or self._engine.has_references(self._to_stage[0])
 
     def _stage(self, task: Task) -> None:
@@ -135,7 +167,7 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._num_staged -= 1
-            _release(task)
+            task.release_memory()
             self._not_staged(task, error)
             return
         with self._lock:
@@ -154,61 +186,58 @@ class Scheduler:
     # --- the workers -------------------------------------------------------------------------------------------
 
     def _work_loop(self) -> None:
-        set_task_engine(self._engine)
         while True:
             with self._lock:
                 task = self._next_task()
                 if task is None:
                     return
-                was_staged = task.values is not None
-                if was_staged:
+                if task.values is not None:
                     self._num_staged -= 1
                     self._stage_changed.notify()
-                self._busy_cpus += task.options.num_cpus
                 task.started = True
             try:
                 if not task.cancelled:
                     self._run(task)
             finally:
-                _release(task)
+                task.release_memory()
                 with self._lock:
-                    self._busy_cpus -= task.options.num_cpus
-                    self._run_changed.notify()
-                    self._stage_changed.notify()
+                    if not task.keeps_resources:
+                        self._give_back(task.options.demand)
             del task
+
+    def _choose(self) -> _Demand | None:
+        """Among what fits, the shape of the task that was submitted first."""
+        best: _Demand | None = None
+        for shape, tasks in self._to_run.items():
+            if (best is None or tasks[0] < self._to_run[best][0]) and self._resources.fits(
+                tasks[0].options.demand
+            ):
+                best = shape
+        return best
 
     def _next_task(self) -> Task | None:
         while not self._closed:
-            if (
-                self._to_run
-                and self._busy_cpus + self._to_run[0].options.num_cpus <= self._num_cpus
-            ):
-                return heapq.heappop(self._to_run)
+            shape = self._choose()
+            if shape is not None:
+                tasks = self._to_run[shape]
+                task = heapq.heappop(tasks)
+                if not tasks:
+                    del self._to_run[shape]
+                self._resources.take(task.options.demand)
+                if self._to_run:
+                    self._wake_worker()
+                return task
             self._num_idle += 1
             self._run_changed.wait()
             self._num_idle -= 1
         return None
 
     def _run(self, task: Task) -> None:
-        args, kwargs = task.values or (task.args or (), task.kwargs or {})
-        task.values = None
-        self._in_task.num_cpus = task.options.num_cpus
         started = time.monotonic()
         try:
-            value = task.fn(*args, **kwargs)
-            # The arguments go before the result is announced: a consumer may need their memory.
-            del args, kwargs
-            _release(task)
-            self._engine.finish(task, value, time.monotonic() - started)
+            with self.running(task):
+                stored = self._engine.execute(task)
+            self._engine.finish(task, stored, time.monotonic() - started)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
-            _release(task)
+            task.release_memory()
             self._engine.fail(task, error)
-        finally:
-            self._in_task.num_cpus = None
-
-
-def _release(task: Task) -> None:
-    reservation, task.reservation = task.reservation, None
-    task.values = None
-    if reservation is not None:
-        reservation.release()

@@ -3,9 +3,8 @@
 Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy,
 bytes) are copied once, into the store, and read from there without a copy.
 
-A value is kept in one of three ways: *inline* (pickled, up to ``INLINE_BYTES``), as a *pickled block* (pickle protocol
-5, buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself
-(``allocate_block``).
+A value is kept in one of three ways: *inline* (pickled, up to a limit), as a *pickled block* (pickle protocol 5,
+buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
 """
 
 from __future__ import annotations
@@ -14,12 +13,14 @@ import pickle
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import cloudpickle
 
 from exoshuffle import _native
+from exoshuffle.engines.local import identity
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.refs import Ref
 
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
 INLINE_BYTES = 100 * 1024
@@ -29,41 +30,88 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class StoredValue:
-    """Where the value of an object is: inline pickles, or a block in the store."""
+    """Where the value of an object is: inline pickles, or a block in the store.
+
+    Attributes:
+        inline: One pickle per slice, or None.
+        block_id: The store's number of the block, or None.
+        pickled: Whether the slices of the block are pickles.
+        contained: The references inside the value, which live as long as it does.
+    """
 
     inline: tuple[bytes, ...] | None
     block_id: int | None
     pickled: bool
-
-    def decode(self, buffer: Any) -> Any:
-        """The value that a fetched slice stands for."""
-        return _unpack(memoryview(buffer)) if self.pickled else buffer
+    contained: tuple[Ref, ...] = ()
 
 
-def encode(store: Any, value: Any, num_slices: int) -> StoredValue:
-    """Puts what a task returned into the store.
+class Blocks(Protocol):
+    """Where blocks come from: the store, or the engine that a worker process talks to."""
+
+    inline_bytes: int
+
+    def allocate(self, offsets: Sequence[int]) -> Any:
+        """A block to fill."""
+
+    def num_slices(self, value: Any) -> int | None:
+        """Slices of a value that is a block from ``allocate``; None if it is something else."""
+
+    def seal(self, block: Any) -> int:
+        """Ends filling; returns the block's number."""
+
+
+class StoreBlocks:
+    """Blocks of the store in this process."""
+
+    def __init__(self, store: Any, inline_bytes: int) -> None:
+        self._store = store
+        self.inline_bytes = inline_bytes
+
+    def allocate(self, offsets: Sequence[int]) -> Any:
+        """See ``Blocks``."""
+        return self._store.allocate(offsets)
+
+    def num_slices(self, value: Any) -> int | None:
+        """See ``Blocks``."""
+        return value.num_slices if isinstance(value, _native.Block) else None
+
+    def seal(self, block: Any) -> int:
+        """See ``Blocks``."""
+        number: int = block.seal()
+        return number
+
+
+def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
+    """Puts what a task returned where it can be read from.
 
     Raises:
         EngineError: The task returned another number of values than ``num_returns``.
     """
-    if isinstance(value, _native.Block):
-        if value.num_slices != num_slices:
+    found = blocks.num_slices(value)
+    if found is not None:
+        if found != num_slices:
             raise EngineError(
-                f"the task returned a block of {value.num_slices} slices; num_returns is {num_slices}"
+                f"the task returned a block of {found} slices; num_returns is {num_slices}"
             )
-        return StoredValue(None, value.seal(), pickled=False)
+        return StoredValue(None, blocks.seal(value), pickled=False)
     values = [value] if num_slices == 1 else _checked(value, num_slices)
-    packed = [_Packed(item) for item in values]
-    if sum(item.num_bytes for item in packed) <= INLINE_BYTES:
-        return StoredValue(tuple(item.in_band() for item in packed), None, pickled=True)
+    with identity.capturing() as captured:
+        packed = [_Packed(item) for item in values]
+        if sum(item.num_bytes for item in packed) <= blocks.inline_bytes:
+            inline = tuple(item.in_band() for item in packed)
+            return StoredValue(inline, None, pickled=True, contained=_references(captured))
     offsets = [0]
     for item in packed:
         offsets.append(offsets[-1] + item.num_bytes)
-    block = store.allocate(offsets)
+    block = blocks.allocate(offsets)
     with memoryview(block) as view:
         for item, start in zip(packed, offsets, strict=False):
             item.write(view[start : start + item.num_bytes])
-    return StoredValue(None, block.seal(), pickled=True)
+    return StoredValue(None, blocks.seal(block), pickled=True, contained=_references(captured))
+
+
+def _references(handles: list[Any]) -> tuple[Ref, ...]:
+    return tuple(Ref(handle) for handle in handles)
 
 
 def _checked(value: Any, num_slices: int) -> Sequence[Any]:
@@ -77,9 +125,38 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
     return value
 
 
-def decode_inline(data: bytes) -> Any:
-    """The value of an inline pickle."""
-    return pickle.loads(data)  # noqa: S301  written by this process
+def assemble(
+    stored: StoredValue, num_slices: int, index: int | range | None, buffers: list[Any]
+) -> Any:
+    """The value of an object, of one of its slices or of some, from what was fetched for it."""
+    if stored.inline is not None:
+        chosen = stored.inline
+        if index is not None:
+            chosen = (
+                chosen[index.start : index.stop] if isinstance(index, range) else (chosen[index],)
+            )
+        decoded = [pickle.loads(data) for data in chosen]  # noqa: S301  written by this application
+    elif stored.pickled:
+        decoded = [_unpack(memoryview(buffer)) for buffer in buffers]
+    else:
+        decoded = buffers
+    many = isinstance(index, range) or (index is None and num_slices > 1)
+    return decoded if many else decoded[0]
+
+
+def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+    """A pickle, by value for what cannot be imported elsewhere; large buffers go to ``buffers`` if that is given."""
+    keep = None if buffers is None else buffers.append
+    try:
+        data = pickle.dumps(value, protocol=5, buffer_callback=keep)
+        if b"__main__" not in data:
+            return data
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    if buffers is not None:
+        buffers.clear()
+    by_value: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep)
+    return by_value
 
 
 class _Packed:
@@ -88,11 +165,7 @@ class _Packed:
     def __init__(self, value: Any) -> None:
         self._value = value
         buffers: list[pickle.PickleBuffer] = []
-        try:
-            self._pickle = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            buffers.clear()
-            self._pickle = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        self._pickle = dumps(value, buffers)
         self._parts = [memoryview(self._pickle), *(buffer.raw() for buffer in buffers)]
         header = struct.pack(f"<{len(self._parts) + 1}Q", len(self._parts), *map(len, self._parts))
         self._header = header
@@ -100,10 +173,7 @@ class _Packed:
 
     def in_band(self) -> bytes:
         """The pickle alone, buffers inside."""
-        if len(self._parts) == 1:
-            return self._pickle
-        data: bytes = cloudpickle.dumps(self._value, protocol=5)
-        return data
+        return self._pickle if len(self._parts) == 1 else dumps(self._value)
 
     def write(self, out: memoryview) -> None:
         """Fills ``num_bytes`` bytes."""
@@ -121,7 +191,7 @@ def _unpack(view: memoryview) -> Any:
     for length in lengths:
         parts.append(view[position : position + length])
         position += _aligned(length)
-    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  written by this process
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  written by this application
 
 
 def _aligned(count: int) -> int:

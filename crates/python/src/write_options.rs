@@ -1,0 +1,35 @@
+//! Options of the writer as they travel between processes: JSON.
+
+use exoshuffle_io::WriteOptions;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::errors::{io_error, options_error};
+
+/// Reads the JSON that Python sends.
+pub fn write_options(text: &str) -> PyResult<WriteOptions> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| options_error(format!("write options are no JSON: {error}")))?;
+    let word = |name: &str| {
+        value
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let number = |name: &str| value.get(name).and_then(Value::as_u64);
+    let mut options = WriteOptions::new(word("format").parse().map_err(io_error)?);
+    options.compression = word("compression").parse().map_err(io_error)?;
+    options.target_file_bytes = number("target_file_bytes");
+    if let Some(bytes) = number("row_group_bytes") {
+        options.row_group_bytes = bytes as usize;
+    }
+    let columns = value.get("dictionary_columns").and_then(Value::as_array);
+    options.dictionary_columns = columns.map(|columns| {
+        columns
+            .iter()
+            .map(|column| column.as_bool().unwrap_or_default())
+            .collect()
+    });
+    Ok(options)
+}

@@ -1,0 +1,81 @@
+//! The index of a spilled block, read from disk by the page.
+//!
+//! A page holds the bounds of about 256 slices, and a shuffle reads the slices of a block in ascending order: the part
+//! that was read last is kept, so that R slices cost about R / 256 reads of the index instead of R. It takes at most two
+//! pages per block, and no more than the index itself; it is gone with the block. The checksum of a slice covers its
+//! bounds, so what is kept here is checked along with the data.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::layout::{Layout, ENTRY_BYTES, PAGE_BYTES};
+
+/// Bytes of the two neighbouring entries that bound a slice.
+const BOUNDS_BYTES: usize = 2 * ENTRY_BYTES as usize;
+/// These entries, as they came from disk.
+pub(crate) type Bounds = [u8; BOUNDS_BYTES];
+
+/// Memory to read into: entries that start in one page may end in the next.
+#[repr(C, align(4096))]
+struct TwoPages([u8; 2 * PAGE_BYTES as usize]);
+
+/// The part of a block's index that was read last.
+#[derive(Default)]
+pub(crate) struct IndexCache(Mutex<Kept>);
+
+/// Bytes of the index, from `start` in the image; none at first.
+#[derive(Default)]
+struct Kept {
+    start: u64,
+    bytes: Box<[u8]>,
+}
+
+impl Kept {
+    /// The entries from `place` in the image on, if both are kept.
+    fn find(&self, place: u64) -> Option<Bounds> {
+        let at = place.checked_sub(self.start)? as usize;
+        self.bytes.get(at..at + BOUNDS_BYTES)?.try_into().ok()
+    }
+}
+
+impl IndexCache {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entries of `slice`. Unless they are kept, `read` fills whole pages from a place in the image; others who want
+    /// slices of the block wait for it, because they most likely want the same page.
+    pub(crate) fn bounds(
+        &self,
+        layout: &Layout,
+        slice: usize,
+        read: impl FnOnce(&mut [u8], u64) -> Result<()>,
+    ) -> Result<Bounds> {
+        let place = layout.entry_start(slice);
+        let mut kept = self.kept();
+        if let Some(found) = kept.find(place) {
+            return Ok(found);
+        }
+        let page = place - place % PAGE_BYTES;
+        let at = (place - page) as usize;
+        let mut pages = TwoPages([0; 2 * PAGE_BYTES as usize]);
+        let pages = &mut pages.0[..(at + BOUNDS_BYTES).next_multiple_of(PAGE_BYTES as usize)];
+        read(pages, page)?;
+        // Data may come before the index in its first page, and padding after it in the last.
+        let index = layout.entry_start(0)..layout.entry_start(layout.num_slices + 1);
+        let start = index.start.max(page);
+        let end = index.end.min(page + pages.len() as u64);
+        *kept = Kept {
+            start,
+            bytes: pages[(start - page) as usize..(end - page) as usize].into(),
+        };
+        let mut found = [0; BOUNDS_BYTES];
+        found.copy_from_slice(&pages[at..at + BOUNDS_BYTES]);
+        Ok(found)
+    }
+
+    /// Forgets what is kept, so that it is read again: it, or the data, was found damaged.
+    pub(crate) fn forget(&self) {
+        *self.kept() = Kept::default();
+    }
+}

@@ -1,0 +1,141 @@
+//! A span of mapped memory: a file, or pieces of one side by side in the address space.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::{self, NonNull};
+
+/// What a mapping lets its owner do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// A write ends the process.
+    Read,
+    /// Everything.
+    Write,
+}
+
+impl Access {
+    fn protection(self) -> i32 {
+        match self {
+            Access::Read => libc::PROT_READ,
+            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+        }
+    }
+}
+
+/// A span of mapped memory; unmapped on drop where it has a mapping of its own.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    owned: bool,
+}
+
+// SAFETY: a mapping is an address range, valid in every thread; what may be read or written when is up to its owners.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `Mapping` itself hands out pointers only.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `file` for writing, shared with it.
+    pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Self> {
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let source = Some((file, 0, Access::Write));
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe { mmap(ptr::null_mut(), len, flags, source) }?;
+        Ok(Self {
+            start,
+            len,
+            owned: true,
+        })
+    }
+
+    /// Maps pieces of `file`, (offset, length) in whole pages, one behind the other and shared with it.
+    pub(crate) fn of_pieces(
+        file: &File,
+        pieces: &[(u64, u64)],
+        access: Access,
+    ) -> io::Result<Self> {
+        let len: u64 = pieces.iter().map(|(_, len)| len).sum();
+        let mapping = Self::reserve(len as usize)?;
+        // What pieces are mapped for is in memory as far as there is any: fill the page tables in one go.
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+        let mut filled = 0;
+        for &(offset, len) in pieces {
+            let address = mapping.at(filled, len as usize).as_ptr();
+            let source = Some((file, offset, access));
+            // SAFETY: the span at the address lies inside the reservation (`at` checks), which was given to nobody yet.
+            unsafe { mmap(address, len as usize, flags, source) }?;
+            filled += len as usize;
+        }
+        Ok(mapping)
+    }
+
+    /// Address space without memory.
+    fn reserve(len: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: as in `of_file`.
+        let start = unsafe { mmap(ptr::null_mut(), len, flags, None) }?;
+        Ok(Self {
+            start,
+            len,
+            owned: true,
+        })
+    }
+
+    /// `len` bytes at `offset` of this mapping, which must outlive them. Panics outside the mapping.
+    pub(crate) fn part(&self, offset: usize, len: usize) -> Self {
+        Self {
+            start: self.at(offset, len),
+            len,
+            owned: false,
+        }
+    }
+
+    /// The address of `len` bytes at `offset`. Panics outside the mapping.
+    pub(crate) fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
+        assert!(
+            offset <= self.len && len <= self.len - offset,
+            "access outside a mapping"
+        );
+        // SAFETY: the offset is inside the mapping, as just checked.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// How far `address`, which `at` has returned, is from the start.
+    pub(crate) fn offset_of(&self, address: NonNull<u8>) -> u64 {
+        (address.addr().get() - self.start.addr().get()) as u64
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: the span was mapped by this value, and whoever holds a pointer into it keeps this value alive.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+/// Calls mmap: for `source`, a file from an offset, or anonymously and without access.
+///
+/// # Safety
+/// With `MAP_FIXED`, the span at `address` must belong to the caller.
+unsafe fn mmap(
+    address: *mut u8,
+    len: usize,
+    flags: i32,
+    source: Option<(&File, u64, Access)>,
+) -> io::Result<NonNull<u8>> {
+    let (fd, offset, protection) = source
+        .map_or((-1, 0, libc::PROT_NONE), |(file, offset, access)| {
+            (file.as_raw_fd(), offset as i64, access.protection())
+        });
+    // SAFETY: passed on to the caller.
+    let start = unsafe { libc::mmap(address.cast(), len, protection, flags, fd, offset) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast())
+        .ok_or_else(|| io::Error::other("a mapping was placed at address zero"))
+}

@@ -1,0 +1,71 @@
+"""How references travel between processes: as numbers, and who still holds them is counted.
+
+Guarantee: a reference can be pickled only where an engine is writing an argument, a result or a message, because only
+there somebody notes which references are inside and keeps their objects alive until they are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from exoshuffle.errors import EngineError
+
+_numbers = itertools.count()
+_objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_writing = threading.local()
+
+
+@contextlib.contextmanager
+def capturing() -> Iterator[list[Any]]:
+    """Around pickling: yields the list to which the handle of every reference that is pickled is added."""
+    outer = getattr(_writing, "captured", None)
+    captured: list[Any] = []
+    _writing.captured = captured
+    try:
+        yield captured
+    finally:
+        _writing.captured = outer
+
+
+def number_of(handle: Any) -> int:
+    """The number that a handle is known by in other processes."""
+    if handle.number < 0:
+        handle.number = next(_numbers)
+        _objects[handle.number] = handle
+    number: int = handle.number
+    return number
+
+
+def know(handle: Any) -> None:
+    """Makes a handle that has its number already, from another process, known in this one."""
+    _objects[handle.number] = handle
+
+
+def find(number: int) -> Any:
+    """The handle with this number; what a pickled handle becomes.
+
+    Raises:
+        EngineError: No object of this number lives: its last reference has gone, or the engine was closed.
+    """
+    handle = _objects.get(number)
+    if handle is None:
+        raise EngineError(
+            f"object {number} is gone: keep a reference while others are on their way"
+        )
+    return handle
+
+
+def reduce(handle: Any) -> tuple[Any, tuple[int]]:
+    """``__reduce__`` of a handle."""
+    captured = getattr(_writing, "captured", None)
+    if captured is None:
+        raise EngineError(
+            "a reference travels inside arguments, results and put() only; pickle the value that get() returns"
+        )
+    captured.append(handle)
+    return find, (number_of(handle),)

@@ -1,0 +1,62 @@
+"""Values of finished objects, fetched from the store: for this process, or to be mapped by another.
+
+Guarantee: one fetch brings all that a task needs, or nothing; what was fetched stays in memory as long as it is held.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from exoshuffle.engines.local import values
+from exoshuffle.engines.local.arguments import Wanted
+from exoshuffle.engines.local.objects import Status, ValueGoneError
+from exoshuffle.engines.local.values import StoredValue
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An object, one of its slices or some: how it is stored, and its bytes.
+
+    Attributes:
+        stored: How the object is stored.
+        num_slices: Slices of the whole object.
+        index: The slice, a range of slices, or None for all.
+        buffers: A buffer per slice, unless the value is inline.
+    """
+
+    stored: StoredValue
+    num_slices: int
+    index: int | range | None
+    buffers: list[Any]
+
+    def value(self) -> Any:
+        """The value, for this process."""
+        return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
+
+
+def load(store: Any, wanted: list[Wanted]) -> list[Loaded]:
+    """Fetches objects that are done.
+
+    Raises:
+        ValueGoneError: One of them is gone again.
+        CorruptBlockError: A spilled one is not what was written.
+    """
+    requests: list[tuple[int, int]] = []
+    found: list[tuple[StoredValue, int, int | range | None, int]] = []
+    for state, index in wanted:
+        stored = state.stored
+        if stored is None or state.status is not Status.DONE:
+            raise ValueGoneError(f"{state!r}: its value is gone")
+        indices: Any = ()
+        if stored.block_id is not None:
+            indices = range(state.num_slices) if index is None else index
+            if isinstance(indices, int):
+                indices = (indices,)
+            requests.extend((stored.block_id, i) for i in indices)
+        found.append((stored, state.num_slices, index, len(indices)))
+    buffers = iter(store.fetch(requests) if requests else ())
+    return [
+        Loaded(stored, num_slices, index, [next(buffers) for _ in range(count)])
+        for stored, num_slices, index, count in found
+    ]

@@ -1,0 +1,387 @@
+"""Worker processes: Python functions run in them, beside this one, over the same memory.
+
+Guarantees: a worker that dies loses no object: what it had mapped is held here, what it was filling is dropped, what
+it referred to is given back, and the attempt fails as one that may be repeated. A worker ends when this process ends,
+however that happens: it waits on a pipe that only this process holds open.
+
+The engine's side of the conversation (``wire``) is held by the thread that would run the task itself, so blocking
+calls of the worker (``get``, ``wait``) block that thread and give its CPU slot back like those of a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.engines.local import identity, limits, wire
+from exoshuffle.engines.local.loading import Loaded
+from exoshuffle.engines.local.objects import Task
+from exoshuffle.engines.local.requests import Requests
+from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.errors import (
+    MemoryLimitError,
+    ProtocolError,
+    TaskCancelledError,
+    WorkerDiedError,
+)
+from exoshuffle.futures.engine import PROTOCOL
+from exoshuffle.futures.refs import Ref
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.engine import LocalEngine
+
+#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
+#: each from the engine's budget.
+WORKER_BYTES = 24_000_000
+#: Share of the budget that workers may take.
+_WORKERS_PERCENT = 75
+
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from exoshuffle.engines.local.worker import main; main()"
+)
+
+
+class WorkerProcess:
+    """A worker and what it holds. Used by one thread at a time, except ``kill``."""
+
+    def __init__(self, engine: LocalEngine, reservation: Any) -> None:
+        self._engine = engine
+        self._reservation = reservation
+        self._known_code: set[bytes] = set()
+        self._lent: dict[int, tuple[Ref, int]] = {}
+        self._pins: dict[int, Any] = {}
+        self._pin_numbers = itertools.count()
+        self._requests = Requests(engine)
+        mine, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        arena = engine.store.arena_fd()
+        descriptors = (theirs.fileno(), lifeline, arena)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  this interpreter
+                [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
+                pass_fds=descriptors,
+                stdin=subprocess.DEVNULL,
+            )
+        finally:
+            for descriptor in (lifeline, arena):
+                os.close(descriptor)
+            theirs.close()
+        self._connection = Connection(mine.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def run(self, task: Task, kind: str, loaded: list[Any]) -> StoredValue:
+        """Has the task run; answers what it asks meanwhile.
+
+        Raises:
+            WorkerDiedError: The process ended.
+            BaseException: What the function raised.
+        """
+        self._send(*self._order(task, kind, loaded))
+        # What was fetched is held by its pins from here on, as long as the worker wants it.
+        loaded.clear()
+        while True:
+            kind, payload = self._receive()
+            if kind == wire.DONE:
+                return self._requests.stored(payload)
+            if kind == wire.ITEM:
+                self._engine.add_item(task, self._requests.stored(payload))
+            elif kind == wire.ERROR:
+                raise payload.error()
+            else:
+                self._answer(*payload)
+
+    def greet(self) -> None:
+        """Waits until the worker is ready.
+
+        Raises:
+            ProtocolError: It runs another version.
+        """
+        engine = self._engine
+        hello = wire.Hello(
+            engine.inline_bytes,
+            engine.memory_limit,
+            engine.budget_bytes,
+            engine.spill_dirs,
+            engine.num_cpus,
+        )
+        self._send((wire.HELLO, hello), [])
+        _, (protocol, version) = self._receive()
+        from exoshuffle import __version__
+
+        if (protocol, version) != (PROTOCOL, __version__):
+            raise ProtocolError(
+                f"the worker runs Exoshuffle {version} (protocol {protocol}), this program {__version__} "
+                f"(protocol {PROTOCOL}): one of them changed since it started, or their paths differ"
+            )
+
+    def kill(self) -> None:
+        """Ends the process at once; whoever waits for it sees it die. From any thread."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def dispose(self) -> None:
+        """Ends the process and gives back all that it held."""
+        self.kill()
+        self._process.wait()
+        self._connection.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        self._lent.clear()
+        self._pins.clear()
+        self._requests.close()
+        if self._reservation is not None:
+            self._reservation.release()
+
+    def _order(self, task: Task, kind: str, loaded: list[Any]) -> tuple[Any, list[Any]]:
+        """The message that has the worker run a task, and the references that travel inside pickles of it."""
+        call, code = task.call, None
+        assert call is not None
+        handles = [ref._object for ref in call.inside]
+        if call.code is not None:
+            handles.extend(ref._object for ref in call.code.inside)
+            known = call.code.digest in self._known_code
+            self._known_code.add(call.code.digest)
+            code = call.code.digest, None if known else call.code.data
+        for entry in loaded:
+            for one in entry if isinstance(entry, list) else [entry]:
+                handles.extend(ref._object for ref in one.stored.contained)
+        arguments = [self._transfers(entry) for entry in loaded]
+        return (kind, (code, call.method, call.data, arguments, task.options.num_returns)), handles
+
+    # --- frames ------------------------------------------------------------------------------------------------
+
+    def _send(self, message: Any, handles: list[Any]) -> None:
+        with identity.capturing() as captured:
+            body = pickle.dumps(message, protocol=5)
+        lent = [self._lend(handle) for handle in (*captured, *handles)]
+        try:
+            self._connection.send_bytes(pickle.dumps((lent, body), protocol=5))
+        except OSError as error:
+            raise self._died() from error
+
+    def _receive(self) -> tuple[str, Any]:
+        try:
+            frame = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        message, returned, unpinned, discarded = pickle.loads(frame)  # noqa: S301  written by our worker
+        received: tuple[str, Any] = pickle.loads(message)  # noqa: S301  written by our worker
+        for number, count in returned:
+            self._take_back(number, count)
+        for pin in unpinned:
+            self._pins.pop(pin, None)
+        self._requests.discard(discarded)
+        return received
+
+    def _died(self) -> WorkerDiedError:
+        code = self._process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return WorkerDiedError(f"worker process {self._process.pid} ended with {how}")
+
+    # --- what the worker holds ---------------------------------------------------------------------------------
+
+    def _lend(self, handle: Any) -> tuple[int, int]:
+        number = identity.number_of(handle)
+        ref, count = self._lent.get(number) or (Ref(handle), 0)
+        self._lent[number] = (ref, count + 1)
+        return number, handle.num_slices
+
+    def _take_back(self, number: int, count: int) -> None:
+        ref, had = self._lent.pop(number)
+        if had > count:
+            self._lent[number] = (ref, had - count)
+
+    def _transfers(self, entry: Loaded | list[Loaded]) -> Any:
+        if isinstance(entry, list):
+            return [self._transfer(loaded) for loaded in entry]
+        return self._transfer(entry)
+
+    def _transfer(self, loaded: Loaded) -> wire.Transfer:
+        stored = StoredValue(loaded.stored.inline, None, loaded.stored.pickled)
+        slices = [self._pin(buffer) for buffer in loaded.buffers]
+        return wire.Transfer(stored, loaded.num_slices, loaded.index, slices)
+
+    def _pin(self, buffer: Any) -> Any:
+        pieces = buffer.pieces()
+        if pieces is None:
+            return bytes(buffer)
+        number = next(self._pin_numbers)
+        self._pins[number] = buffer
+        return number, pieces
+
+    def _answer(self, name: str, args: tuple[Any, ...]) -> None:
+        handles: list[Any] = []
+        try:
+            answer = self._requests.serve(name, args)
+            if isinstance(answer, Loaded):
+                handles.extend(ref._object for ref in answer.stored.contained)
+                answer = self._transfer(answer)
+            reply = (wire.REPLY, (True, answer))
+        except Exception as error:  # noqa: BLE001  it belongs to the worker that asked
+            reply = (wire.REPLY, (False, wire.Failure.of(error)))
+        self._send(reply, handles)
+
+
+class ProcessPool:
+    """Workers for tasks; some idle ones are kept, since one takes 0.1 to 0.2 s to start."""
+
+    def __init__(self, engine: LocalEngine, num_cpus: int) -> None:
+        self._engine = engine
+        # As many tasks may wait in others' results as run.
+        self._max_idle = 2 * num_cpus
+        self._max_workers = engine.budget_bytes * _WORKERS_PERCENT // 100 // WORKER_BYTES
+        #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
+        self._num_base = min(num_cpus, self._max_workers)
+        self._base: Any = None
+        self._changed = threading.Condition()
+        self._idle: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._num_starting = 0
+        self._num_blocked = 0
+        self._closed = False
+
+    @property
+    def base_bytes(self) -> int:
+        """What workers take of the budget at least."""
+        return self._num_base * WORKER_BYTES
+
+    def prepare(self) -> None:
+        """Sets the workers' memory apart; called before the first task is submitted that needs one.
+
+        Raises:
+            MemoryLimitError: There is no room for a single worker.
+        """
+        if self._base is None:
+            if self._num_base == 0:
+                raise self._too_small(1)
+            with self._changed:
+                if self._base is None:
+                    self._base = self._engine.reserve(self.base_bytes)
+
+    def run(self, task: Task) -> StoredValue:
+        """Runs a task in a worker; see ``WorkerProcess.run``."""
+        loaded, task.values = task.values or [], None
+        worker = self.take()
+        task.interrupt = worker.kill
+        try:
+            stored = worker.run(task, wire.TASK, loaded)
+        except BaseException as error:
+            self.give_back(
+                worker, reusable=not isinstance(error, WorkerDiedError | TaskCancelledError)
+            )
+            if task.cancelled:
+                raise TaskCancelledError(f"task {task.name} was cancelled") from error
+            raise
+        finally:
+            task.interrupt = None
+        self.give_back(worker)
+        return stored
+
+    def take(self) -> WorkerProcess:
+        """An idle worker that lives, or a new one.
+
+        Raises:
+            MemoryLimitError: There is no memory for another, and all that there are wait for its result.
+        """
+        while True:
+            with self._changed:
+                self._await_room()
+                worker = self._idle.pop() if self._idle else None
+                self._num_starting += worker is None
+            if worker is None:
+                return self._start()
+            if worker.is_alive:
+                return worker
+            self.give_back(worker, reusable=False)
+
+    def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
+        """Ends ``take``; a worker in the middle of something is not reusable."""
+        with self._changed:
+            self._changed.notify_all()
+            if reusable and not self._closed and len(self._idle) < self._max_idle:
+                self._idle.append(worker)
+                return
+        worker.dispose()
+        with self._changed:
+            self._all.discard(worker)
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def blocked(self) -> Iterator[None]:
+        """Around a blocking call that a worker makes."""
+        with self._changed:
+            self._num_blocked += 1
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._num_blocked -= 1
+
+    def close(self) -> None:
+        """Ends all workers; those who wait for one see it die and dispose of it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            idle, self._idle = self._idle, []
+            busy = self._all.difference(idle)
+        for worker in busy:
+            worker.kill()
+        for worker in idle:
+            self.give_back(worker, reusable=False)
+
+    def _await_room(self) -> None:
+        while True:
+            self._engine.check_open()
+            num_workers = len(self._all) + self._num_starting
+            if self._idle or num_workers < self._max_workers:
+                return
+            if self._num_blocked >= num_workers:
+                raise self._too_small(num_workers + 1)
+            self._changed.wait()
+
+    def _too_small(self, num_workers: int) -> MemoryLimitError:
+        smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
+        return MemoryLimitError(
+            f"{num_workers} worker processes are needed at once, and a memory limit of "
+            f"{format_bytes(self._engine.memory_limit)} has room for {self._max_workers}; set it to "
+            f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
+        )
+
+    def _start(self) -> WorkerProcess:
+        with self._changed:
+            is_base = len(self._all) + self._num_starting <= self._num_base
+        try:
+            reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
+            worker = WorkerProcess(self._engine, reservation)
+        except BaseException:
+            with self._changed:
+                self._num_starting -= 1
+            raise
+        with self._changed:
+            self._num_starting -= 1
+            self._all.add(worker)
+        try:
+            worker.greet()
+        except BaseException:
+            self.give_back(worker, reusable=False)
+            raise
+        return worker

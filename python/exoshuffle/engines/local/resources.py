@@ -1,0 +1,56 @@
+"""What the engine has to give to tasks: CPUs, declared GPUs and other declared resources.
+
+Guarantee: never given out twice, except a CPU that its task gave back while it waits and takes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures.options import CPU
+
+#: Shares such as 0.1 do not add up exactly.
+_TOLERANCE = 1e-9
+
+
+class Resources:
+    """Amounts by name."""
+
+    def __init__(self, total: Mapping[str, float]) -> None:
+        self.total = dict(total)
+        self._free = dict(total)
+
+    def check(self, what: str, demand: Mapping[str, float]) -> None:
+        """Refuses a demand that can never be met.
+
+        Raises:
+            OptionsError: More than there is at all.
+        """
+        for name, amount in demand.items():
+            has = self.total.get(name, 0)
+            if amount > has + _TOLERANCE:
+                raise OptionsError(
+                    f"{what} needs {amount:g} {name}; the engine has {has:g}: ask for less, or declare more in init()"
+                )
+
+    def fits(self, demand: Mapping[str, float]) -> bool:
+        """Whether so much is free."""
+        return all(
+            self._free.get(name, 0) + _TOLERANCE >= amount for name, amount in demand.items()
+        )
+
+    def take(self, demand: Mapping[str, float]) -> None:
+        """Gives out; the caller has asked ``fits``, or takes back CPUs that it lent."""
+        for name, amount in demand.items():
+            self._free[name] -= amount
+
+    def give_back(self, demand: Mapping[str, float]) -> None:
+        """Ends ``take``."""
+        for name, amount in demand.items():
+            self._free[name] += amount
+
+    @property
+    def free_cpus(self) -> float:
+        """CPU slots that are free; negative while tasks that waited run beside those that took their slots."""
+        return self._free.get(CPU, 0)

@@ -1,0 +1,272 @@
+"""The table of objects: how each comes, fails, is lost, made again and freed.
+
+Guarantees: references are counted exactly; a task starts when all its arguments are done, and fails when one of them
+has; a lost object is computed again from its lineage, and only what is needed of it.
+
+Methods are called with the lock held, unless they say otherwise; none of them waits, except where it says so.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from exoshuffle.engines.local import arguments
+from exoshuffle.engines.local.objects import Bundle, ObjectState, Status, Task
+from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.errors import (
+    BlockLostError,
+    ClosedError,
+    CorruptBlockError,
+    TaskCancelledError,
+)
+
+#: How often who waits looks for handles that could only be queued; see ``wait_a_little``.
+_LOOK_AGAIN_SECONDS = 0.1
+
+
+class ObjectTable:
+    """All objects of an engine.
+
+    Attributes:
+        lock: Guards everything.
+        start: What to do with a task whose arguments are done.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self.lock = threading.Lock()
+        self._changed = threading.Condition(self.lock)
+        self._store = store
+        self.start: Callable[[Task], None] = lambda _: None
+        self.closed = False
+        self.num_recovered = 0
+        self._num_lost = 0
+        self._blocks: dict[int, ObjectState] = {}
+        self._events: collections.deque[tuple[ObjectState, int]] = collections.deque()
+
+    @property
+    def num_blocks(self) -> int:
+        """Objects that lie in the store."""
+        return len(self._blocks)
+
+    def check_open(self) -> None:
+        """Raises ``ClosedError`` once the engine is closed."""
+        if self.closed:
+            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
+
+    def close(self) -> None:
+        """Wakes everybody who waits."""
+        self.closed = True
+        self._changed.notify_all()
+
+    # --- handles -----------------------------------------------------------------------------------------------
+
+    def count_handle(self, state: ObjectState, change: int) -> None:
+        """A ``Ref`` came or went; see ``objects`` for why this only queues. Without the lock."""
+        self._events.append((state, change))
+        if change < 0:
+            self.settle()
+
+    def settle(self) -> None:
+        """Applies queued handle counts, unless somebody holds the lock, who will look again. Without the lock."""
+        while self._events and self.lock.acquire(blocking=False):
+            try:
+                self._count_handles()
+            finally:
+                self.lock.release()
+
+    def _count_handles(self) -> None:
+        events = self._events
+        while events:
+            state, change = events.popleft()
+            state.handles += change
+            if state.handles == 0 and change < 0:
+                self._drop_value(state)
+                self._drop_task(state)
+
+    def wait_a_little(self, left: float | None) -> None:
+        """Waits for something to change, at most ``left`` seconds; releases the lock meanwhile.
+
+        Looks again now and then: a handle that went while another thread held the lock was only queued, and its memory
+        may be what everybody waits for.
+        """
+        self._count_handles()
+        self._changed.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
+
+    def notify(self) -> None:
+        """Wakes who waits for something to change."""
+        self._changed.notify_all()
+
+    # --- the life of an object ---------------------------------------------------------------------------------
+
+    def fulfil(self, state: ObjectState, stored: StoredValue) -> None:
+        """The value is there."""
+        if state.status is not Status.PENDING:  # cancelled while it ran, or made twice
+            if stored.block_id is not None:
+                self._store.free(stored.block_id)
+            return
+        state.status = Status.DONE
+        state.stored = stored
+        if stored.block_id is not None:
+            self._blocks[stored.block_id] = state
+        self._count_handles()
+        if state.handles == 0:
+            self._drop_value(state)
+        self._announce(state)
+
+    def reject(self, state: ObjectState, error: BaseException) -> None:
+        """There will be no value."""
+        state.status = Status.FAILED
+        state.error = error
+        if state.actor is not None:
+            state.actor.end(error)
+        self._announce(state)
+
+    def cancel(self, task: Task) -> None:
+        """The task is not to be run, or its result not to be used."""
+        assert task.output is not None
+        task.cancelled = True
+        task.release_arguments()
+        if task.stream is not None:
+            task.stream.end()
+        self.reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
+
+    def _announce(self, state: ObjectState) -> None:
+        waiters, state.waiters = state.waiters, []
+        for waiter in waiters:
+            waiter(state.error is not None)
+        self._changed.notify_all()
+
+    def _drop_value(self, state: ObjectState) -> None:
+        if state.status is Status.DONE:
+            state.status = Status.GONE
+        stored, state.stored = state.stored, None
+        if stored is not None and stored.block_id is not None:
+            self._blocks.pop(stored.block_id, None)
+            if not self.closed:
+                self._store.free(stored.block_id)
+
+    def _drop_task(self, state: ObjectState) -> None:
+        """Nobody can ask for the result any more: a task that has not started never does, an actor ends."""
+        if state.actor is not None:
+            state.actor.released()
+            return
+        task = state.task
+        if (
+            task is not None
+            and task.output is state
+            and state.status is Status.PENDING
+            and task.actor is None
+            and task.attempt == 1
+            and not task.started
+        ):
+            self.cancel(task)
+
+    # --- loss and recovery -------------------------------------------------------------------------------------
+
+    def lose(self, error: CorruptBlockError) -> None:
+        """A spilled block is corrupt: forget it and compute it again. Without the lock."""
+        with self.lock:
+            state = self._blocks.get(error.block_id)
+            if state is not None and state.status is Status.DONE:
+                self._num_lost += 1
+                self._drop_value(state)
+                self.recover(state)
+
+    def recover(self, state: ObjectState) -> None:
+        """Runs the task of a lost object again, and first those of its arguments that are gone too."""
+        task = state.task
+        why = ""
+        if task is None:
+            why = "it was put, not computed"
+        elif task.actor is not None:
+            why = f"actor {task.actor.name} made it, whose calls are not repeated"
+        elif task.attempt > task.options.max_retries and not self._is_running_again(task):
+            why = f"{task.attempt} attempts were made"
+        if task is None or why:
+            self.reject(state, BlockLostError(f"{state!r}: its bytes are lost and {why}"))
+            return
+        state.status = Status.PENDING
+        self.num_recovered += 1
+        if self._is_running_again(task):
+            return
+        task.attempt += 1
+        task.started = False
+        task.restore_arguments()
+        if task.stream is not None:
+            task.stream.restart()
+        self._count_handles()
+        self.await_arguments(task)
+
+    def _is_running_again(self, task: Task) -> bool:
+        return task.stream is not None and not task.stream.ended
+
+    # --- arguments ---------------------------------------------------------------------------------------------
+
+    def await_arguments(self, task: Task) -> None:
+        """Starts the task once all its arguments are done, or rejects it once one has failed."""
+        waiting = 0
+
+        def arrived(failed: bool) -> None:
+            task.missing -= 1
+            if (task.missing == 0 or failed) and not task.is_over():
+                self._start_or_reject(task)
+
+        for target in arguments.targets(task):
+            if isinstance(target, ObjectState):
+                if target.status is Status.GONE:
+                    self.recover(target)
+                if target.status is Status.PENDING:
+                    target.waiters.append(arrived)
+                    waiting += 1
+            elif self._bundle_pending(target):
+                target.waiters.append(arrived)
+                waiting += 1
+        task.missing = waiting
+        if waiting == 0 or arguments.argument_error(task) is not None:
+            self._start_or_reject(task)
+
+    def _start_or_reject(self, task: Task) -> None:
+        error = arguments.argument_error(task)
+        if error is None:
+            self.start(task)
+        elif task.output is not None:
+            self.reject_task(task, error)
+
+    def reject_task(self, task: Task, error: BaseException) -> None:
+        """The task will not be run again."""
+        assert task.output is not None
+        task.release_arguments()
+        if task.stream is not None:
+            task.stream.end()
+        if task.output.status is Status.PENDING:
+            self.reject(task.output, error)
+        if task.actor is not None:
+            task.actor.wake()
+
+    def _bundle_pending(self, bundle: Bundle) -> bool:
+        """Whether objects of the sequence are still to come.
+
+        Looks at each of them only when something was lost since the last look: R tasks share a sequence of M objects.
+        """
+        if bundle.missing or bundle.complete_at == self._num_lost:
+            return bundle.missing > 0
+        # What is lost from here on asks for another look.
+        looked_at = self._num_lost
+
+        def arrived(failed: bool) -> None:
+            bundle.missing -= 1
+            if bundle.missing == 0 or failed:
+                bundle.settle(looked_at)
+
+        for state in bundle.objects:
+            if state.status is Status.GONE:
+                self.recover(state)
+            if state.status is Status.PENDING:
+                bundle.missing += 1
+                state.waiters.append(arrived)
+        if bundle.missing == 0 or any(state.error is not None for state in bundle.objects):
+            bundle.settle(looked_at)
+        return bundle.missing > 0

@@ -1,0 +1,36 @@
+"""Running a function on the thread that called, with its arguments as they are: for code that releases the GIL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.engines.local import calls, values
+from exoshuffle.engines.local.loading import Loaded
+from exoshuffle.engines.local.objects import Task
+from exoshuffle.engines.local.values import StoredValue
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.engine import LocalEngine
+
+
+def run(engine: LocalEngine, task: Task, fn: Callable[..., Any]) -> StoredValue:
+    """Calls ``fn`` with the task's arguments; stores what it returns, or each item that it yields."""
+    if task.call is not None:  # made in a worker process
+        args, kwargs = calls.unpack(task.call.data, [_value(entry) for entry in task.values or []])
+    else:
+        args, kwargs = task.values or (task.args or (), task.kwargs or {})
+    task.values = None
+    value = fn(*args, **kwargs)
+    if task.options.is_streaming:
+        for item in value:
+            engine.add_item(task, values.encode(engine.blocks, item, 1))
+        value = None
+    # The arguments go before the result is announced: a consumer may need their memory.
+    del args, kwargs
+    task.release_memory()
+    return values.encode(engine.blocks, value, task.options.num_slices)
+
+
+def _value(entry: Loaded | list[Loaded]) -> Any:
+    return [one.value() for one in entry] if isinstance(entry, list) else entry.value()

@@ -1,0 +1,80 @@
+"""What the engine and a worker process say to each other, and how it is framed.
+
+Guarantee: whatever references a message contains are counted before it is sent, so none of their objects goes while it
+travels. One side speaks at a time: the engine sends a task and then only answers; the worker asks, and ends with
+``DONE`` or ``ERROR``.
+
+A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
+slices given back, blocks discarded).
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass
+
+from exoshuffle.engines.local import values
+from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.errors import EngineError, RemoteTraceback
+
+# Engine to worker.
+HELLO, TASK, ACTOR, METHOD, REPLY = "hello", "task", "actor", "method", "reply"
+# Worker to engine.
+READY, ASK, ITEM, DONE, ERROR = "ready", "ask", "item", "done", "error"
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a worker learns of its engine when it starts; see ``LocalEngine``."""
+
+    inline_bytes: int
+    memory_limit: int
+    budget_bytes: int
+    spill_dirs: list[str]
+    num_cpus: int
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A loaded value on its way to a worker.
+
+    Attributes:
+        stored: How it is stored; without a block number, which says nothing there.
+        num_slices: Slices of the whole object.
+        index: Which of them.
+        slices: For each slice (number of the pin, pieces of the arena), or its bytes if it does not lie there.
+    """
+
+    stored: StoredValue
+    num_slices: int
+    index: int | range | None
+    slices: list[tuple[int, list[tuple[int, int]]] | bytes]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception on its way to another process, with its traceback as text."""
+
+    data: bytes
+    text: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Packs an exception; one that cannot be pickled becomes an ``EngineError`` with its name and message."""
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        try:
+            data = values.dumps(error)
+            pickle.loads(data)  # noqa: S301  written just now
+        except Exception:  # noqa: BLE001  exceptions of users may fail in any way when pickled
+            plain = EngineError(f"{type(error).__name__}: {error}")
+            plain.retryable = getattr(error, "retryable", False)
+            data = pickle.dumps(plain)
+        return cls(data, text)
+
+    def error(self) -> BaseException:
+        """The exception again; its cause shows where it was raised."""
+        error: BaseException = pickle.loads(self.data)  # noqa: S301  written by this application
+        if error.__cause__ is None:
+            error.__cause__ = RemoteTraceback(self.text)
+        return error

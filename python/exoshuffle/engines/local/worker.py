@@ -1,0 +1,432 @@
+"""The program of a worker process: runs one task at a time, over the engine's memory, and asks the engine for the rest.
+
+Guarantees: nothing it maps can be written, except a block that it fills; it ends when the engine's process does; Ctrl-C
+is the engine's business. To the functions that it runs it is the engine: ``WorkerEngine`` has the same protocol.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import os
+import pickle
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from exoshuffle import __version__, _native
+from exoshuffle.engines.local import calls, identity, values, wire
+from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.errors import EngineError
+from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.session import adopt
+
+
+class BorrowedObject:
+    """An object of the engine that this process has references to.
+
+    ``lent`` counts how often the engine has sent it; so many are given back when the last reference here is gone.
+    """
+
+    __slots__ = ("__weakref__", "counter", "handles", "lent", "num_slices", "number")
+
+    def __init__(self, counter: Link, number: int, num_slices: int) -> None:
+        self.counter = counter
+        self.number = number
+        self.num_slices = num_slices
+        self.handles = 0
+        self.lent = 0
+
+    def add_handle(self) -> None:
+        """See ``ObjectHandle``."""
+        self.counter.handle_events.append((self, +1))
+
+    def drop_handle(self) -> None:
+        """See ``ObjectHandle``."""
+        self.counter.handle_events.append((self, -1))
+
+    def __reduce__(self) -> Any:
+        return identity.reduce(self)
+
+    def __repr__(self) -> str:
+        return f"object {self.number}"
+
+
+class Link:
+    """The connection to the engine, and what is held of it here.
+
+    Why handle counts are queued: ``Ref.__del__`` runs at any moment in any thread; they are applied, and what is no
+    longer held given back, whenever something is sent.
+    """
+
+    def __init__(self, connection: Connection, arena: Any) -> None:
+        self._connection = connection
+        self._arena = arena
+        self._objects: dict[int, BorrowedObject] = {}
+        self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
+        self._unpinned: collections.deque[int] = collections.deque()
+        #: Blocks that no task returned.
+        self.discarded: list[int] = []
+
+    def receive(self) -> tuple[str, Any]:
+        """The next message; ends the process when the engine has gone."""
+        try:
+            frame = self._connection.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(1)
+        lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
+        held = [self._borrow(number, num_slices) for number, num_slices in lent]
+        message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
+        # References inside values are made when these are decoded; until the next frame is sent all are held.
+        self.handle_events.extend((borrowed, -1) for borrowed in held)
+        return message
+
+    def send(self, kind: str, payload: Any) -> None:
+        """Sends a message, with what is no longer held here."""
+        with identity.capturing():
+            body = pickle.dumps((kind, payload), protocol=5)
+        unpinned = [self._unpinned.popleft() for _ in range(len(self._unpinned))]
+        discarded, self.discarded = self.discarded, []
+        frame = pickle.dumps((body, self._given_back(), unpinned, discarded), protocol=5)
+        try:
+            self._connection.send_bytes(frame)
+        except OSError:
+            os._exit(1)
+
+    def value(self, transfer: wire.Transfer) -> Any:
+        """The value of a transfer; large buffers are views of the engine's memory."""
+        buffers = [self._buffer(piece) for piece in transfer.slices]
+        return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
+
+    def block(self, pieces: Any) -> Any:
+        """A block to fill."""
+        return self._arena.block(pieces)
+
+    def _buffer(self, piece: tuple[int, list[tuple[int, int]]] | bytes) -> Any:
+        if isinstance(piece, bytes):
+            return piece
+        pin, pieces = piece
+        mapped = self._arena.slice(pieces)
+        weakref.finalize(mapped, self._unpinned.append, pin).atexit = False
+        return mapped
+
+    def _borrow(self, number: int, num_slices: int) -> BorrowedObject:
+        borrowed = self._objects.get(number)
+        if borrowed is None:
+            borrowed = self._objects[number] = BorrowedObject(self, number, num_slices)
+            identity.know(borrowed)
+        borrowed.lent += 1
+        borrowed.add_handle()
+        return borrowed
+
+    def _given_back(self) -> list[tuple[int, int]]:
+        touched: dict[int, BorrowedObject] = {}
+        for _ in range(len(self.handle_events)):
+            borrowed, change = self.handle_events.popleft()
+            borrowed.handles += change
+            touched[borrowed.number] = borrowed
+        gone = [borrowed for borrowed in touched.values() if borrowed.handles == 0]
+        for borrowed in gone:
+            self._objects.pop(borrowed.number, None)
+        return [(borrowed.number, borrowed.lent) for borrowed in gone]
+
+
+class WorkerBlocks:
+    """Blocks of the engine's store, filled from here. See ``values.Blocks``."""
+
+    def __init__(self, engine: WorkerEngine, link: Link, inline_bytes: int) -> None:
+        self._engine = engine
+        self._link = link
+        self.inline_bytes = inline_bytes
+        #: Blocks being filled, by identity: (the block, its number, its slices).
+        self._open: dict[int, tuple[Any, int, int]] = {}
+
+    def allocate(self, offsets: Sequence[int]) -> Any:
+        """See ``Blocks``."""
+        offsets = list(offsets)
+        number, pieces = self._engine.ask("allocate", offsets)
+        block = bytearray(offsets[-1]) if pieces is None else self._link.block(pieces)
+        self._open[id(block)] = (block, number, len(offsets) - 1)
+        return block
+
+    def num_slices(self, value: Any) -> int | None:
+        """See ``Blocks``."""
+        found = self._open.get(id(value))
+        return None if found is None else found[2]
+
+    def seal(self, block: Any) -> int:
+        """See ``Blocks``."""
+        _, number, _ = self._open.pop(id(block))
+        if isinstance(block, bytearray):
+            self._engine.ask("fill", number, bytes(block))
+        else:
+            block.release()
+        return number
+
+    def clear(self) -> None:
+        """The task is over; blocks that it did not return are dropped, once nothing can write to them any more."""
+        for key, (block, number, _) in list(self._open.items()):
+            with contextlib.suppress(BufferError):
+                if not isinstance(block, bytearray):
+                    block.release()
+                del self._open[key]
+                self._link.discarded.append(number)
+
+
+class WorkerStream:
+    """See ``StreamHandle``: a stream of the engine."""
+
+    def __init__(self, engine: WorkerEngine, number: int) -> None:
+        self._engine = engine
+        self._number = number
+
+    def next_ref(self, index: int, timeout: float | None) -> Ref | None:
+        """See ``StreamHandle``."""
+        ref: Ref | None = self._engine.ask("next_item", self._number, index, timeout)
+        return ref
+
+    def drop(self) -> None:
+        """See ``StreamHandle``."""
+        self._engine.dropped_streams.append(self._number)
+
+
+class WorkerEngine:
+    """The engine, seen from a task in a worker process."""
+
+    name = "local"
+
+    def __init__(self, link: Link, hello: wire.Hello) -> None:
+        self._link = link
+        self._lock = threading.Lock()
+        self._busy = False
+        self._codes: dict[bytes, Any] = {}
+        self._known_code: set[bytes] = set()
+        self._actor: Any = None
+        self.blocks = WorkerBlocks(self, link, hello.inline_bytes)
+        self.dropped_streams: collections.deque[int] = collections.deque()
+        self.inline_bytes = hello.inline_bytes
+        self.memory_limit = hello.memory_limit
+        self.budget_bytes = hello.budget_bytes
+        self.spill_dirs = hello.spill_dirs
+        self.num_cpus = hello.num_cpus
+
+    # --- serving -----------------------------------------------------------------------------------------------
+
+    def serve(self, kind: str, payload: Any) -> None:
+        """Runs what the engine sent, and sends the result."""
+        self._busy = True
+        try:
+            self._serve(kind, *payload)
+        except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
+            failure = wire.Failure.of(error)
+            del error
+            self._busy = False
+            self.blocks.clear()
+            self._link.send(wire.ERROR, failure)
+
+    def _serve(
+        self,
+        kind: str,
+        code: tuple[bytes, bytes | None] | None,
+        method: str,
+        data: bytes,
+        transfers: list[Any],
+        num_returns: int | str,
+    ) -> None:
+        fn = self._function(kind, code, method)
+        found = [
+            [self._link.value(one) for one in entry]
+            if isinstance(entry, list)
+            else self._link.value(entry)
+            for entry in transfers
+        ]
+        args, kwargs = calls.unpack(data, found)
+        del found, transfers
+        value = fn(*args, **kwargs)
+        del args, kwargs
+        if kind == wire.ACTOR:
+            self._actor, value = value, None
+        if num_returns == "streaming":
+            for item in value:
+                self._link.send(wire.ITEM, self._encoded(item, 1))
+            value, num_returns = None, 1
+        encoded = self._encoded(value, num_returns)  # type: ignore[arg-type]
+        del value
+        self._busy = False
+        self.blocks.clear()
+        self._link.send(wire.DONE, encoded)
+
+    def _function(
+        self, kind: str, code: tuple[bytes, bytes | None] | None, method: str
+    ) -> Callable[..., Any]:
+        if kind == wire.METHOD:
+            bound: Callable[..., Any] = getattr(self._actor, method)
+            return bound
+        assert code is not None
+        digest, data = code
+        if data is not None:
+            self._codes[digest] = pickle.loads(data)  # noqa: S301  written by our application
+        fn: Callable[..., Any] = self._codes[digest]
+        return fn
+
+    def _encoded(self, value: Any, num_slices: int) -> Any:
+        stored: StoredValue = values.encode(self.blocks, value, num_slices)
+        return stored.inline, stored.block_id, stored.pickled, stored.contained
+
+    def ask(self, name: str, *args: Any) -> Any:
+        """Asks the engine and waits for the answer."""
+        with self._lock:
+            if not self._busy:
+                raise EngineError(
+                    "in a worker process the engine can be used while a task runs only"
+                )
+            while self.dropped_streams:
+                self._exchange("drop_stream", (self.dropped_streams.popleft(),))
+            return self._exchange(name, args)
+
+    def _exchange(self, name: str, args: tuple[Any, ...]) -> Any:
+        self._link.send(wire.ASK, (name, args))
+        kind, (succeeded, answer) = self._link.receive()
+        assert kind == wire.REPLY
+        if not succeeded:
+            raise answer.error()
+        return self._link.value(answer) if isinstance(answer, wire.Transfer) else answer
+
+    # --- the engine protocol -----------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        name = options.name or getattr(fn, "__name__", "task")
+        code = self._packed_code(fn, name)
+        return self._made(
+            self.ask("submit", code, calls.pack(self, name, args, kwargs), name, options)
+        )
+
+    def create_actor(
+        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+    ) -> Ref:
+        """See ``Engine``."""
+        name = options.name or cls.__name__
+        code = self._packed_code(cls, name)
+        ref: Ref = self.ask(
+            "create_actor", code, calls.pack(self, name, args, kwargs), name, options
+        )
+        return ref
+
+    def call_actor(
+        self,
+        actor: Ref,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        packed = calls.pack(self, options.name or method, args, kwargs)
+        return self._made(self.ask("call_actor", actor, method, packed, options))
+
+    def kill_actor(self, actor: Ref) -> None:
+        """See ``Engine``."""
+        self.ask("kill_actor", actor)
+
+    def put(self, value: Any) -> Ref:
+        """See ``Engine``."""
+        ref: Ref = self.ask("put", self._encoded(value, 1))
+        return ref
+
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+        """See ``Engine``."""
+        return self.ask("get", ref, timeout)
+
+    def wait(
+        self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
+    ) -> tuple[list[Ref], list[Ref]]:
+        """See ``Engine``."""
+        done: list[bool] = self.ask("wait", list(refs), num_ready, timeout)
+        ready = list(itertools.compress(refs, done))
+        return ready, list(itertools.compress(refs, (not one for one in done)))
+
+    def error(self, ref: Ref) -> BaseException | None:
+        """See ``Engine``."""
+        error: BaseException | None = self.ask("error", ref)
+        return error
+
+    def cancel(self, ref: Ref) -> bool:
+        """See ``Engine``."""
+        return bool(self.ask("cancel", ref))
+
+    def allocate_block(self, offsets: Sequence[int]) -> Any:
+        """See ``Engine``."""
+        return self.blocks.allocate(offsets)
+
+    def nodes(self) -> list[Node]:
+        """See ``Engine``."""
+        nodes: list[Node] = self.ask("nodes")
+        return nodes
+
+    def locate(self, ref: Ref) -> list[str]:
+        """See ``Engine``."""
+        names: list[str] = self.ask("locate", ref)
+        return names
+
+    def stats(self) -> dict[str, int]:
+        """See ``Engine``."""
+        stats: dict[str, int] = self.ask("stats")
+        return stats
+
+    def add_observer(self, observer: Callable[[Any], None]) -> None:
+        """Refuses: events happen in the process of the engine."""
+        raise EngineError(
+            f"{observer!r} observes from the program that called init(), not from a task"
+        )
+
+    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+        """See ``add_observer``."""
+
+    def close(self) -> None:
+        """Does nothing: the engine belongs to the program that called ``init``."""
+
+    def _packed_code(
+        self, fn: Callable[..., Any], name: str
+    ) -> tuple[bytes, bytes | None, list[Any]]:
+        code = calls.code_of(fn, name)
+        known = code.digest in self._known_code
+        self._known_code.add(code.digest)
+        return code.digest, None if known else code.data, [ref._object for ref in code.inside]
+
+    def _made(self, answer: Ref | int) -> Ref | RefStream:
+        return answer if isinstance(answer, Ref) else RefStream(WorkerStream(self, answer))
+
+
+def main() -> None:
+    """Runs until the engine closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection, lifeline, arena = map(int, sys.argv[2:5])
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    link = Link(Connection(connection), _native.ArenaView(arena))
+    _, hello = link.receive()
+    link.send(wire.READY, (PROTOCOL, __version__))
+    engine = WorkerEngine(link, hello)
+    adopt(engine)
+    set_task_engine(engine)
+    while True:
+        engine.serve(*link.receive())
+
+
+def _end_with(lifeline: int) -> None:
+    """Ends the process when the engine's has ended, also while a task runs."""
+    os.read(lifeline, 1)
+    os._exit(1)

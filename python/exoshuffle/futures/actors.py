@@ -1,0 +1,114 @@
+"""Actors: objects with state that live in a worker and whose methods are tasks.
+
+Guarantee: calls of one caller run in the order in which they were made, one at a time. Source: Wang's dissertation,
+ch. 2; the API is Ray's, which users know.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
+from exoshuffle.futures.refs import Ref
+from exoshuffle.futures.session import current_engine
+
+#: A call is not repeated unless asked for: it may have changed the actor's state before it failed.
+_CALL_OPTIONS = TaskOptions(num_cpus=0, max_retries=0)
+
+
+class RemoteClass:
+    """A class whose objects are actors; made by ``remote``."""
+
+    def __init__(self, cls: type, options: ActorOptions) -> None:
+        self._cls = cls
+        self._options = options
+        functools.update_wrapper(self, cls, updated=())
+
+    def options(self, **changes: Any) -> RemoteClass:
+        """The same class with other options (the fields of ``ActorOptions``).
+
+        Raises:
+            OptionsError: An unknown option or a value that cannot work.
+        """
+        return RemoteClass(self._cls, with_changes(self._options, changes))
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Makes an actor; returns at once. References among the arguments are resolved, as for tasks.
+
+        A constructor that fails shows in the calls: they raise its error.
+        """
+        actor = current_engine().create_actor(self._cls, args, kwargs, self._options)
+        members = inspect.getmembers(self._cls, callable)
+        methods = frozenset(
+            name for name, _ in members if not name.startswith("__") or name == "__call__"
+        )
+        return ActorHandle(actor, self._options.name or self._cls.__name__, methods)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuses, since a plain call would make an object here and now."""
+        raise TypeError("an actor is made with .remote(...)")
+
+
+class ActorHandle:
+    """Where to send calls: ``actor.method.remote(...)``. Can be passed to tasks and other actors.
+
+    The actor ends when no handle is left and the calls made are done.
+    """
+
+    def __init__(self, actor: Ref, name: str, methods: frozenset[str]) -> None:
+        self._actor = actor
+        self._name = name
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        if name.startswith("_") and name not in self.__dict__.get("_methods", ()):
+            raise AttributeError(name)
+        if name not in self._methods:
+            raise AttributeError(
+                f"actor {self._name} has no method {name!r}; it has {', '.join(sorted(self._methods))}"
+            )
+        return ActorMethod(self._actor, name, _CALL_OPTIONS)
+
+    def __reduce__(self) -> tuple[type[ActorHandle], tuple[Ref, str, frozenset[str]]]:
+        return ActorHandle, (self._actor, self._name, self._methods)
+
+    def __repr__(self) -> str:
+        return f"ActorHandle({self._name})"
+
+
+class ActorMethod:
+    """A method of an actor."""
+
+    def __init__(self, actor: Ref, method: str, options: TaskOptions) -> None:
+        self._actor = actor
+        self._method = method
+        self._options = options
+
+    def options(self, **changes: Any) -> ActorMethod:
+        """The same method with other options: ``num_returns``, ``max_retries`` or ``name``.
+
+        Raises:
+            OptionsError: Another option: a call needs nothing beside what its actor has.
+        """
+        for name in changes:
+            if name not in {"max_retries", "name", "num_returns"}:
+                raise OptionsError(
+                    f"option {name!r} is not one of a call; num_returns, max_retries and name are"
+                )
+        return ActorMethod(self._actor, self._method, with_changes(self._options, changes))
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the method; returns a ``Ref``, or a ``RefStream`` of a generator, at once."""
+        return current_engine().call_actor(self._actor, self._method, args, kwargs, self._options)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuses, since the object is elsewhere."""
+        raise TypeError("a method of an actor is called with .remote(...)")
+
+
+def kill(actor: ActorHandle) -> None:
+    """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``."""
+    current_engine().kill_actor(actor._actor)  # noqa: SLF001  a function of this module

@@ -1,0 +1,153 @@
+"""Options of tasks and actors: what they need, how often to try, where to run. Plain data, checked when made."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from exoshuffle.errors import OptionsError
+
+#: Names of the two resources that every engine knows.
+CPU, GPU = "CPU", "GPU"
+
+Executor = Literal["process", "thread"]
+_Options = TypeVar("_Options", "TaskOptions", "ActorOptions")
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """How to run a task.
+
+    Attributes:
+        num_returns: Number of slices of the result: a task with ``num_returns=k`` returns k values, or a block of k
+            slices from ``allocate_block``. ``"streaming"``: the task is a generator; ``.remote`` returns a
+            ``RefStream`` of one reference per item, which can be used while the task still runs.
+        num_cpus: CPU slots that the task occupies.
+        num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
+        resources: Further declared resources by name, for example ``{"disk": 1}``.
+        memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
+            engine's budget before the task starts.
+        node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
+        max_retries: How many times to run the task again after a failure that is not the function's own (its worker
+            died, its result was lost, an exception with ``retryable = True``).
+        name: Name in errors and events; default: the function's.
+        executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
+            at once and a crash costs one attempt; ``"thread"`` runs it on a thread of this process, without pickling:
+            for native code that releases the GIL. An engine without threads of its own may ignore it.
+    """
+
+    num_returns: int | Literal["streaming"] = 1
+    num_cpus: float = 1
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    memory: int = 0
+    node: str | None = None
+    max_retries: int = 3
+    name: str = ""
+    executor: Executor = "process"
+
+    def __post_init__(self) -> None:
+        streaming = self.num_returns == "streaming"
+        if not streaming and not (isinstance(self.num_returns, int) and self.num_returns >= 1):
+            raise OptionsError(
+                f'num_returns is {self.num_returns!r}; it must be a number from 1 on, or "streaming"'
+            )
+        if self.max_retries < 0:
+            raise OptionsError(f"max_retries is {self.max_retries}; it must not be negative")
+        _check_needs(self)
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the task is a generator."""
+        return self.num_returns == "streaming"
+
+    @property
+    def num_slices(self) -> int:
+        """Slices of the task's object."""
+        return self.num_returns if isinstance(self.num_returns, int) else 1
+
+    @functools.cached_property
+    def demand(self) -> dict[str, float]:
+        """What the task occupies, by resource; nothing that is zero."""
+        return _demand(self)
+
+    @functools.cached_property
+    def shape(self) -> tuple[tuple[str, float], ...]:
+        """``demand``, hashable: tasks of one shape are alike to a scheduler."""
+        return tuple(sorted(self.demand.items()))
+
+
+@dataclass(frozen=True)
+class ActorOptions:
+    """How to run an actor. All that it needs is taken for as long as it lives.
+
+    Attributes:
+        num_cpus: CPU slots; the default of 0 lets any number of actors live beside tasks.
+        num_gpus: Declared GPUs.
+        resources: Further declared resources by name.
+        memory: Working memory in bytes, reserved from the engine's budget.
+        node: Name of the node to run on, as far as that is possible (soft).
+        max_restarts: How many times to make the actor anew, by its constructor, after its process died. Its state is
+            that of the constructor again; calls that were running fail with ``ActorDiedError`` (unless the call has
+            ``max_retries``), later ones reach the new one.
+        name: Name in errors and events; default: the class's.
+        executor: As for tasks: a worker process of its own, or a thread of this process.
+    """
+
+    num_cpus: float = 0
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    memory: int = 0
+    node: str | None = None
+    max_restarts: int = 0
+    name: str = ""
+    executor: Executor = "process"
+
+    def __post_init__(self) -> None:
+        if self.max_restarts < 0:
+            raise OptionsError(f"max_restarts is {self.max_restarts}; it must not be negative")
+        _check_needs(self)
+
+    @property
+    def demand(self) -> dict[str, float]:
+        """What the actor occupies, by resource; nothing that is zero."""
+        return _demand(self)
+
+
+def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
+    """The options with other values for some of them.
+
+    Raises:
+        OptionsError: An unknown name, or a value that cannot work.
+    """
+    known = [field.name for field in dataclasses.fields(options)]
+    for name in changes:
+        if name not in known:
+            raise OptionsError(f"unknown option {name!r}; known are {', '.join(known)}")
+    return dataclasses.replace(options, **changes)
+
+
+def _demand(options: TaskOptions | ActorOptions) -> dict[str, float]:
+    needs = {CPU: options.num_cpus, GPU: options.num_gpus, **options.resources}
+    return {name: amount for name, amount in needs.items() if amount > 0}
+
+
+def _check_needs(options: TaskOptions | ActorOptions) -> None:
+    needs = {
+        "num_cpus": options.num_cpus,
+        "num_gpus": options.num_gpus,
+        "memory": options.memory,
+        **{f"resources[{name!r}]": amount for name, amount in options.resources.items()},
+    }
+    for name, amount in needs.items():
+        if not (math.isfinite(amount) and amount >= 0):
+            raise OptionsError(f"{name} is {amount}; it must be a number that is not negative")
+    for name in (CPU, GPU):
+        if name in options.resources:
+            raise OptionsError(f"resources names {name!r}; use num_{name.lower()}s for that")
+    if options.executor not in {"process", "thread"}:
+        raise OptionsError(f"unknown executor {options.executor!r}; known are process, thread")

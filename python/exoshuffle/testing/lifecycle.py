@@ -1,0 +1,53 @@
+"""An engine as a whole: what it says of itself, whom it tells of events, and its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import ClosedError
+from exoshuffle.futures import Engine
+from exoshuffle.observe.events import TaskFinished
+from exoshuffle.testing.conformance import Conformance
+from exoshuffle.testing.meeting import Counter, helper, poll
+from exoshuffle.testing.programs import double
+
+
+class LifecycleConformance(Conformance):
+    """Attributes, observers, ``close``."""
+
+    def test_it_says_what_it_has(self, engine: Engine) -> None:
+        assert engine.name
+        assert engine.num_cpus == 2
+        assert 0 < engine.budget_bytes <= engine.memory_limit
+        assert isinstance(engine.spill_dirs, list)
+        assert all(isinstance(value, int) for value in engine.stats().values())
+
+    def test_observers_see_tasks_finish(self, engine: Engine) -> None:
+        seen: list[Any] = []
+        engine.add_observer(seen.append)
+        xs.get([xs.remote(double, name="watched").remote(i) for i in range(3)])
+
+        def finished() -> list[TaskFinished]:
+            events = [event for event in seen if isinstance(event, TaskFinished)]
+            return [event for event in events if event.name == "watched"]
+
+        poll(lambda: len(finished()) == 3)
+        assert all(event.attempt == 1 and event.seconds >= 0 for event in finished())
+        engine.remove_observer(seen.append)
+
+    def test_nothing_works_after_close(self, engine: Engine) -> None:
+        ref, counter = xs.remote(double).remote(1), helper(Counter)
+        assert xs.get(ref) == 2
+        engine.close()
+        engine.close()
+        with pytest.raises(ClosedError, match="init"):
+            xs.remote(double).remote(1)
+        with pytest.raises(ClosedError):
+            xs.put(1)
+        with pytest.raises(ClosedError):
+            xs.remote(Counter).remote()
+        with pytest.raises(ClosedError):
+            counter.add.remote()

@@ -1,0 +1,250 @@
+"""What the conformance tests run as tasks and actors. Workers import this module: it must not import pytest."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import exoshuffle as xs
+from exoshuffle.futures import ActorHandle
+from exoshuffle.futures.options import Executor
+from exoshuffle.testing.meeting import Gate, Life
+
+# --- tasks ---------------------------------------------------------------------------------------------------------
+
+
+def double(value: int) -> int:
+    """Twice the value."""
+    return 2 * value
+
+
+@xs.remote
+def decorated(value: int) -> int:
+    """A function whose name in this module is that of the remote function."""
+    return value + 1
+
+
+def gathered(*values: Any) -> list[Any]:
+    """The arguments, as the task saw them."""
+    return list(values)
+
+
+def join(*parts: Any) -> bytes:
+    """The bytes of buffers, one after the other."""
+    return b"".join(bytes(part) for part in parts)
+
+
+def nest(depth: int) -> int:
+    """Blocks on a task that blocks on a task, so deep."""
+    return depth and 1 + int(xs.get(xs.remote(nest).remote(depth - 1)))
+
+
+def big(seed: int, size: int = 1_000_000) -> bytes:
+    """A value that is worth a place in the store."""
+    return bytes([seed % 256]) * size
+
+
+def names(prefix: Any, count: int = 4) -> list[str]:
+    """``count`` names that begin with the prefix."""
+    return [f"{prefix}{i}" for i in range(count)]
+
+
+def count(number: int) -> Iterator[int]:
+    """0, 1, 2 and so on: a generator."""
+    yield from range(number)
+
+
+def positions(start: int, stop: int) -> bytes:
+    """Bytes that are the low halves of their positions."""
+    period = bytes(range(256))
+    first = start % 256
+    return (period * ((stop - start) // 256 + 2))[first : first + stop - start]
+
+
+def fill(offsets: list[int]) -> Any:
+    """A raw block of ``positions``."""
+    block = xs.allocate_block(offsets)
+    with memoryview(block) as view:
+        view[:] = positions(0, offsets[-1])
+    return block
+
+
+# --- failures ------------------------------------------------------------------------------------------------------
+
+
+class FlakyError(Exception):
+    """An error that may go away when the task runs again."""
+
+    retryable = True
+
+
+class StubbornError(Exception):
+    """An error that cannot be pickled."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.lock = threading.Lock()
+
+
+def fail_for_a_reason() -> None:
+    """Fails."""
+    raise ValueError("the reason")
+
+
+def fail_stubbornly() -> None:
+    """Fails with an error that cannot be pickled."""
+    raise StubbornError("has a lock inside")
+
+
+def fail_at_first(attempts: ActorHandle, failures: int) -> int:
+    """Works from attempt ``failures + 1`` on."""
+    attempt = int(xs.get(attempts.add.remote()))
+    if attempt <= failures:
+        raise FlakyError(f"attempt {attempt} of the test's own")
+    return attempt
+
+
+# --- actors --------------------------------------------------------------------------------------------------------
+
+
+class Keeper:
+    """An actor that keeps references."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def keep(self, *containers: list[Any]) -> None:
+        """References come inside lists, else they were resolved."""
+        for container in containers:
+            self._kept += container
+
+    def give(self) -> list[Any]:
+        """What it keeps."""
+        return self._kept
+
+    def value(self, index: int) -> Any:
+        """The value behind one of them."""
+        return xs.get(self._kept[index])
+
+
+class Fragile:
+    """An actor that may fail, in its constructor or in a call."""
+
+    def __init__(self, sound: bool = True) -> None:
+        if not sound:
+            raise ValueError("born broken")
+        self._calls = 0
+
+    def fail(self) -> None:
+        """Fails after changing the state."""
+        self._calls += 1
+        raise ValueError("a bad call")
+
+    def fail_at_first(self, failures: int) -> int:
+        """Works from call number ``failures + 1`` on."""
+        self._calls += 1
+        if self._calls <= failures:
+            raise FlakyError(f"call {self._calls}")
+        return self._calls
+
+    def calls(self) -> int:
+        """How often it was called."""
+        return self._calls
+
+
+class Servant:
+    """An actor whose methods do what tasks do."""
+
+    def __init__(self, start: int = 0) -> None:
+        self._start = start
+
+    def block(self) -> Any:
+        """A raw block of two slices."""
+        return fill([0, 2, 5])
+
+    def names(self, prefix: str, number: int) -> list[str]:
+        """Several values."""
+        return names(prefix, number)
+
+    def count(self, number: int) -> Iterator[int]:
+        """A generator: numbers from ``start`` on."""
+        yield from range(self._start, self._start + number)
+
+    def by_task(self, value: int) -> int:
+        """What a task says."""
+        return int(xs.get(xs.remote(double).remote(value)))
+
+    def by_actor(self, counter: ActorHandle) -> int:
+        """What another actor says."""
+        return int(xs.get(counter.add.remote(5)))
+
+
+class Mortal:
+    """An actor that can end its process."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def call(self) -> int:
+        """How often it was called."""
+        self._calls += 1
+        return self._calls
+
+    def exit(self) -> None:
+        """Ends the process as a crash would: without a word."""
+        os._exit(7)
+
+    def live(self, life: Life) -> int:
+        """The number of the attempt in which the call succeeds."""
+        return life.live()
+
+    def wait(self, gate: Gate) -> None:
+        """Waits."""
+        gate.await_opening()
+
+    def make(self, seed: int) -> bytes:
+        """A large result."""
+        return big(seed)
+
+    def process(self) -> int:
+        """Where it lives."""
+        return os.getpid()
+
+
+# --- a task set ----------------------------------------------------------------------------------------------------
+
+
+class LabelTasks:
+    """A task set whose rows say which map made them, for which partition."""
+
+    executor: Executor = "process"
+
+    def __init__(self, num_partitions: int) -> None:
+        self._num_partitions = num_partitions
+
+    def map(self, index: int, split: list[int]) -> list[Any]:
+        """Every row goes to every partition."""
+        partitions = range(self._num_partitions)
+        return _block([[(index, partition, row) for row in split] for partition in partitions])
+
+    def merge(self, *blocks: list[Any]) -> list[Any]:
+        """Slice by slice, in the order given."""
+        columns = zip(*map(_slices, blocks), strict=True)
+        return _block([[*itertools.chain(*slices)] for slices in columns])
+
+    def reduce(self, partition: int, slices: list[list[Any]]) -> tuple[int, list[Any]]:
+        """The partition and its rows, in the order in which they came."""
+        return partition, [*itertools.chain(*slices)]
+
+
+def _block(slices: list[list[Any]]) -> list[Any]:
+    """What a task returns: the value of an object of one slice is that slice, not a list of one."""
+    return slices if len(slices) > 1 else slices[0]
+
+
+def _slices(block: list[Any]) -> list[list[Any]]:
+    """The slices of what a task got: rows are tuples."""
+    return block if isinstance(block[0], list) else [block]

@@ -1,0 +1,157 @@
+"""``ScriptedEngine``: an engine whose tasks fail by script, for tests of what runs on it.
+
+A script says what becomes of an attempt, by the task's name, the number of its submission under that name (from 0) and
+the number of the attempt (from 1)::
+
+    with failing({("map", 0, 1): "raise", ("merge", 2, 1): "die", ("merge", 2, 2): "die"}) as engine:
+        ...
+    assert engine.attempts() == {("map", 0): 2, ("merge", 2): 3}
+
+Guarantee: an attempt that the script names does all its work before it fails, which is the worst case; all others are
+as without the script. Tasks that other tasks submit, generators and calls of actors are not scripted. That an object
+is lost after its task has succeeded cannot be scripted from outside an engine.
+
+How a function knows its attempt: whenever it ran it tells an actor, which counts.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, cast
+
+from exoshuffle.errors import WorkerDiedError
+from exoshuffle.futures import (
+    ActorHandle,
+    ActorOptions,
+    Engine,
+    Ref,
+    RefStream,
+    TaskOptions,
+    adopt,
+    current_engine,
+    get,
+)
+
+#: Name of a task and number of its submission under that name, from 0.
+Call = tuple[str, int]
+#: ``"raise"``: raises ``ScriptedError``. ``"die"``: the worker is killed; where the task runs in the program's own
+#: process, it raises what the engine would: ``WorkerDiedError``.
+Outcome = Literal["raise", "die"]
+Script = Mapping[tuple[str, int, int], Outcome]
+
+
+class ScriptedError(Exception):
+    """What the script asked for. Retryable."""
+
+    retryable = True
+
+
+class Attempts:
+    """The actor that counts attempts."""
+
+    def __init__(self) -> None:
+        self._counts: collections.Counter[Call] = collections.Counter()
+
+    def count(self, call: Call) -> int:
+        """One more; returns its number."""
+        self._counts[call] += 1
+        return self._counts[call]
+
+    def counts(self) -> dict[Call, int]:
+        """All."""
+        return dict(self._counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScriptedFunction:
+    """A function that does its work and then what the script says.
+
+    Attributes:
+        fn: The function.
+        call: Which call it is.
+        outcomes: By attempt.
+        attempts: Counts them.
+        program: Process that must not be killed.
+    """
+
+    fn: Callable[..., Any]
+    call: Call
+    outcomes: Mapping[int, Outcome]
+    attempts: ActorHandle
+    program: int
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Works."""
+        value = self.fn(*args, **kwargs)
+        attempt = get(self.attempts.count.remote(self.call))
+        outcome = self.outcomes.get(attempt)
+        if outcome is None:
+            return value
+        message = f"call {self.call[1]} of {self.call[0]}, attempt {attempt}, failed by script"
+        if outcome == "raise":
+            raise ScriptedError(message)
+        if os.getpid() == self.program:
+            raise WorkerDiedError(message)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+class ScriptedEngine:
+    """Another engine, but what is submitted fails by script. Has everything else that ``engine`` has.
+
+    Args:
+        engine: The engine that does the work.
+        script: What fails.
+    """
+
+    def __init__(self, engine: Engine, script: Script) -> None:
+        self._engine = engine
+        self._script = dict(script)
+        self._lock = threading.Lock()
+        self._submitted: collections.Counter[str] = collections.Counter()
+        counter = engine.create_actor(Attempts, (), {}, ActorOptions(executor="thread"))
+        self._attempts = ActorHandle(counter, "Attempts", frozenset({"count", "counts"}))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def submit(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        name = options.name or getattr(fn, "__name__", "task")
+        with self._lock:
+            call = (name, self._submitted[name])
+            self._submitted[name] += 1
+        outcomes = {key[2]: what for key, what in self._script.items() if key[:2] == call}
+        if outcomes and not options.is_streaming:
+            fn = ScriptedFunction(fn, call, outcomes, self._attempts, os.getpid())
+            options = dataclasses.replace(options, name=name)
+        return self._engine.submit(fn, args, kwargs, options)
+
+    def attempts(self) -> dict[Call, int]:
+        """How many attempts there were of each call that is in the script and has run."""
+        counts: dict[Call, int] = get(self._attempts.counts.remote())
+        return counts
+
+
+@contextlib.contextmanager
+def failing(script: Script) -> Iterator[ScriptedEngine]:
+    """Puts the current engine under a script for as long as the context lasts."""
+    engine = current_engine()
+    wrapped = ScriptedEngine(engine, script)
+    adopt(cast("Engine", wrapped))
+    try:
+        yield wrapped
+    finally:
+        adopt(engine)

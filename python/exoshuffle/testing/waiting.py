@@ -1,0 +1,162 @@
+"""Waiting, timeouts and cancelling: for engines whose tasks run at the same time as the program."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import OptionsError, TaskCancelledError
+from exoshuffle.futures import ActorHandle
+from exoshuffle.testing.conformance import Conformance
+from exoshuffle.testing.meeting import (
+    PATIENCE_SECONDS,
+    Counter,
+    Gate,
+    Log,
+    await_count,
+    helper,
+    pass_gate,
+)
+from exoshuffle.testing.programs import big, double
+
+TOKEN = {"token": 1.0}
+
+
+class WaitConformance(Conformance):
+    """Tasks run while the program goes on; it can wait for some of them, for a while, and change its mind."""
+
+    def test_tasks_run_at_the_same_time(self, executor: str) -> None:
+        def meet(counter: ActorHandle) -> int:
+            xs.get(counter.add.remote())
+            await_count(counter, 2)
+            return 1
+
+        counter = helper(Counter)
+        run = xs.remote(meet, executor=executor)
+        assert xs.get([run.remote(counter) for _ in range(2)]) == [1, 1]
+
+    def test_wait_says_what_is_done(self, executor: str) -> None:
+        gate = Gate()
+        slow = xs.remote(pass_gate, executor=executor).remote(gate, "slow")
+        quick = [xs.remote(double, executor=executor).remote(i) for i in range(2)]
+        assert xs.wait([slow, *quick], num_ready=2) == (quick, [slow])
+        assert xs.wait([slow], num_ready=1, timeout=0) == ([], [slow])
+        assert xs.wait([quick[1], slow], num_ready=2, timeout=0.05) == ([quick[1]], [slow])
+        gate.open()
+        assert xs.wait([slow, *quick], num_ready=3) == ([slow, *quick], [])
+        assert xs.get(slow) == "slow"
+
+    def test_failures_are_done_too(self) -> None:
+        broken = xs.remote(lambda: 1 / 0).remote()
+        assert xs.wait([broken]) == ([broken], [])
+
+    def test_wait_for_none_and_for_too_many(self) -> None:
+        ref = xs.put(1)
+        assert xs.wait([], num_ready=0) == ([], [])
+        with pytest.raises(OptionsError, match="num_ready is 2 for 1 references"):
+            xs.wait([ref], num_ready=2)
+
+    def test_get_gives_up_after_the_timeout(self, executor: str) -> None:
+        gate = Gate()
+        slow = xs.remote(pass_gate, executor=executor).remote(gate, 7)
+        for timeout in (0, 0.02):
+            with pytest.raises(TimeoutError):
+                xs.get(slow, timeout=timeout)
+        gate.open()
+        assert xs.get(slow, timeout=PATIENCE_SECONDS) == 7
+
+    def test_a_stream_can_be_asked_again(self, executor: str) -> None:
+        def produce(gate: Gate) -> Iterator[str]:
+            yield "at once"
+            gate.await_opening()
+            yield "late"
+
+        gate = Gate()
+        stream = xs.remote(produce, num_returns="streaming", executor=executor).remote(gate)
+        assert xs.get(next(stream)) == "at once"
+        for timeout in (0, 0.02):
+            with pytest.raises(TimeoutError):
+                stream.next(timeout)
+        gate.open()
+        assert [xs.get(ref) for ref in stream] == ["late"]
+
+    def test_objects_are_somewhere_once_they_exist(self, executor: str) -> None:
+        gate = Gate()
+        ref = xs.remote(pass_gate, executor=executor).remote(gate, big(1))
+        assert xs.locate(ref) == []
+        gate.open()
+        xs.wait([ref])
+        assert xs.locate(ref)
+
+    def test_tasks_that_wait_for_arguments_can_be_cancelled(self, executor: str) -> None:
+        gate = Gate()
+        slow = xs.remote(pass_gate).remote(gate, 1)
+        waiting = xs.remote(double, executor=executor).remote(slow)
+        dependent = xs.remote(double, executor=executor).remote(waiting)
+        assert xs.cancel(waiting)
+        for ref in (waiting, dependent):
+            with pytest.raises(TaskCancelledError):
+                xs.get(ref, timeout=PATIENCE_SECONDS)
+        gate.open()
+        assert xs.get(slow) == 1
+
+    def test_queued_tasks_can_be_cancelled(self, executor: str) -> None:
+        gate = Gate()
+        holder = xs.remote(pass_gate, executor=executor, resources=TOKEN).remote(gate, 1)
+        gate.await_arrivals(1)
+        queued = xs.remote(double, executor=executor, resources=TOKEN).remote(1)
+        assert xs.cancel(queued)
+        with pytest.raises(TaskCancelledError):
+            xs.get(queued, timeout=PATIENCE_SECONDS)
+        gate.open()
+        assert xs.get(holder) == 1
+
+    def test_running_tasks_are_cancelled_or_go_on(self, executor: str) -> None:
+        gate = Gate()
+        running = xs.remote(pass_gate, executor=executor, resources=TOKEN).remote(gate, 7)
+        gate.await_arrivals(1)
+        cancelled = xs.cancel(running)
+        if not cancelled:
+            gate.open()
+            assert xs.get(running) == 7
+        else:
+            with pytest.raises(TaskCancelledError):
+                xs.get(running, timeout=PATIENCE_SECONDS)
+        # Either way it has ended, and given back what it held.
+        later = xs.remote(double, resources=TOKEN).remote(4)
+        assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
+
+    def test_finished_tasks_are_not_cancelled(self) -> None:
+        ref = xs.remote(double).remote(2)
+        xs.wait([ref])
+        assert not xs.cancel(ref)
+        assert xs.get(ref) == 4
+
+    def test_what_nobody_can_ask_for_never_starts(self, executor: str) -> None:
+        gate, log = Gate(), helper(Log)
+
+        def tell(item: str) -> None:
+            xs.get(log.append.remote(item))
+
+        holder = xs.remote(pass_gate, executor=executor, resources=TOKEN).remote(gate)
+        gate.await_arrivals(1)
+        run = xs.remote(tell, executor=executor, resources=TOKEN)
+        unwanted = [run.remote("unwanted") for _ in range(3)]
+        wanted = run.remote("wanted")
+        del unwanted
+        gc.collect()
+        gate.open()
+        assert xs.get([holder, wanted]) == [None, None]
+        assert xs.get(log.items.remote()) == ["wanted"]
+
+    def test_actors_hold_what_they_ask_for(self, executor: str) -> None:
+        actor = xs.remote(Counter, executor=executor, num_gpus=1, resources=TOKEN).remote()
+        assert xs.get(actor.add.remote()) == 1
+        blocked = xs.remote(double, resources=TOKEN).remote(3)
+        assert xs.wait([blocked], timeout=0.05) == ([], [blocked])
+        assert xs.get(xs.remote(double).remote(2)) == 4
+        xs.kill(actor)
+        assert xs.get(blocked) == 6

@@ -1,0 +1,56 @@
+"""The examples run, and the engine among them keeps the laws that the documentation says it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from examples import engine_in_line, strategy_two_level
+from exoshuffle.futures import Engine
+from exoshuffle.testing import (
+    ActorConformance,
+    ErrorConformance,
+    LifecycleConformance,
+    ReferenceConformance,
+    ResourceConformance,
+    ShuffleConformance,
+    SliceConformance,
+    StreamConformance,
+    TaskConformance,
+    assert_every_row_arrives,
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    yield xs.init(engine_in_line.InLineEngine(2, num_gpus=1, resources={"token": 1}))
+    xs.shutdown()
+
+
+class TestInLine(
+    TaskConformance,
+    ReferenceConformance,
+    SliceConformance,
+    StreamConformance,
+    ActorConformance,
+    ErrorConformance,
+    ResourceConformance,
+    ShuffleConformance,
+    LifecycleConformance,
+):
+    executors = ("process",)
+
+
+@pytest.mark.parametrize("example", [engine_in_line, strategy_two_level])
+def test_examples_run(example: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    example.main()
+    assert "sorted" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("num_partitions", [1, 2, 5, 7])
+def test_two_levels_keep_every_row_in_order(num_partitions: int) -> None:
+    assert_every_row_arrives(strategy_two_level.TwoLevel(), 6, num_partitions)

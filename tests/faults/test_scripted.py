@@ -1,0 +1,77 @@
+"""Failures by script, in worker processes: whatever fails in between, every row arrives exactly once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.testing import assert_every_row_arrives, failing
+from exoshuffle.testing.scripted import Script
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.parametrize("strategy", [Simple(), Push()], ids=["simple", "push*"])
+def test_a_map_fails_once(strategy: Strategy) -> None:
+    with failing({("map", 3, 1): "raise"}) as engine:
+        assert_every_row_arrives(strategy, 7, 5)
+        assert engine.attempts() == {("map", 3): 2}
+
+
+@pytest.mark.parametrize("keep_map_outputs", [False, True])
+def test_a_merge_dies_twice(keep_map_outputs: bool) -> None:
+    with failing({("merge", 1, 1): "die", ("merge", 1, 2): "die"}) as engine:
+        assert_every_row_arrives(Push(keep_map_outputs), 7, 5)
+        assert engine.attempts() == {("merge", 1): 3}
+
+
+def test_every_step_fails_in_its_own_way() -> None:
+    script: Script = {
+        **{("map", index, 1): "die" for index in (0, 6)},
+        ("merge", 0, 1): "raise",
+        ("merge", 3, 1): "die",
+        ("merge", 3, 2): "raise",
+        ("reduce", 2, 1): "raise",
+        ("reduce", 4, 1): "die",
+    }
+    with failing(script) as engine:
+        assert_every_row_arrives(Push(), 7, 5)
+        assert engine.attempts() == {
+            ("map", 0): 2,
+            ("map", 6): 2,
+            ("merge", 0): 2,
+            ("merge", 3): 3,
+            ("reduce", 2): 2,
+            ("reduce", 4): 2,
+        }
+
+
+@pytest.mark.parametrize("outcome", ["raise", "die"])
+def test_one_failure_too_many_names_task_and_attempt(outcome: Any) -> None:
+    with failing({("map", 5, attempt): outcome for attempt in range(1, 10)}) as engine:
+        with pytest.raises(TaskError, match="task map failed in attempt 4") as caught:
+            assert_every_row_arrives(Push(), 7, 5)
+        assert (caught.value.task_name, caught.value.attempt) == ("map", 4)
+        assert isinstance(caught.value.__cause__, WorkerDiedError) == (outcome == "die")
+        assert engine.attempts() == {("map", 5): 4}
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_a_sort_writes_every_record_once(tmp_path: Path, strategy: str) -> None:
+    gensort(tmp_path / "records", 20_000, partitions=2)
+    before = valsort(tmp_path / "records")
+    dataset = xs.read_records(tmp_path / "records")
+    script: Script = {("map", 0, 1): "die", ("reduce", 1, 1): "die", ("reduce", 2, 1): "raise"}
+    with failing(script) as engine:
+        dataset.sort(strategy=strategy, num_partitions=4).write_records(tmp_path / "sorted")
+        assert set(engine.attempts().values()) == {2}
+    after = valsort(tmp_path / "sorted")
+    assert after.is_sorted
+    assert (after.records, after.checksum) == (before.records, before.checksum)
+    assert len(list((tmp_path / "sorted").glob("part-*"))) == 4

@@ -1,0 +1,39 @@
+"""What the benchmarks report as the memory of a program is that of its own process tree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from benchmarks.measure import _TreeSampler, measure
+
+MANY = 200_000_000
+HOLD = f"import sys; held = bytearray(b'x') * {MANY}; print('ready', flush=True); sys.stdin.read()"
+
+
+def test_the_memory_of_the_one_who_measures_does_not_count() -> None:
+    held = bytearray(b"x") * MANY
+    assert measure([sys.executable, "-c", "pass"]).peak_bytes < MANY
+    assert len(held) == MANY
+
+
+def test_all_processes_of_the_tree_count_together() -> None:
+    sampler = _TreeSampler(os.getpid())
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            child = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )
+            assert child.stdout.readline() == b"ready\n"
+        sampler.sample(sampler.scan())
+    assert sampler.peak_bytes > 2 * MANY
+
+
+def test_output_errors_and_exit_code_are_kept() -> None:
+    program = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    measured = measure([sys.executable, "-c", program])
+    assert (measured.output, measured.errors, measured.exit_code) == ("out\n", "err\n", 3)
