@@ -10,7 +10,6 @@ and of the engine), while blocks, 8 bytes a slice, lie in the engine's shared me
 from __future__ import annotations
 
 import argparse
-
 import re
 import struct
 import threading
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import exoshuffle as xs
-
 
 SLICE = struct.Struct("<q")
 

@@ -116,6 +116,14 @@ class SliceConformance(Conformance):
         ref = xs.remote(fill, executor=executor).remote([0, 5])
         assert bytes(xs.get(ref)) == positions(0, 5)
 
+    def test_a_block_can_be_allocated_after_a_task_inside(self, executor: str) -> None:
+        def ask_and_fill() -> Any:
+            size = xs.get(xs.remote(len).remote("abcde"))
+            return fill([0, size])
+
+        ref = xs.remote(ask_and_fill, executor=executor).remote()
+        assert bytes(xs.get(ref)) == positions(0, 5)
+
     def test_the_slices_of_a_raw_block_are_checked(self, executor: str) -> None:
         ref = xs.remote(fill, num_returns=2, executor=executor).remote([0, 5])
         with pytest.raises(TaskError, match="num_returns is 2"):

@@ -128,7 +128,7 @@ class LocalActor:
         if self._restarts_left == 0:
             raise WorkerDiedError(f"the process of actor {self.name} has ended")
         self._restarts_left -= 1
-        self._creation.values = self._engine.resolve(self._creation)
+        self._creation.values = self._engine.attempts.resolve(self._creation)
         self._construct(self._creation)
 
     # --- serving, on its own thread ----------------------------------------------------------------------------
@@ -168,19 +168,19 @@ class LocalActor:
         try:
             if not self.is_thread and (self._worker is None or not self._worker.is_alive):
                 self._restart()
-            task.values = self._engine.resolve(task)
+            task.values = self._engine.attempts.resolve(task)
             with self._engine.running(task):
                 stored = self._execute(task)
-            self._engine.finish(task, stored, time.monotonic() - started)
+            self._engine.attempts.finish(task, stored, time.monotonic() - started)
         except CorruptBlockError as error:
-            self._engine.lose(error)
-            self._engine.await_again(task)
+            self._engine.table.lose(error)
+            self._engine.attempts.await_again(task)
         except ValueGoneError:
-            self._engine.await_again(task)
+            self._engine.attempts.await_again(task)
         except WorkerDiedError as error:
             self._died(task, error)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the call
-            self._engine.fail(task, error)
+            self._engine.attempts.fail(task, error)
 
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
@@ -197,9 +197,9 @@ class LocalActor:
             cause = self.error or ActorDiedError(
                 f"actor {self.name} died during a call of {task.method} and was made anew: {error}"
             )
-            self._engine.fail(task, cause)
+            self._engine.attempts.fail(task, cause)
         else:
-            self._engine.fail(task, error)
+            self._engine.attempts.fail(task, error)
 
     def _stop(self) -> None:
         worker, self._worker = self._worker, None

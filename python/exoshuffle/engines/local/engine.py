@@ -10,35 +10,34 @@ All state is under one lock, the table's; waiting, I/O and user code happen outs
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.engines.local import arguments, limits, loading, threads, values
+from exoshuffle.engines.local import limits, loading, values
 from exoshuffle.engines.local.actors import LocalActor
+from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
-from exoshuffle.engines.local.processes import ProcessPool
+from exoshuffle.engines.local.pool import ProcessPool
 from exoshuffle.engines.local.resources import Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
 from exoshuffle.engines.local.table import ObjectTable
 from exoshuffle.errors import (
-    ActorDiedError,
-    ClosedError,
     CorruptBlockError,
     MemoryLimitError,
     OptionsError,
     TaskCancelledError,
-    TaskError,
 )
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
-from exoshuffle.observe.events import Observer, TaskFinished
+from exoshuffle.observe.events import Observer
 from exoshuffle.units import format_bytes
 
 
@@ -86,9 +85,10 @@ class LocalEngine:
         self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
         self._scheduler = Scheduler(self, self.lock, self.num_cpus, self._resources)
         self.pool = ProcessPool(self, self.num_cpus)
+        self.attempts = Attempts(self)
         self._actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
         self._num_submitted = 0
-        self._observers: list[Observer] = []
+        self.observers: list[Observer] = []
         self.table.start = self._start
 
     # --- tasks and actors --------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class LocalEngine:
                 try:
                     return loading.load(self.store, [(state, index)])[0]
                 except CorruptBlockError as error:
-                    self.lose(error)
+                    self.table.lose(error)
                 except ValueGoneError:
                     with self.lock:
                         self.check_open()
@@ -293,7 +293,7 @@ class LocalEngine:
                     return ref
                 if stream.ended:
                     if stream.error is not None:
-                        raise stream.error
+                        raise _fresh(stream.error)
                     return None
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
@@ -337,7 +337,7 @@ class LocalEngine:
                     raise TimeoutError(f"{state!r} after the timeout")
                 self._wait_a_little(left)
             if state.error is not None:
-                raise state.error
+                raise _fresh(state.error)
 
     def _wait_a_little(self, left: float | None) -> None:
         self.check_open()
@@ -385,49 +385,17 @@ class LocalEngine:
 
     def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
-        self._observers.append(observer)
+        self.observers.append(observer)
 
     def remove_observer(self, observer: Observer) -> None:
         """Ends ``add_observer``."""
-        self._observers.remove(observer)
+        self.observers.remove(observer)
 
     # --- called by those who run tasks -------------------------------------------------------------------------
-
-    def has_references(self, task: Task) -> bool:
-        """Whether the task has arguments to fetch."""
-        return any(True for _ in arguments.targets(task))
 
     def reserve(self, num_bytes: int) -> Any:
         """Working memory; blocks until there is room."""
         return self.store.reserve(num_bytes)
-
-    def resolve(self, task: Task) -> Any:
-        """What a task's arguments refer to, restored where it was spilled, all at once.
-
-        Returns:
-            Positional and keyword arguments; for a task that is packed, ``Loaded`` or a list of these per reference.
-        """
-        args, kwargs = task.args or (), task.kwargs or {}
-        wanted: list[arguments.Wanted] = []
-        for arg in (*args, *kwargs.values()):
-            wanted.extend(arguments.wanted(arg))
-        self.check_open()
-        loaded = loading.load(self.store, wanted)
-        found = iter(loaded if task.call is not None else [one.value() for one in loaded])
-        filled = tuple(arguments.filled(arg, found) for arg in args)
-        if task.call is not None:
-            return list(filled)
-        return filled, {name: arguments.filled(arg, found) for name, arg in kwargs.items()}
-
-    def execute(self, task: Task) -> values.StoredValue:
-        """Runs a task on this thread, or in a worker process that this thread serves."""
-        assert task.output is not None
-        if task.output.actor is not None:
-            return task.output.actor.begin(task)
-        if task.call is not None:
-            return self.pool.run(task)
-        assert task.fn is not None
-        return threads.run(self, task, task.fn)
 
     def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
         """Around running a task on a thread that is not the scheduler's."""
@@ -441,66 +409,14 @@ class LocalEngine:
         """What an actor occupied is free again. Lock held."""
         self._scheduler.give_back(demand)
 
-    def add_item(self, task: Task, stored: values.StoredValue) -> None:
-        """A generator yielded."""
-        with self.lock:
-            assert task.stream is not None
-            task.stream.add(stored)
-        self.table.settle()
-
-    def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
-        """The function returned."""
-        assert task.output is not None
-        with self.lock:
-            if task.output.actor is None:
-                task.release_arguments()
-            if task.stream is not None:
-                task.stream.end()
-            self.table.fulfil(task.output, stored)
-        self.table.settle()
-        event = TaskFinished(task.name, task.attempt, seconds)
-        for observer in list(self._observers):
-            observer(event)
-
-    def fail(self, task: Task, error: BaseException) -> None:
-        """The attempt failed: another attempt if that may help, else the object fails."""
-        with self.lock:
-            retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
-            if retry and not self.table.closed and not task.is_over():
-                task.attempt += 1
-                task.started = False
-                task.values = None
-                if task.stream is not None:
-                    task.stream.restart()
-                self.table.await_arguments(task)
-            elif task.output is not None and task.output.status is Status.PENDING:
-                if not isinstance(
-                    error, TaskError | ClosedError | TaskCancelledError | ActorDiedError
-                ):
-                    error = TaskError(task.name, task.attempt, error, self.name)
-                self.table.reject_task(task, error)
-        self.table.settle()
-
-    def await_again(self, task: Task) -> None:
-        """Values of a task's arguments were lost before it started: waits until they have been computed again.
-
-        Not an attempt of the task: the tasks that made the lost values count theirs, which ends this.
-        """
-        with self.lock:
-            if not self.table.closed and not task.cancelled:
-                self.table.await_arguments(task)
-        self.table.settle()
-
-    def lose(self, error: CorruptBlockError) -> None:
-        """A spilled block is corrupt."""
-        self.table.lose(error)
-
     def _start(self, task: Task) -> None:
         """The arguments of a task are done. Lock held."""
         if task.actor is not None:
             task.actor.ready(task)
         else:
-            self._scheduler.add(task, staged=self.has_references(task) or task.options.memory > 0)
+            self._scheduler.add(
+                task, staged=self.attempts.has_references(task) or task.options.memory > 0
+            )
 
 
 def _creation_options(options: ActorOptions) -> TaskOptions:
@@ -512,6 +428,13 @@ def _creation_options(options: ActorOptions) -> TaskOptions:
         max_retries=options.max_restarts,
         executor=options.executor,
     )
+
+
+def _fresh(error: BaseException) -> BaseException:
+    """The error to raise once more: one that many callers raise would collect, and keep alive, all their frames."""
+    fresh = copy.copy(error)
+    fresh.__cause__ = error.__cause__
+    return fresh
 
 
 def _actor_of(ref: Ref) -> LocalActor:

@@ -157,9 +157,13 @@ class Requests:
         known = None
         if code is not None:
             digest, data, inside = code
-            if data is not None:
-                self._codes[digest] = Code(data, digest, tuple(Ref(handle) for handle in inside))
-            known = self._codes[digest]
+            if data is None:
+                known = self._codes[digest]
+            else:
+                known = Code(data, digest, tuple(Ref(handle) for handle in inside))
+                if not inside:
+                    # A function that is kept would keep the objects alive that it closes over.
+                    self._codes[digest] = known
         data, _, handles = call
         return Call(known, method, data, tuple(Ref(handle) for handle in handles))
 

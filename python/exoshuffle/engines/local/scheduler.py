@@ -157,13 +157,13 @@ class Scheduler:
         if not self._to_stage or self._num_staged >= self._num_cpus:
             return False
         slots_ahead = self._resources.free_cpus - self._num_staged
-        return slots_ahead > 0 or self._engine.has_references(self._to_stage[0])
+        return slots_ahead > 0 or self._engine.attempts.has_references(self._to_stage[0])
 
     def _stage(self, task: Task) -> None:
         try:
             if task.options.memory:
                 task.reservation = self._engine.reserve(task.options.memory)
-            task.values = self._engine.resolve(task)
+            task.values = self._engine.attempts.resolve(task)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._num_staged -= 1
@@ -177,11 +177,11 @@ class Scheduler:
         if isinstance(error, ClosedError) and self._closed:
             return
         if isinstance(error, CorruptBlockError):
-            self._engine.lose(error)
+            self._engine.table.lose(error)
         if isinstance(error, CorruptBlockError | ValueGoneError):
-            self._engine.await_again(task)
+            self._engine.attempts.await_again(task)
         else:
-            self._engine.fail(task, error)
+            self._engine.attempts.fail(task, error)
 
     # --- the workers -------------------------------------------------------------------------------------------
 
@@ -236,8 +236,8 @@ class Scheduler:
         started = time.monotonic()
         try:
             with self.running(task):
-                stored = self._engine.execute(task)
-            self._engine.finish(task, stored, time.monotonic() - started)
+                stored = self._engine.attempts.execute(task)
+            self._engine.attempts.finish(task, stored, time.monotonic() - started)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             task.release_memory()
-            self._engine.fail(task, error)
+            self._engine.attempts.fail(task, error)

@@ -14,128 +14,19 @@ import pickle
 import signal
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from exoshuffle import __version__, _native
-from exoshuffle.engines.local import calls, identity, values, wire
+from exoshuffle.engines.local import calls, values, wire
+from exoshuffle.engines.local.link import Link
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.futures.session import adopt
-
-
-class BorrowedObject:
-    """An object of the engine that this process has references to.
-
-    ``lent`` counts how often the engine has sent it; so many are given back when the last reference here is gone.
-    """
-
-    __slots__ = ("__weakref__", "counter", "handles", "lent", "num_slices", "number")
-
-    def __init__(self, counter: Link, number: int, num_slices: int) -> None:
-        self.counter = counter
-        self.number = number
-        self.num_slices = num_slices
-        self.handles = 0
-        self.lent = 0
-
-    def add_handle(self) -> None:
-        """See ``ObjectHandle``."""
-        self.counter.handle_events.append((self, +1))
-
-    def drop_handle(self) -> None:
-        """See ``ObjectHandle``."""
-        self.counter.handle_events.append((self, -1))
-
-    def __reduce__(self) -> Any:
-        return identity.reduce(self)
-
-    def __repr__(self) -> str:
-        return f"object {self.number}"
-
-
-class Link:
-    """The connection to the engine, and what is held of it here.
-
-    Why handle counts are queued: ``Ref.__del__`` runs at any moment in any thread; they are applied, and what is no
-    longer held given back, whenever something is sent.
-    """
-
-    def __init__(self, connection: Connection, arena: Any) -> None:
-        self._connection = connection
-        self._arena = arena
-        self._objects: dict[int, BorrowedObject] = {}
-        self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
-        self._unpinned: collections.deque[int] = collections.deque()
-        #: Blocks that no task returned.
-        self.discarded: list[int] = []
-
-    def receive(self) -> tuple[str, Any]:
-        """The next message; ends the process when the engine has gone."""
-        try:
-            frame = self._connection.recv_bytes()
-        except (EOFError, OSError):
-            os._exit(1)
-        lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
-        held = [self._borrow(number, num_slices) for number, num_slices in lent]
-        message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
-        # References inside values are made when these are decoded; until the next frame is sent all are held.
-        self.handle_events.extend((borrowed, -1) for borrowed in held)
-        return message
-
-    def send(self, kind: str, payload: Any) -> None:
-        """Sends a message, with what is no longer held here."""
-        with identity.capturing():
-            body = pickle.dumps((kind, payload), protocol=5)
-        unpinned = [self._unpinned.popleft() for _ in range(len(self._unpinned))]
-        discarded, self.discarded = self.discarded, []
-        frame = pickle.dumps((body, self._given_back(), unpinned, discarded), protocol=5)
-        try:
-            self._connection.send_bytes(frame)
-        except OSError:
-            os._exit(1)
-
-    def value(self, transfer: wire.Transfer) -> Any:
-        """The value of a transfer; large buffers are views of the engine's memory."""
-        buffers = [self._buffer(piece) for piece in transfer.slices]
-        return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
-
-    def block(self, pieces: Any) -> Any:
-        """A block to fill."""
-        return self._arena.block(pieces)
-
-    def _buffer(self, piece: tuple[int, list[tuple[int, int]]] | bytes) -> Any:
-        if isinstance(piece, bytes):
-            return piece
-        pin, pieces = piece
-        mapped = self._arena.slice(pieces)
-        weakref.finalize(mapped, self._unpinned.append, pin).atexit = False
-        return mapped
-
-    def _borrow(self, number: int, num_slices: int) -> BorrowedObject:
-        borrowed = self._objects.get(number)
-        if borrowed is None:
-            borrowed = self._objects[number] = BorrowedObject(self, number, num_slices)
-            identity.know(borrowed)
-        borrowed.lent += 1
-        borrowed.add_handle()
-        return borrowed
-
-    def _given_back(self) -> list[tuple[int, int]]:
-        touched: dict[int, BorrowedObject] = {}
-        for _ in range(len(self.handle_events)):
-            borrowed, change = self.handle_events.popleft()
-            borrowed.handles += change
-            touched[borrowed.number] = borrowed
-        gone = [borrowed for borrowed in touched.values() if borrowed.handles == 0]
-        for borrowed in gone:
-            self._objects.pop(borrowed.number, None)
-        return [(borrowed.number, borrowed.lent) for borrowed in gone]
 
 
 class WorkerBlocks:
@@ -261,7 +152,9 @@ class WorkerEngine:
         del value
         self._busy = False
         self.blocks.clear()
-        self._link.send(wire.DONE, encoded)
+        packed = self._link.pack(wire.DONE, encoded)
+        del encoded
+        self._link.send_packed(packed)
 
     def _function(
         self, kind: str, code: tuple[bytes, bytes | None] | None, method: str
@@ -271,9 +164,13 @@ class WorkerEngine:
             return bound
         assert code is not None
         digest, data = code
-        if data is not None:
-            self._codes[digest] = pickle.loads(data)  # noqa: S301  written by our application
-        fn: Callable[..., Any] = self._codes[digest]
+        fn: Callable[..., Any]
+        if data is None:
+            fn = self._codes[digest]
+        else:
+            fn = pickle.loads(data)  # noqa: S301  written by our application
+            if digest:
+                self._codes[digest] = fn
         return fn
 
     def _encoded(self, value: Any, num_slices: int) -> Any:
@@ -404,7 +301,8 @@ class WorkerEngine:
     ) -> tuple[bytes, bytes | None, list[Any]]:
         code = calls.code_of(fn, name)
         known = code.digest in self._known_code
-        self._known_code.add(code.digest)
+        if not code.inside:
+            self._known_code.add(code.digest)
         return code.digest, None if known else code.data, [ref._object for ref in code.inside]
 
     def _made(self, answer: Ref | int) -> Ref | RefStream:

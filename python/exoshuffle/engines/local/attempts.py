@@ -1,0 +1,109 @@
+"""One attempt of a task: its arguments, running it, and what becomes of its result or its failure.
+
+Guarantee: an attempt ends in exactly one of a result, another attempt, or an error that the object keeps.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.engines.local import arguments, loading, threads, values
+from exoshuffle.engines.local.objects import Status, Task
+from exoshuffle.errors import ActorDiedError, ClosedError, TaskCancelledError, TaskError
+from exoshuffle.observe.events import TaskFinished
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.engine import LocalEngine
+
+
+class Attempts:
+    """What a ``LocalEngine`` does with a task before, while and after it runs."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        self._table = engine.table
+
+    def has_references(self, task: Task) -> bool:
+        """Whether the task has arguments to fetch."""
+        return any(True for _ in arguments.targets(task))
+
+    def resolve(self, task: Task) -> Any:
+        """What a task's arguments refer to, restored where it was spilled, all at once.
+
+        Returns:
+            Positional and keyword arguments; for a task that is packed, ``Loaded`` or a list of these per reference.
+        """
+        args, kwargs = task.args or (), task.kwargs or {}
+        wanted: list[arguments.Wanted] = []
+        for arg in (*args, *kwargs.values()):
+            wanted.extend(arguments.wanted(arg))
+        self._table.check_open()
+        loaded = loading.load(self._engine.store, wanted)
+        found = iter(loaded if task.call is not None else [one.value() for one in loaded])
+        filled = tuple(arguments.filled(arg, found) for arg in args)
+        if task.call is not None:
+            return list(filled)
+        return filled, {name: arguments.filled(arg, found) for name, arg in kwargs.items()}
+
+    def execute(self, task: Task) -> values.StoredValue:
+        """Runs a task on this thread, or in a worker process that this thread serves."""
+        assert task.output is not None
+        if task.output.actor is not None:
+            return task.output.actor.begin(task)
+        if task.call is not None:
+            return self._engine.pool.run(task)
+        assert task.fn is not None
+        return threads.run(self._engine, task, task.fn)
+
+    def add_item(self, task: Task, stored: values.StoredValue) -> None:
+        """A generator yielded."""
+        with self._table.lock:
+            assert task.stream is not None
+            task.stream.add(stored)
+        self._table.settle()
+
+    def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
+        """The function returned."""
+        assert task.output is not None
+        with self._table.lock:
+            if task.output.actor is None:
+                task.release_arguments()
+            if task.stream is not None:
+                task.stream.end()
+            self._table.fulfil(task.output, stored)
+        self._table.settle()
+        event = TaskFinished(task.name, task.attempt, seconds)
+        for observer in list(self._engine.observers):
+            observer(event)
+
+    def fail(self, task: Task, error: BaseException) -> None:
+        """The attempt failed: another attempt if that may help, else the object fails."""
+        # The error lives as long as the object: what the function had in its variables should not.
+        traceback.clear_frames(error.__traceback__)
+        with self._table.lock:
+            retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
+            if retry and not self._table.closed and not task.is_over():
+                task.attempt += 1
+                task.started = False
+                task.values = None
+                if task.stream is not None:
+                    task.stream.restart()
+                self._table.await_arguments(task)
+            elif task.output is not None and task.output.status is Status.PENDING:
+                if not isinstance(
+                    error, TaskError | ClosedError | TaskCancelledError | ActorDiedError
+                ):
+                    error = TaskError(task.name, task.attempt, error, self._engine.name)
+                self._table.reject_task(task, error)
+        self._table.settle()
+
+    def await_again(self, task: Task) -> None:
+        """Values of a task's arguments were lost before it started: waits until they have been computed again.
+
+        Not an attempt of the task: the tasks that made the lost values count theirs, which ends this.
+        """
+        with self._table.lock:
+            if not self._table.closed and not task.cancelled:
+                self._table.await_arguments(task)
+        self._table.settle()

@@ -1,0 +1,176 @@
+"""The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
+
+Guarantees: a task that has its memory never waits for a worker's, because that of as many workers as there are CPUs is
+set apart before the first task is submitted; where all workers wait for tasks that need one more than the memory has
+room for, that is an error and no deadlock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.engines.local import limits, wire
+from exoshuffle.engines.local.objects import Task
+from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.errors import MemoryLimitError, TaskCancelledError, WorkerDiedError
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.engine import LocalEngine
+
+#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
+#: each from the engine's budget.
+WORKER_BYTES = 24_000_000
+#: Share of the budget that workers may take.
+_WORKERS_PERCENT = 75
+
+
+class ProcessPool:
+    """Workers for tasks; some idle ones are kept, since one takes 0.1 to 0.2 s to start."""
+
+    def __init__(self, engine: LocalEngine, num_cpus: int) -> None:
+        self._engine = engine
+        # As many tasks may wait in others' results as run.
+        self._max_idle = 2 * num_cpus
+        self._max_workers = engine.budget_bytes * _WORKERS_PERCENT // 100 // WORKER_BYTES
+        #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
+        self._num_base = min(num_cpus, self._max_workers)
+        self._base: Any = None
+        self._changed = threading.Condition()
+        self._idle: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._num_starting = 0
+        self._num_blocked = 0
+        self._closed = False
+
+    @property
+    def base_bytes(self) -> int:
+        """What workers take of the budget at least."""
+        return self._num_base * WORKER_BYTES
+
+    def prepare(self) -> None:
+        """Sets the workers' memory apart; called before the first task is submitted that needs one.
+
+        Raises:
+            MemoryLimitError: There is no room for a single worker.
+        """
+        if self._base is None:
+            if self._num_base == 0:
+                raise self._too_small(1)
+            with self._changed:
+                if self._base is None:
+                    self._base = self._engine.reserve(self.base_bytes)
+
+    def run(self, task: Task) -> StoredValue:
+        """Runs a task in a worker; see ``WorkerProcess.run``."""
+        loaded, task.values = task.values or [], None
+        worker = self.take()
+        task.interrupt = worker.kill
+        try:
+            stored = worker.run(task, wire.TASK, loaded)
+        except BaseException as error:
+            self.give_back(
+                worker, reusable=not isinstance(error, WorkerDiedError | TaskCancelledError)
+            )
+            if task.cancelled:
+                raise TaskCancelledError(f"task {task.name} was cancelled") from error
+            raise
+        finally:
+            task.interrupt = None
+        self.give_back(worker)
+        return stored
+
+    def take(self) -> WorkerProcess:
+        """An idle worker that lives, or a new one.
+
+        Raises:
+            MemoryLimitError: There is no memory for another, and all that there are wait for its result.
+        """
+        while True:
+            with self._changed:
+                self._await_room()
+                worker = self._idle.pop() if self._idle else None
+                self._num_starting += worker is None
+            if worker is None:
+                return self._start()
+            if worker.is_alive:
+                return worker
+            self.give_back(worker, reusable=False)
+
+    def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
+        """Ends ``take``; a worker in the middle of something is not reusable."""
+        with self._changed:
+            self._changed.notify_all()
+            if reusable and not self._closed and len(self._idle) < self._max_idle:
+                self._idle.append(worker)
+                return
+        worker.dispose()
+        with self._changed:
+            self._all.discard(worker)
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def blocked(self) -> Iterator[None]:
+        """Around a blocking call that a worker makes."""
+        with self._changed:
+            self._num_blocked += 1
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._num_blocked -= 1
+
+    def close(self) -> None:
+        """Ends all workers; those who wait for one see it die and dispose of it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            idle, self._idle = self._idle, []
+            busy = self._all.difference(idle)
+        for worker in busy:
+            worker.kill()
+        for worker in idle:
+            self.give_back(worker, reusable=False)
+
+    def _await_room(self) -> None:
+        while True:
+            self._engine.check_open()
+            num_workers = len(self._all) + self._num_starting
+            if self._idle or num_workers < self._max_workers:
+                return
+            if self._num_blocked >= num_workers:
+                raise self._too_small(num_workers + 1)
+            self._changed.wait()
+
+    def _too_small(self, num_workers: int) -> MemoryLimitError:
+        smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
+        return MemoryLimitError(
+            f"{num_workers} worker processes are needed at once, and a memory limit of "
+            f"{format_bytes(self._engine.memory_limit)} has room for {self._max_workers}; set it to "
+            f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
+        )
+
+    def _start(self) -> WorkerProcess:
+        with self._changed:
+            is_base = len(self._all) + self._num_starting <= self._num_base
+        try:
+            reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
+            worker = WorkerProcess(self._engine, reservation)
+        except BaseException:
+            with self._changed:
+                self._num_starting -= 1
+            raise
+        with self._changed:
+            self._num_starting -= 1
+            self._all.add(worker)
+        try:
+            worker.greet()
+        except BaseException:
+            self.give_back(worker, reusable=False)
+            raise
+        return worker
