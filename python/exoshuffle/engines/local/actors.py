@@ -8,6 +8,7 @@ may be repeated; an actor with restarts left is then made again by its construct
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -160,7 +161,8 @@ class LocalActor:
                 return best
             if not self._wanted and not self._calls:
                 return None
-            self._changed.wait()
+            with contextlib.nullcontext() if self._worker is None else self._engine.pool.blocked():
+                self._changed.wait()
         return None
 
     def _call(self, task: Task) -> None:

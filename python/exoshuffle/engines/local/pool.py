@@ -1,14 +1,16 @@
 """The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
 
 Guarantees: a task that has its memory never waits for a worker's, because that of as many workers as there are CPUs is
-set apart before the first task is submitted; where all workers wait for tasks that need one more than the memory has
-room for, that is an error and no deadlock.
+set apart before the first task is submitted; where every worker waits, for tasks that need one more than the memory has
+room for or for calls, that is an error after a while and no deadlock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 WORKER_BYTES = 24_000_000
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
+#: So long may all workers wait without any of them going on, while a task waits for one, before that is an error. What
+#: they wait for may come from threads, other actors or the driver, so it cannot be told at once that it never will.
+_STANDSTILL_SECONDS = 5.0
 
 
 class ProcessPool:
@@ -40,11 +45,14 @@ class ProcessPool:
         #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
         self._num_base = min(num_cpus, self._max_workers)
         self._base: Any = None
+        self._preparing = threading.Lock()
         self._changed = threading.Condition()
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._num_starting = 0
         self._num_blocked = 0
+        self._num_base_used = 0
+        self._moved_at = time.monotonic()
         self._closed = False
 
     @property
@@ -61,7 +69,7 @@ class ProcessPool:
         if self._base is None:
             if self._num_base == 0:
                 raise self._too_small(1)
-            with self._changed:
+            with self._preparing:
                 if self._base is None:
                     self._base = self._engine.reserve(self.base_bytes)
 
@@ -69,7 +77,7 @@ class ProcessPool:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
         loaded, task.values = task.values or [], None
         worker = self.take()
-        task.interrupt = worker.kill
+        task.interrupt = functools.partial(self._interrupt, task, worker)
         try:
             stored = worker.run(task, wire.TASK, loaded)
         except BaseException as error:
@@ -80,15 +88,22 @@ class ProcessPool:
                 raise TaskCancelledError(f"task {task.name} was cancelled") from error
             raise
         finally:
-            task.interrupt = None
+            with self._changed:
+                task.interrupt = None
         self.give_back(worker)
         return stored
+
+    def _interrupt(self, task: Task, worker: WorkerProcess) -> None:
+        """Stops a task that runs in a worker; does nothing when that has ended, and the worker may run another."""
+        with self._changed:
+            if task.interrupt is not None:
+                worker.kill()
 
     def take(self) -> WorkerProcess:
         """An idle worker that lives, or a new one.
 
         Raises:
-            MemoryLimitError: There is no memory for another, and all that there are wait for its result.
+            MemoryLimitError: There is no memory for another, and all that there are wait.
         """
         while True:
             with self._changed:
@@ -104,26 +119,31 @@ class ProcessPool:
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
         """Ends ``take``; a worker in the middle of something is not reusable."""
         with self._changed:
-            self._changed.notify_all()
+            self._move()
             if reusable and not self._closed and len(self._idle) < self._max_idle:
                 self._idle.append(worker)
                 return
         worker.dispose()
         with self._changed:
             self._all.discard(worker)
-            self._changed.notify_all()
+            self._num_base_used -= worker.is_base
+            self._move()
 
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
-        """Around a blocking call that a worker makes."""
+        """While a worker waits: for the engine's answer to a blocking call, or as an actor for calls."""
         with self._changed:
             self._num_blocked += 1
-            self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
                 self._num_blocked -= 1
+                self._move()
+
+    def _move(self) -> None:
+        self._moved_at = time.monotonic()
+        self._changed.notify_all()
 
     def close(self) -> None:
         """Ends all workers; those who wait for one see it die and dispose of it."""
@@ -143,9 +163,10 @@ class ProcessPool:
             num_workers = len(self._all) + self._num_starting
             if self._idle or num_workers < self._max_workers:
                 return
-            if self._num_blocked >= num_workers:
+            left = self._moved_at + _STANDSTILL_SECONDS - time.monotonic()
+            if left <= 0 and self._num_blocked >= num_workers:
                 raise self._too_small(num_workers + 1)
-            self._changed.wait()
+            self._changed.wait(max(left, _STANDSTILL_SECONDS / 10))
 
     def _too_small(self, num_workers: int) -> MemoryLimitError:
         smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
@@ -157,13 +178,15 @@ class ProcessPool:
 
     def _start(self) -> WorkerProcess:
         with self._changed:
-            is_base = len(self._all) + self._num_starting <= self._num_base
+            is_base = self._num_base_used < self._num_base
+            self._num_base_used += is_base
         try:
             reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
             worker = WorkerProcess(self._engine, reservation)
         except BaseException:
             with self._changed:
                 self._num_starting -= 1
+                self._num_base_used -= is_base
             raise
         with self._changed:
             self._num_starting -= 1

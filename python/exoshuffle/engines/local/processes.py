@@ -49,6 +49,8 @@ class WorkerProcess:
     def __init__(self, engine: LocalEngine, reservation: Any) -> None:
         self._engine = engine
         self._reservation = reservation
+        #: Whether it lives on memory that was set apart for it.
+        self.is_base = reservation is None
         self._known_code: set[bytes] = set()
         self._lent: dict[int, tuple[Ref, int]] = {}
         self._pins: dict[int, Any] = {}

@@ -57,7 +57,7 @@ class Requests:
 
     def allocate(self, offsets: list[int]) -> tuple[int, Any]:
         """A block to fill: its number, and where it lies (None: not where a worker can map it; see ``fill``)."""
-        block = self._engine.store.allocate(offsets)
+        block = self._engine.blocks.allocate(offsets)
         number = next(self._numbers)
         self._blocks[number] = block
         return number, block.pieces()

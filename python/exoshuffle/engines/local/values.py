@@ -9,8 +9,10 @@ buffers out of band, one slice per returned value) or as a *raw block* that the 
 
 from __future__ import annotations
 
+import gc
 import pickle
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,6 +28,10 @@ from exoshuffle.futures.refs import Ref
 INLINE_BYTES = 100 * 1024
 
 _ALIGNMENT = 64
+#: The store spills from this share of its budget on.
+_SPILL_PERCENT = 80
+#: A collection takes some 10 ms in a large program.
+_COLLECT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,15 +67,29 @@ class Blocks(Protocol):
 
 
 class StoreBlocks:
-    """Blocks of the store in this process."""
+    """Blocks of the store in this process.
+
+    Before the store begins to spill it is asked whether references lie in cycles that the garbage collector has not
+    found yet: their objects need not be written.
+    """
 
     def __init__(self, store: Any, inline_bytes: int) -> None:
         self._store = store
         self.inline_bytes = inline_bytes
+        self._collected_at = 0.0
 
     def allocate(self, offsets: Sequence[int]) -> Any:
         """See ``Blocks``."""
+        now = time.monotonic()
+        if now - self._collected_at > _COLLECT_SECONDS and self._is_nearly_full(offsets[-1]):
+            self._collected_at = now
+            gc.collect()
         return self._store.allocate(offsets)
+
+    def _is_nearly_full(self, more_bytes: int) -> bool:
+        stats = self._store.stats()
+        used = stats["used_blocks_bytes"] + stats["reserved_bytes"] + more_bytes
+        return bool(100 * used > _SPILL_PERCENT * stats["budget_bytes"])
 
     def num_slices(self, value: Any) -> int | None:
         """See ``Blocks``."""

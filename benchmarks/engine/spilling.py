@@ -1,0 +1,221 @@
+"""Spilling: what fusing small objects into large files is worth, and fetching arguments before their task starts.
+
+The original (Exoshuffle, §5.6.2, Fig 8; Wang's dissertation, §5.5.3.2, Fig 5.7): 16 GB in objects of 100 KB to 1 MB go
+through a store of 1 GB, to a hard disk and back to tasks that take one object each. With fusing (files of 100 MB) the
+time is the same at all sizes; without, a quarter more at 1 MB and 12 times as much at 100 KB. Fetching the arguments of
+tasks ahead cuts the time by 60 - 80 %.
+
+Here the data is smaller, in the same proportion of 16 to 1 (the smallest budget of an engine is 48 MB), and each task
+checks its object by CRC-32. What corresponds to what:
+
+* *Fused* is the engine as it is: files of 100 MiB. It has no setting for another size, so *unfused* is measured beside
+  it and not through it: the same bytes written and read back by direct I/O, as a file per object and as files of 100 MiB
+  in pieces of 4 MiB. That is the disk's and the file system's share, without an engine.
+* *Ahead* is the engine as it is: the object is an argument. *Not ahead*: the task gets a list with the reference and
+  asks for the object when it runs. A task that waits gives its CPU back, so a declared resource keeps the number of
+  tasks the same.
+
+    python -m benchmarks.engine.spilling --gb 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import functools
+import mmap
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import exoshuffle as xs
+from benchmarks.engine.experiment import NUM_CPUS, Finding, engine, in_turn, parser, ratio, show
+from benchmarks.rounds import spread
+from exoshuffle.engines.local import limits
+
+FUSED_BYTES = 100 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
+#: Direct I/O moves whole sectors.
+SECTOR_BYTES = 4096
+DATA_PER_STORE = 16
+#: What the original says of files of one object over fused ones, by size.
+UNFUSED = {100_000: "up to 12x", 1_000_000: "1.25x"}
+#: Held while a task runs, also while it waits for an object.
+SLOT = {"slot": 1}
+
+
+@xs.remote(executor="thread")
+def create(contents: bytes) -> Any:
+    """An object."""
+    block: Any = xs.allocate_block([0, len(contents)])
+    with memoryview(block) as view:
+        view[:] = contents
+    return block
+
+
+@xs.remote(executor="thread", resources=SLOT)
+def check(value: Any) -> int:
+    """The checksum of an object that was fetched before the task started."""
+    return zlib.crc32(value)
+
+
+@xs.remote(executor="thread", resources=SLOT)
+def fetch_and_check(refs: list[xs.Ref]) -> int:
+    """The same, fetched now."""
+    return zlib.crc32(xs.get(refs[0]))
+
+
+CONSUMERS: dict[str, Callable[[xs.Ref], xs.Ref]] = {
+    "ahead": lambda ref: check.remote(ref),
+    "not ahead": lambda ref: fetch_and_check.remote([ref]),
+}
+
+
+@dataclass(frozen=True)
+class Passage:
+    """All objects through the store once."""
+
+    seconds: float
+    num_objects: int
+    num_files: int
+    spilled_bytes: int
+
+
+def pass_through(size: int, consumer: str, options: argparse.Namespace) -> Passage:
+    """Makes all objects, then has a task check each, in the same order."""
+    num_bytes = round(options.gb * 1e9)
+    contents = os.urandom(size)
+    slots = {"slot": NUM_CPUS}
+    with engine(options.root, budget_bytes(num_bytes), resources=slots) as started:
+        begun = time.perf_counter()
+        refs = collections.deque(create.remote(contents) for _ in range(num_bytes // size))
+        num_objects = len(refs)
+        xs.wait(list(refs), num_ready=num_objects)
+        num_files = started.stats()["spill_files"]
+        # Taken out of the queue, so that each object goes when it has been checked.
+        consume = CONSUMERS[consumer]
+        sums = [consume(refs.popleft()) for _ in range(num_objects)]
+        assert set(xs.get(sums)) == {zlib.crc32(contents)}
+        seconds = time.perf_counter() - begun
+        return Passage(seconds, num_objects, num_files, started.stats()["spilled_bytes"])
+
+
+def budget_bytes(num_bytes: int) -> int:
+    """A sixteenth, as in the original, or what an engine needs at least."""
+    return max(num_bytes // DATA_PER_STORE, limits.MIN_BUDGET_BYTES)
+
+
+def disk_alone(size: int, objects_per_file: int, options: argparse.Namespace) -> float:
+    """Seconds to write objects by direct I/O, so many to a file, and to read each."""
+    image = -(-size // SECTOR_BYTES) * SECTOR_BYTES
+    num_objects = round(options.gb * 1e9) // size
+    counts = [
+        min(objects_per_file, num_objects - first)
+        for first in range(0, num_objects, objects_per_file)
+    ]
+    folder = options.root / "scratch-files"
+    folder.mkdir(parents=True)
+    try:
+        with mmap.mmap(-1, max(PIECE_BYTES, image)) as buffer, memoryview(buffer) as view:
+            view[:] = os.urandom(len(view))
+            started = time.perf_counter()
+            for number, count in enumerate(counts):
+                _write(folder / str(number), view[:PIECE_BYTES], count * image)
+            for number, count in enumerate(counts):
+                _read(folder / str(number), view[:image], count)
+            return time.perf_counter() - started
+    finally:
+        shutil.rmtree(folder)
+
+
+def _write(path: Path, piece: memoryview, num_bytes: int) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o600)
+    for start in range(0, num_bytes, len(piece)):
+        os.write(descriptor, piece[: num_bytes - start])
+    os.close(descriptor)
+
+
+def _read(path: Path, image: memoryview, count: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    for _ in range(count):
+        os.readv(descriptor, [image])
+    os.close(descriptor)
+    path.unlink()
+
+
+def main() -> None:
+    """Runs all sizes and prints the table."""
+    made = parser("Spilling: fused files and arguments fetched ahead.", num_rounds=1)
+    made.add_argument("--gb", type=float, default=1, help="objects in all; the original has 16")
+    made.add_argument(
+        "--sizes", type=int, nargs="+", default=[100_000, 200_000, 500_000, 1_000_000]
+    )
+    options = made.parse_args()
+    passages = {size: _passages(size, options) for size in options.sizes}
+    rows = [_engine_row(size, passages[size]) for size in options.sizes]
+    rows.append(_flatness(passages))
+    rows += [_disk_row(size, options) for size in options.sizes]
+    rows += [_prefetch_row(size, passages[size]) for size in options.sizes]
+    store = budget_bytes(round(options.gb * 1e9)) / 1e6
+    show(
+        f"Spilling: {options.gb:g} GB of objects through a store of {store:.0f} MB",
+        "Exoshuffle, §5.6.2, Fig 8 (Ray, 16 GB through 1 GB, on a hard disk of AWS, sc1)",
+        rows,
+    )
+
+
+def _passages(size: int, options: argparse.Namespace) -> dict[str, list[Passage]]:
+    return in_turn(
+        options.rounds,
+        {name: functools.partial(pass_through, size, name, options) for name in CONSUMERS},
+    )
+
+
+def _engine_row(size: int, passages: Mapping[str, Sequence[Passage]]) -> Finding:
+    first = passages["ahead"][0]
+    return Finding(
+        f"{size // 1000} KB: through the engine, fused",
+        f"{spread(_seconds(passages['ahead']))} s, {first.spilled_bytes / 1e9:.2f} GB spilled, "
+        f"{first.num_objects} objects in {first.num_files} files",
+    )
+
+
+def _flatness(passages: Mapping[int, Mapping[str, Sequence[Passage]]]) -> Finding:
+    smallest, largest = (_seconds(passages[f(passages)]["ahead"]) for f in (min, max))
+    return Finding("fused: time of the smallest / largest", ratio(smallest, largest), "constant")
+
+
+def _disk_row(size: int, options: argparse.Namespace) -> Finding:
+    times = in_turn(
+        options.rounds,
+        {
+            "small": functools.partial(disk_alone, size, 1, options),
+            "fused": functools.partial(disk_alone, size, FUSED_BYTES // size, options),
+        },
+    )
+    return Finding(
+        f"{size // 1000} KB: disk alone, a file per object / files of 100 MiB",
+        ratio(times["small"], times["fused"]),
+        UNFUSED.get(size, ""),
+    )
+
+
+def _prefetch_row(size: int, passages: Mapping[str, Sequence[Passage]]) -> Finding:
+    return Finding(
+        f"{size // 1000} KB: through the engine, ahead / not ahead",
+        ratio(_seconds(passages["ahead"]), _seconds(passages["not ahead"])),
+        "0.2x - 0.4x",
+    )
+
+
+def _seconds(passages: Sequence[Passage]) -> list[float]:
+    return [one.seconds for one in passages]
+
+
+if __name__ == "__main__":
+    main()

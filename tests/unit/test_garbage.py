@@ -1,0 +1,32 @@
+"""A store that fills asks for garbage collection before it spills."""
+
+from __future__ import annotations
+
+import gc
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+
+
+class Knot:
+    """Refers to itself, so that only the garbage collector finds it."""
+
+    def __init__(self, ref: xs.Ref) -> None:
+        self.ref = ref
+        self.myself = self
+
+
+def test_references_in_cycles_go_before_anything_is_spilled(engine: LocalEngine) -> None:
+    size = engine.budget_bytes // 10
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(7):
+            Knot(xs.put(bytes(size)))
+        assert engine.stats()["num_objects"] == 7
+        kept = [xs.put(bytes(size)) for _ in range(2)]
+        assert engine.stats()["num_objects"] <= 3
+        assert engine.stats()["spilled_bytes"] == 0
+        assert [len(value) for value in xs.get(kept)] == [size, size]
+    finally:
+        gc.enable()
