@@ -30,3 +30,11 @@ def test_references_in_cycles_go_before_anything_is_spilled(engine: LocalEngine)
         assert [len(value) for value in xs.get(kept)] == [size, size]
     finally:
         gc.enable()
+
+
+def test_a_worker_keeps_some_functions(engine: LocalEngine) -> None:
+    def make(number: int) -> xs.Ref:
+        return xs.remote(lambda: number).remote()
+
+    assert engine.num_cpus
+    assert [xs.get(make(number)) for number in range(600)] == list(range(600))

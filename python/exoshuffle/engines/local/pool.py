@@ -49,6 +49,7 @@ class ProcessPool:
         self._changed = threading.Condition()
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
+        self._running: dict[WorkerProcess, Task] = {}
         self._num_starting = 0
         self._num_blocked = 0
         self._num_base_used = 0
@@ -77,9 +78,8 @@ class ProcessPool:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
         loaded, task.values = task.values or [], None
         worker = self.take()
-        task.interrupt = functools.partial(self._interrupt, task, worker)
         try:
-            stored = worker.run(task, wire.TASK, loaded)
+            stored = self._run_in(worker, task, loaded)
         except BaseException as error:
             self.give_back(
                 worker, reusable=not isinstance(error, WorkerDiedError | TaskCancelledError)
@@ -87,16 +87,24 @@ class ProcessPool:
             if task.cancelled:
                 raise TaskCancelledError(f"task {task.name} was cancelled") from error
             raise
-        finally:
-            with self._changed:
-                task.interrupt = None
         self.give_back(worker)
         return stored
+
+    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
+        with self._changed:
+            self._running[worker] = task
+        task.interrupt = functools.partial(self._interrupt, task, worker)
+        try:
+            return worker.run(task, wire.TASK, loaded)
+        finally:
+            task.interrupt = None
+            with self._changed:
+                del self._running[worker]
 
     def _interrupt(self, task: Task, worker: WorkerProcess) -> None:
         """Stops a task that runs in a worker; does nothing when that has ended, and the worker may run another."""
         with self._changed:
-            if task.interrupt is not None:
+            if self._running.get(worker) is task:
                 worker.kill()
 
     def take(self) -> WorkerProcess:

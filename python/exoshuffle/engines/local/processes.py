@@ -37,6 +37,9 @@ from exoshuffle.futures.refs import Ref
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
 
+#: Functions that a worker keeps: programs that make a new one for each task would fill it.
+_MAX_CODES = 256
+
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from exoshuffle.engines.local.worker import main; main()"
@@ -51,7 +54,7 @@ class WorkerProcess:
         self._reservation = reservation
         #: Whether it lives on memory that was set apart for it.
         self.is_base = reservation is None
-        self._known_code: set[bytes] = set()
+        self._known_code: dict[bytes, None] = {}
         self._lent: dict[int, tuple[Ref, int]] = {}
         self._pins: dict[int, Any] = {}
         self._pin_numbers = itertools.count()
@@ -153,12 +156,18 @@ class WorkerProcess:
             if call.code.inside:
                 # Without a digest the worker does not keep the function, and with it the objects it closes over.
                 code = b"", call.code.data
-            self._known_code.add(call.code.digest)
+            else:
+                self._known_code[call.code.digest] = None
         for entry in loaded:
             for one in entry if isinstance(entry, list) else [entry]:
                 handles.extend(ref._object for ref in one.stored.contained)
         arguments = [self._transfers(entry) for entry in loaded]
-        return (kind, (code, call.method, call.data, arguments, task.options.num_returns)), handles
+        forgotten = list(self._known_code)[:-_MAX_CODES]
+        for digest in forgotten:
+            del self._known_code[digest]
+        returns = task.options.num_returns
+        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten)
+        return (kind, order), handles
 
     # --- frames ------------------------------------------------------------------------------------------------
 

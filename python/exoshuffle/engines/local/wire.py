@@ -13,6 +13,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass
+from typing import Any
 
 from exoshuffle.engines.local import values
 from exoshuffle.engines.local.values import StoredValue
@@ -33,6 +34,28 @@ class Hello:
     budget_bytes: int
     spill_dirs: list[str]
     num_cpus: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is to run.
+
+    Attributes:
+        code: Digest and pickle of the function, without the pickle if the worker has it, without a digest if it is not
+            to keep it; None for a method.
+        method: Name of the method; empty for a function.
+        data: The packed arguments.
+        values: For each reference among them its value, or a list of values.
+        num_returns: As in ``TaskOptions``.
+        forgotten: Digests of functions that will not be asked for any more.
+    """
+
+    code: tuple[bytes, bytes | None] | None
+    method: str
+    data: bytes
+    values: list[Any]
+    num_returns: int | str
+    forgotten: list[bytes]
 
 
 @dataclass(frozen=True)

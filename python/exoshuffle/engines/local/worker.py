@@ -114,7 +114,7 @@ class WorkerEngine:
         """Runs what the engine sent, and sends the result."""
         self._busy = True
         try:
-            self._serve(kind, *payload)
+            self._serve(kind, payload)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             failure = wire.Failure.of(error)
             del error
@@ -122,24 +122,19 @@ class WorkerEngine:
             self.blocks.clear()
             self._link.send(wire.ERROR, failure)
 
-    def _serve(
-        self,
-        kind: str,
-        code: tuple[bytes, bytes | None] | None,
-        method: str,
-        data: bytes,
-        transfers: list[Any],
-        num_returns: int | str,
-    ) -> None:
-        fn = self._function(kind, code, method)
+    def _serve(self, kind: str, order: wire.Order) -> None:
+        for digest in order.forgotten:
+            del self._codes[digest]
+        fn = self._function(kind, order)
         found = [
             [self._link.value(one) for one in entry]
             if isinstance(entry, list)
             else self._link.value(entry)
-            for entry in transfers
+            for entry in order.values
         ]
-        args, kwargs = calls.unpack(data, found)
-        del found, transfers
+        args, kwargs = calls.unpack(order.data, found)
+        num_returns = order.num_returns
+        del found, order
         value = fn(*args, **kwargs)
         del args, kwargs
         if kind == wire.ACTOR:
@@ -156,14 +151,12 @@ class WorkerEngine:
         del encoded
         self._link.send_packed(packed)
 
-    def _function(
-        self, kind: str, code: tuple[bytes, bytes | None] | None, method: str
-    ) -> Callable[..., Any]:
+    def _function(self, kind: str, order: wire.Order) -> Callable[..., Any]:
         if kind == wire.METHOD:
-            bound: Callable[..., Any] = getattr(self._actor, method)
+            bound: Callable[..., Any] = getattr(self._actor, order.method)
             return bound
-        assert code is not None
-        digest, data = code
+        assert order.code is not None
+        digest, data = order.code
         fn: Callable[..., Any]
         if data is None:
             fn = self._codes[digest]
