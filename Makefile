@@ -65,10 +65,11 @@ $(PEERS)/.installed: pyproject.toml
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --group peers
 	touch $@
 
-bench: build $(PEERS)/.installed ## compare with the peers (half an hour; see benchmarks/README.md)
+bench: build $(PEERS)/.installed ## compare with the peers (35 minutes; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.sort_parquet
 	$(BIN)/python -m benchmarks.sort_records
 	$(BIN)/python -m benchmarks.driver_memory
+	$(BIN)/python -m benchmarks.engine
 
 clean: ## remove what was built and generated
 	cargo clean

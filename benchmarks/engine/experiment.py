@@ -43,7 +43,7 @@ class Finding:
 
 
 def parser(description: str, num_rounds: int) -> argparse.ArgumentParser:
-    """The settings that every experiment has."""
+    """The settings that every experiment with an engine in its own process has."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--rounds", type=int, default=num_rounds, help="how often to repeat")
     made.add_argument(
@@ -94,7 +94,11 @@ def show(title: str, original: str, findings: Sequence[Finding]) -> None:
         findings: The rows.
     """
     table = Table(
-        "what is shown", "ours", "the original's", title=title, caption=f"The original's: {original}"
+        "what is shown",
+        "ours",
+        "the original's",
+        title=title,
+        caption=f"The original's: {original}",
     )
     for row in findings:
         table.add_row(row.shows, row.ours, row.original)

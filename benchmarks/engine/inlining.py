@@ -35,7 +35,6 @@ WAYS = {"inline": 1 << 40, "store": 0}
 Times = dict[tuple[str, int], float]
 
 
-@xs.remote
 class Echo:
     """Returns what it is given."""
 
@@ -48,7 +47,7 @@ def measure(inline_bytes: int, options: argparse.Namespace) -> Times:
     """All sizes one way."""
     times: Times = {}
     with engine(options.root, BUDGET_BYTES, inline_bytes=inline_bytes):
-        actor = Echo.remote()
+        actor = xs.remote(Echo).remote()
         latency(actor, pa.py_buffer(b"x"), 10)  # the worker starts, and imports what it needs
         for size in options.kib:
             value = pa.py_buffer(bytes(size * KIB))
@@ -95,8 +94,7 @@ def main() -> None:
     made.add_argument("--chain", type=int, default=100, help="calls; the original has 1000")
     options = made.parse_args()
     contenders = {
-        way: functools.partial(measure, inline_bytes, options)
-        for way, inline_bytes in WAYS.items()
+        way: functools.partial(measure, inline_bytes, options) for way, inline_bytes in WAYS.items()
     }
     results = in_turn(options.rounds, contenders)
     rows = []

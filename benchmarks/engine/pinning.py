@@ -15,8 +15,8 @@ What corresponds to what here:
   under it has room enough, so nothing is spilled. It gives up at ``GIVE_UP_TIMES`` as many calls as the program has.
 * An update is a SHA-256 over 1 MiB; ten are folded at a time, since the store has no room for 200 at once.
 
-What compares with the original is the number of calls made again, which is the same on every machine. The time does so
-less: here pinned pays for the disk and LRU for the calls, and calls as cheap as these can cost less than a disk.
+What does not depend on the machine is how many calls are made again, and where LRU gives up. The time does: pinned pays
+for the disk and LRU for the calls, and calls as cheap as these can cost less than a disk.
 
     python -m benchmarks.engine.pinning --iterations 10
 """
