@@ -54,8 +54,8 @@ test-python: $(VENV)/.checked
 lint: $(VENV)/.tools ## check formatting, lints, types and layers
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	$(BIN)/ruff check python benchmarks tests
-	$(BIN)/ruff format --check python benchmarks tests
+	$(BIN)/ruff check python benchmarks tests examples
+	$(BIN)/ruff format --check python benchmarks tests examples
 	$(BIN)/mypy
 	PYTHONPATH=python $(BIN)/lint-imports
 

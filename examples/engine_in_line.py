@@ -36,7 +36,7 @@ from exoshuffle.observe.events import TaskFinished
 # --- values --------------------------------------------------------------------------------------------------------
 
 
-class Pickler(cloudpickle.Pickler):
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     """Pickles a value, but leaves the handles of the references inside it as they are, in a list of their own."""
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -58,7 +58,7 @@ class Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._handles = handles
 
-    def persistent_load(self, index: Any) -> Handle:
+    def persistent_load(self, index: Any) -> Any:
         """The value that stayed as it was."""
         return self._handles[index]
 
@@ -291,7 +291,7 @@ class InLineEngine:
         return resolved(ref)
 
     def wait(
-        self, refs: Sequence[Ref], num_ready: int, timeout: float | None
+        self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """All are done."""
         del num_ready, timeout

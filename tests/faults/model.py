@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import exoshuffle as xs
@@ -69,11 +69,19 @@ class Risk:
 
 @dataclass(eq=False)
 class Entry:
-    """A reference and what it must read as, unless one of its risks has happened."""
+    """A reference and what it must read as, unless one of its risks has happened.
+
+    Attributes:
+        ref: The reference.
+        spec: What it must read as.
+        risks: Its own and those of all that it was made of.
+        cancelled: The one of them that happens when it is cancelled.
+    """
 
     ref: xs.Ref | SliceRef
     spec: Spec
-    risks: frozenset[Risk] = field(default_factory=frozenset)
+    risks: frozenset[Risk] = frozenset()
+    cancelled: Risk | None = None
 
     def check(self) -> bool:
         """Reads it, and all that it refers to; says whether it is still there.

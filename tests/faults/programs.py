@@ -11,6 +11,7 @@ from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.futures import ActorHandle
+from exoshuffle.testing.meeting import Gate, Log, helper, pass_gate, poll
 
 # --- values ------------------------------------------------------------------------------------
 
@@ -92,9 +93,7 @@ class FuzzedError(Exception):
     retryable = True
 
 
-def fail_at_first(
-    attempts: ActorHandle, failures: int, dies: bool, seed: int, size: int
-) -> Any:
+def fail_at_first(attempts: ActorHandle, failures: int, dies: bool, seed: int, size: int) -> Any:
     """Fills a block, then fails in the first attempts: by an error, or with its process."""
     block = make(seed, size, "raw")
     if int(xs.get(attempts.add.remote())) <= failures:
@@ -146,3 +145,115 @@ class Keeper:
     def process(self) -> int:
         """Where it lives; when this is known, all earlier calls are done."""
         return os.getpid()
+
+
+# --- where a task is killed ----------------------------------------------------------------------
+
+
+class Spot:
+    """A place inside a task: it tells its process there, and waits for the test."""
+
+    def __init__(self) -> None:
+        self._pids = helper(Log)
+        self.gate = Gate()
+
+    def stop_here(self) -> None:
+        """For tasks: goes on when the test says so."""
+        self.tell_process()
+        self.gate.await_opening()
+
+    def tell_process(self) -> None:
+        """For tasks."""
+        xs.get(self._pids.append.remote(os.getpid()))
+
+    def process(self) -> int:
+        """The process of the first task that came."""
+        poll(lambda: bool(xs.get(self._pids.items.remote())))
+        return int(xs.get(self._pids.items.remote())[0])
+
+    def kill(self) -> None:
+        """Kills the first task that came."""
+        os.kill(self.process(), signal.SIGKILL)
+
+    def open(self) -> None:
+        """Those who wait, and who come later, go on."""
+        self.gate.open()
+
+
+def stop_running(spot: Spot, inside: list[Any]) -> bytes:
+    """Stops with nothing in its hands."""
+    spot.stop_here()
+    return bytes(xs.get(inside[0]).data)
+
+
+def stop_reading(spot: Spot, inside: list[Any]) -> bytes:
+    """Stops with the engine's memory mapped."""
+    with memoryview(xs.get(inside[0]).data) as view:
+        spot.stop_here()
+        return bytes(view)
+
+
+def stop_in_get(spot: Spot, inside: list[Any]) -> bytes:
+    """Stops in a call of the engine."""
+    late = xs.remote(pass_gate, executor="thread").remote(spot.gate, inside)
+    spot.tell_process()
+    return bytes(xs.get(xs.get(late)[0]).data)
+
+
+def stop_filling(spot: Spot, inside: list[Any]) -> Any:
+    """Stops with a block half full."""
+    data = xs.get(inside[0]).data
+    block = xs.allocate_block([0, len(data)])
+    with memoryview(block) as view:
+        view[: len(data) // 2] = data[: len(data) // 2]
+        spot.stop_here()
+        view[len(data) // 2 :] = data[len(data) // 2 :]
+    return block
+
+
+def stop_yielding(spot: Spot, count: int) -> Iterator[bytes]:
+    """Stops in the middle of its items."""
+    for seed in range(count):
+        if seed == count // 2:
+            spot.stop_here()
+        yield payload(seed, 300_000)
+
+
+# --- what tasks should not do --------------------------------------------------------------------
+
+
+def close_everything() -> None:
+    """Closes what the worker and the engine talk through."""
+    os.closerange(3, 100)
+
+
+def fork_and_use_the_engine() -> str:
+    """What a forked child gets when it uses the engine."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            xs.put(1)
+        except BaseException as error:
+            os.write(writing, type(error).__name__.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        name = pipe.read().decode()
+    os.wait()
+    return name
+
+
+def fork_and_return() -> int:
+    """The child returns from the task as well."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return 5
+
+
+def leave_a_child_and_die(spot: Spot, how: str) -> None:
+    """A child process lives on that inherits what is inherited."""
+    if how == "system":
+        os.system("sleep 60 & echo $! > /dev/null")
+    elif os.fork() == 0:
+        spot.wait

@@ -152,7 +152,8 @@ def _summary(result: WriteResult) -> str:
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     lines = [
         f"{result.rows:,} rows, {format_bytes(result.bytes)} in {len(result.files)} files -> {result.path}",
-        f"{result.seconds:.2f} s, {rate}/s, peak memory {format_bytes(result.peak_memory_bytes)}, "
-        f"spilled {format_bytes(result.spilled_bytes)}",
+        f"{result.seconds:.2f} s, {rate}/s, peak memory {format_bytes(result.peak_memory_bytes)}",
     ]
+    if result.spilled_bytes is not None:
+        lines[-1] += f", spilled {format_bytes(result.spilled_bytes)}"
     return "\n".join(lines)

@@ -80,7 +80,7 @@ class WriteResult:
         files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file, in order.
         seconds: Wall time.
         peak_memory_bytes: Highest resident memory of this process so far.
-        spilled_bytes: Bytes written to spill files.
+        spilled_bytes: Bytes written to spill files; None if the engine does not tell.
         plan: The plan, if the dataset was sorted.
     """
 
@@ -89,7 +89,7 @@ class WriteResult:
     bytes: int
     seconds: float
     peak_memory_bytes: int
-    spilled_bytes: int
+    spilled_bytes: int | None
     files: list[dict[str, Any]] = field(repr=False, default_factory=list)
     plan: ShufflePlan | None = field(repr=False, default=None)
 
@@ -127,7 +127,7 @@ def write_job(
     job = make_job()
     plan = job.plan if isinstance(job, SortJob) else None
     row_group_bytes = plan.row_group_bytes if plan else 8_000_000
-    spilled_before = job.engine.stats()["spilled_bytes"]
+    spilled_before = job.engine.stats().get("spilled_bytes", 0)
     with output:
         sink = WriteSink(str(output.staging), options.to_json(source, row_group_bytes))
         if progress is not None and isinstance(job, SortJob):
@@ -135,7 +135,9 @@ def write_job(
             job.engine.add_observer(progress)
         try:
             with plain_errors():
-                files = [file for part in finished(job.run(sink)) for file in part]
+                files = [
+                    file for part in finished(job.run(sink), job.engine.num_cpus) for file in part
+                ]
         finally:
             if progress is not None and isinstance(job, SortJob):
                 job.engine.remove_observer(progress)
@@ -147,6 +149,7 @@ def write_job(
             )
         files = _without_empty(output, files)
         output.commit(files)
+    spilled = job.engine.stats().get("spilled_bytes")
     return WriteResult(
         path=str(path),
         rows=rows,
@@ -154,7 +157,7 @@ def write_job(
         files=files,
         seconds=time.monotonic() - started,
         peak_memory_bytes=peak_resident_bytes(),
-        spilled_bytes=job.engine.stats()["spilled_bytes"] - spilled_before,
+        spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
     )
 

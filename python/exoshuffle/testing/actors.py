@@ -106,7 +106,7 @@ class ActorConformance(Conformance):
     def test_a_task_makes_an_actor(self, executor: str) -> None:
         def make(start: int) -> ActorHandle:
             counter = xs.remote(Counter, executor=executor).remote(start)
-            counter.add.remote()
+            xs.get(counter.add.remote())
             return counter
 
         counter = xs.get(xs.remote(make, executor=executor).remote(5))

@@ -202,8 +202,13 @@ class Mortal:
         return life.live()
 
     def wait(self, gate: Gate) -> None:
-        """Waits."""
+        """Asks again and again."""
         gate.await_opening()
+
+    def wait_for(self, arrived: ActorHandle, inside: list[xs.Ref]) -> Any:
+        """Asks once, and waits for the answer."""
+        xs.get(arrived.add.remote())
+        return xs.get(inside[0])
 
     def make(self, seed: int) -> bytes:
         """A large result."""

@@ -95,3 +95,11 @@ class StreamConformance(Conformance):
         actor = xs.remote(Servant, executor=executor).remote(5)
         stream = actor.count.options(num_returns="streaming").remote(xs.put(3))
         assert [xs.get(ref) for ref in stream] == [5, 6, 7]
+
+    def test_an_actor_goes_on_after_a_dropped_stream(self, executor: str) -> None:
+        actor = xs.remote(Servant, executor=executor).remote()
+        stream = actor.count.options(num_returns="streaming").remote(10**9)
+        assert xs.get([next(stream), next(stream)]) == [0, 1]
+        del stream
+        gc.collect()
+        assert xs.get(actor.names.remote("n", 2), timeout=PATIENCE_SECONDS) == ["n0", "n1"]

@@ -114,6 +114,18 @@ class WaitConformance(Conformance):
         gate.open()
         assert xs.get(holder) == 1
 
+    def test_a_cancelled_call_lets_those_behind_it_go_on(self, executor: str) -> None:
+        gate, log = Gate(), xs.remote(Log, executor=executor).remote()
+        slow = xs.remote(pass_gate).remote(gate)
+        first = log.append.remote(slow)
+        second = log.append.remote("second")
+        assert xs.cancel(first)
+        xs.get(second, timeout=PATIENCE_SECONDS)
+        with pytest.raises(TaskCancelledError):
+            xs.get(first, timeout=PATIENCE_SECONDS)
+        assert xs.get(log.items.remote()) == ["second"]
+        gate.open()
+
     def test_running_tasks_are_cancelled_or_go_on(self, executor: str) -> None:
         gate = Gate()
         running = xs.remote(pass_gate, executor=executor, resources=TOKEN).remote(gate, 7)

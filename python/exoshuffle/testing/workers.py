@@ -10,7 +10,15 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.testing.conformance import Conformance
-from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, Life, pass_gate
+from exoshuffle.testing.meeting import (
+    PATIENCE_SECONDS,
+    Counter,
+    Gate,
+    Life,
+    await_count,
+    helper,
+    pass_gate,
+)
 from exoshuffle.testing.programs import Mortal, big, double
 
 
@@ -105,6 +113,17 @@ class WorkerConformance(Conformance):
         for ref in (running, queued):
             with pytest.raises(ActorDiedError):
                 xs.get(ref, timeout=PATIENCE_SECONDS)
+
+    def test_kill_ends_an_actor_that_waits(self) -> None:
+        gate, arrived = Gate(), helper(Counter)
+        slow = xs.remote(pass_gate).remote(gate)
+        actor = xs.remote(Mortal).remote()
+        waiting = actor.wait_for.remote(arrived, [slow])
+        await_count(arrived, 1)
+        xs.kill(actor)
+        with pytest.raises(ActorDiedError):
+            xs.get(waiting, timeout=PATIENCE_SECONDS)
+        gate.open()
 
     def test_a_dead_workers_resources_are_free(self) -> None:
         life = Life(deaths=1)

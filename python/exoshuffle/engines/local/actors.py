@@ -34,14 +34,18 @@ class LocalActor:
         self._creation = creation
         self._restarts_left = options.max_restarts
         self._changed = threading.Condition(engine.lock)
-        self._calls: dict[Any, collections.deque[Task]] = {}
-        self._running: Task | None = None
+        self._calls: dict[int | None, collections.deque[Task]] = {}
         self._worker: WorkerProcess | None = None
         self._instance: Any = None
         self._reservation: Any = None
         self._started = False
         self._wanted = True
         self.error: BaseException | None = None
+
+    @property
+    def sequence(self) -> int:
+        """The number of its making."""
+        return self._creation.sequence
 
     # --- from the engine, lock held ----------------------------------------------------------------------------
 
@@ -54,8 +58,6 @@ class LocalActor:
         if self.error is not None:
             self._engine.table.reject_task(task, self.error)
             return
-        if task is self._running:
-            self._calls.setdefault(task.caller, collections.deque()).appendleft(task)
         task.ready = True
         self._changed.notify()
 
@@ -137,7 +139,7 @@ class LocalActor:
     def _serve(self) -> None:
         while True:
             with self._engine.lock:
-                task = self._running = self._next()
+                task = self._next()
                 if task is None:
                     break
                 task.started = True
@@ -147,6 +149,7 @@ class LocalActor:
         self._stop()
 
     def _next(self) -> Task | None:
+        """The first call that can run; stays in its queue until it is over, since it may have to run again."""
         while not self._engine.table.closed and self.error is None:
             best = None
             for caller, queue in list(self._calls.items()):
@@ -157,7 +160,6 @@ class LocalActor:
                 elif queue[0].ready and (best is None or queue[0] < best):
                     best = queue[0]
             if best is not None:
-                self._calls[best.caller].popleft()
                 return best
             if not self._wanted and not self._calls:
                 return None

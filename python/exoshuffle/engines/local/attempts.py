@@ -56,12 +56,13 @@ class Attempts:
         assert task.fn is not None
         return threads.run(self._engine, task, task.fn)
 
-    def add_item(self, task: Task, stored: values.StoredValue) -> None:
-        """A generator yielded."""
+    def add_item(self, task: Task, stored: values.StoredValue) -> bool:
+        """A generator yielded; returns whether anybody wants more."""
         with self._table.lock:
             assert task.stream is not None
-            task.stream.add(stored)
+            is_wanted = task.stream.add(stored)
         self._table.settle()
+        return is_wanted
 
     def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
         """The function returned."""

@@ -228,7 +228,8 @@ class LocalEngine:
         current = self._scheduler.current_task()
         task.name = task.options.name or f"{actor.name}.{method}"
         task.actor, task.method = actor, method
-        task.caller = None if current is None else (current.actor or current)
+        if current is not None:
+            task.caller = current.sequence if current.actor is None else current.actor.sequence
         return self._submit(task)
 
     # --- objects -----------------------------------------------------------------------------------------------
@@ -342,8 +343,11 @@ class LocalEngine:
     def _wait_a_little(self, left: float | None) -> None:
         self.check_open()
         task = self._scheduler.current_task()
-        if task is not None and task.cancelled:
-            raise TaskCancelledError(f"task {task.name} was cancelled")
+        if task is not None:
+            if task.cancelled:
+                raise TaskCancelledError(f"task {task.name} was cancelled")
+            if task.worker is not None:
+                task.worker.check_alive()
         self.table.wait_a_little(left)
 
     # --- about the engine --------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class Link:
         self._unpinned: collections.deque[int] = collections.deque()
         #: Blocks that no task returned.
         self.discarded: list[int] = []
+        #: Streams that nobody here takes items of any more.
+        self.dropped_streams: collections.deque[int] = collections.deque()
 
     def receive(self) -> tuple[str, Any]:
         """The next message; ends the process when the engine has gone."""
@@ -85,13 +87,17 @@ class Link:
 
     def send_packed(self, body: bytes) -> None:
         """Sends what ``pack`` made."""
-        unpinned = [self._unpinned.popleft() for _ in range(len(self._unpinned))]
+        unpinned, dropped = _taken(self._unpinned), _taken(self.dropped_streams)
         discarded, self.discarded = self.discarded, []
-        frame = pickle.dumps((body, self._given_back(), unpinned, discarded), protocol=5)
+        frame = pickle.dumps((body, self._given_back(), unpinned, discarded, dropped), protocol=5)
         try:
             self._connection.send_bytes(frame)
         except OSError:
             os._exit(1)
+
+    def close(self) -> None:
+        """Nothing is received or sent any more."""
+        self._connection.close()
 
     def value(self, transfer: wire.Transfer) -> Any:
         """The value of a transfer; large buffers are views of the engine's memory."""
@@ -129,3 +135,8 @@ class Link:
         for borrowed in gone:
             self._objects.pop(borrowed.number, None)
         return [(borrowed.number, borrowed.lent) for borrowed in gone]
+
+
+def _taken(queue: collections.deque[int]) -> list[int]:
+    """What is in the queue now; finalizers may add to it at any moment."""
+    return [queue.popleft() for _ in range(len(queue))]

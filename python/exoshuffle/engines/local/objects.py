@@ -21,6 +21,7 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 if TYPE_CHECKING:
     from exoshuffle.engines.local.actors import LocalActor
     from exoshuffle.engines.local.calls import Call
+    from exoshuffle.engines.local.processes import WorkerProcess
     from exoshuffle.engines.local.streams import Stream
     from exoshuffle.engines.local.values import StoredValue
 
@@ -147,6 +148,7 @@ class Task:
         "started",
         "stream",
         "values",
+        "worker",
     )
 
     def __init__(
@@ -175,14 +177,16 @@ class Task:
         self.actor: LocalActor | None = None
         #: Of the actor, that is called.
         self.method = ""
-        #: Who made the call, for the order of an actor's calls.
-        self.caller: Any = None
+        #: Number of the task or the actor that made the call, for the order of an actor's calls.
+        self.caller: int | None = None
         #: Stops the running attempt, if it can be stopped.
         self.interrupt: Callable[[], None] | None = None
         #: An actor occupies what its making took until it ends.
         self.keeps_resources = False
         self.reservation: Any = None
         self.values: Any = None
+        #: Where the attempt runs, if in a worker process.
+        self.worker: WorkerProcess | None = None
 
     def __lt__(self, other: Task) -> bool:
         return self.sequence < other.sequence

@@ -87,7 +87,8 @@ class ProcessPool:
             if task.cancelled:
                 raise TaskCancelledError(f"task {task.name} was cancelled") from error
             raise
-        self.give_back(worker)
+        # One that was cancelled when it had just ended may have taken the worker with it.
+        self.give_back(worker, reusable=not task.cancelled)
         return stored
 
     def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:

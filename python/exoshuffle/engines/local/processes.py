@@ -87,15 +87,25 @@ class WorkerProcess:
             WorkerDiedError: The process ended.
             BaseException: What the function raised.
         """
-        self._send(*self._order(task, kind, loaded))
-        # What was fetched is held by its pins from here on, as long as the worker wants it.
-        loaded.clear()
+        try:
+            self._send(*self._order(task, kind, loaded))
+        finally:
+            # What was fetched is held by its pins from here on, as long as the worker wants it.
+            loaded.clear()
+        task.worker = self
+        try:
+            return self._converse(task)
+        finally:
+            task.worker = None
+
+    def _converse(self, task: Task) -> StoredValue:
         while True:
             kind, payload = self._receive()
             if kind == wire.DONE:
                 return self._requests.stored(payload)
             if kind == wire.ITEM:
-                self._engine.attempts.add_item(task, self._requests.stored(payload))
+                is_wanted = self._engine.attempts.add_item(task, self._requests.stored(payload))
+                self._send((wire.REPLY, (True, is_wanted)), [])
             elif kind == wire.ERROR:
                 raise payload.error()
             else:
@@ -124,6 +134,15 @@ class WorkerProcess:
                 f"the worker runs Exoshuffle {version} (protocol {protocol}), this program {__version__} "
                 f"(protocol {PROTOCOL}): one of them changed since it started, or their paths differ"
             )
+
+    def check_alive(self) -> None:
+        """Called now and then by a thread that waits on behalf of the worker.
+
+        Raises:
+            WorkerDiedError: Nobody is there any more to tell.
+        """
+        if not self.is_alive:
+            raise self._died()
 
     def kill(self) -> None:
         """Ends the process at once; whoever waits for it sees it die. From any thread."""
@@ -185,13 +204,14 @@ class WorkerProcess:
             frame = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
             raise self._died() from error
-        message, returned, unpinned, discarded = pickle.loads(frame)  # noqa: S301  written by our worker
+        message, returned, unpinned, discarded, dropped = pickle.loads(frame)  # noqa: S301  written by our worker
         received: tuple[str, Any] = pickle.loads(message)  # noqa: S301  written by our worker
         for number, count in returned:
             self._take_back(number, count)
         for pin in unpinned:
             self._pins.pop(pin, None)
         self._requests.discard(discarded)
+        self._requests.drop_streams(dropped)
         return received
 
     def _died(self) -> WorkerDiedError:

@@ -46,6 +46,11 @@ class Requests:
         for number in blocks:
             self._blocks.pop(number, None)
 
+    def drop_streams(self, streams: list[int]) -> None:
+        """Streams that the worker takes no more items of."""
+        for number in streams:
+            self._streams.pop(number).drop()
+
     def close(self) -> None:
         """The worker is gone."""
         self._blocks.clear()
@@ -143,10 +148,6 @@ class Requests:
     def next_item(self, stream: int, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
         return self._streams[stream].next_ref(index, timeout)
-
-    def drop_stream(self, stream: int) -> None:
-        """See ``StreamHandle``."""
-        self._streams.pop(stream).drop()
 
     def _call(
         self,

@@ -98,15 +98,17 @@ class Scheduler:
     def slot_given_back(self) -> Iterator[None]:
         """Around a blocking call: if a task makes it, another may run meanwhile."""
         task = self.current_task()
+        in_worker = task is not None and task.worker is not None
+        waiting = self._engine.pool.blocked() if in_worker else contextlib.nullcontext()
         if task is None or task.actor is not None:
-            yield
+            with waiting:
+                yield
             return
         cpus = {CPU: task.options.num_cpus}
         with self._lock:
             self._give_back(cpus)
-        in_worker = task.call is not None
         try:
-            with self._engine.pool.blocked() if in_worker else contextlib.nullcontext():
+            with waiting:
                 yield
         finally:
             with self._lock:
@@ -196,10 +198,11 @@ class Scheduler:
                     self._stage_changed.notify()
                 task.started = True
             try:
-                if not task.cancelled:
+                if task.cancelled:
+                    task.release_memory()
+                else:
                     self._run(task)
             finally:
-                task.release_memory()
                 with self._lock:
                     if not task.keeps_resources:
                         self._give_back(task.options.demand)
@@ -237,7 +240,9 @@ class Scheduler:
         try:
             with self.running(task):
                 stored = self._engine.attempts.execute(task)
+            task.release_memory()
             self._engine.attempts.finish(task, stored, time.monotonic() - started)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
+            # Not later: the next attempt may begin, and take memory, before ``fail`` returns.
             task.release_memory()
             self._engine.attempts.fail(task, error)

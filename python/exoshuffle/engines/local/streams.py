@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import ObjectState, Status, Task
 from exoshuffle.engines.local.values import StoredValue
-from exoshuffle.errors import BlockLostError, TaskCancelledError
+from exoshuffle.errors import BlockLostError
 from exoshuffle.futures.refs import Ref
 
 if TYPE_CHECKING:
@@ -34,14 +34,11 @@ class Stream:
         #: Keeps the task wanted for as long as the stream is.
         self._output = Ref(task.output) if task.output is not None else None
 
-    def add(self, stored: StoredValue) -> None:
-        """The task yielded another item.
-
-        Raises:
-            TaskCancelledError: Nobody wants it.
-        """
+    def add(self, stored: StoredValue) -> bool:
+        """The task yielded another item; returns whether anybody wants more."""
         if self.dropped or self._task.cancelled:
-            raise TaskCancelledError(f"task {self._task.name} was cancelled")
+            self._table.discard(stored)
+            return False
         index = self._made
         self._made += 1
         if index == len(self._items):
@@ -49,6 +46,9 @@ class Stream:
             self._items.append(state)
             self._untaken[index] = Ref(state)
         self._table.fulfil(self._items[index], stored)
+        if self.dropped:  # meanwhile: that needs no lock
+            self._untaken.clear()
+        return True
 
     def restart(self) -> None:
         """Another attempt begins."""

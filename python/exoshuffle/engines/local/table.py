@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,8 @@ class ObjectTable:
         self.closed = False
         self.num_recovered = 0
         self._num_lost = 0
-        self._blocks: dict[int, ObjectState] = {}
+        # Weak, so that the garbage collector finds cycles of lineage and references in arguments.
+        self._blocks: weakref.WeakValueDictionary[int, ObjectState] = weakref.WeakValueDictionary()
         self._events: collections.deque[tuple[ObjectState, int]] = collections.deque()
 
     @property
@@ -104,8 +106,7 @@ class ObjectTable:
     def fulfil(self, state: ObjectState, stored: StoredValue) -> None:
         """The value is there."""
         if state.status is not Status.PENDING:  # cancelled while it ran, or made twice
-            if stored.block_id is not None:
-                self._store.free(stored.block_id)
+            self.discard(stored)
             return
         state.status = Status.DONE
         state.stored = stored
@@ -115,6 +116,11 @@ class ObjectTable:
         if state.handles == 0:
             self._drop_value(state)
         self._announce(state)
+
+    def discard(self, stored: StoredValue) -> None:
+        """Nobody wants the value."""
+        if stored.block_id is not None and not self.closed:
+            self._store.free(stored.block_id)
 
     def reject(self, state: ObjectState, error: BaseException) -> None:
         """There will be no value."""
@@ -132,6 +138,8 @@ class ObjectTable:
         if task.stream is not None:
             task.stream.end()
         self.reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
+        if task.actor is not None:
+            task.actor.wake()
 
     def _announce(self, state: ObjectState) -> None:
         waiters, state.waiters = state.waiters, []
@@ -145,8 +153,7 @@ class ObjectTable:
         stored, state.stored = state.stored, None
         if stored is not None and stored.block_id is not None:
             self._blocks.pop(stored.block_id, None)
-            if not self.closed:
-                self._store.free(stored.block_id)
+            self.discard(stored)
 
     def _drop_task(self, state: ObjectState) -> None:
         """Nobody can ask for the result any more: a task that has not started never does, an actor ends."""

@@ -24,7 +24,8 @@ def run(engine: LocalEngine, task: Task, fn: Callable[..., Any]) -> StoredValue:
     value = fn(*args, **kwargs)
     if task.options.is_streaming:
         for item in value:
-            engine.attempts.add_item(task, values.encode(engine.blocks, item, 1))
+            if not engine.attempts.add_item(task, values.encode(engine.blocks, item, 1)):
+                break
         value = None
     # The arguments go before the result is announced: a consumer may need their memory.
     del args, kwargs

@@ -5,7 +5,7 @@ travels. One side speaks at a time: the engine sends a task and then only answer
 ``DONE`` or ``ERROR``.
 
 A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
-slices given back, blocks discarded).
+slices given back, blocks discarded, streams dropped).
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ is the engine's business. To the functions that it runs it is the engine: ``Work
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
 import os
@@ -74,8 +73,9 @@ class WorkerBlocks:
 class WorkerStream:
     """See ``StreamHandle``: a stream of the engine."""
 
-    def __init__(self, engine: WorkerEngine, number: int) -> None:
+    def __init__(self, engine: WorkerEngine, link: Link, number: int) -> None:
         self._engine = engine
+        self._link = link
         self._number = number
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
@@ -85,7 +85,7 @@ class WorkerStream:
 
     def drop(self) -> None:
         """See ``StreamHandle``."""
-        self._engine.dropped_streams.append(self._number)
+        self._link.dropped_streams.append(self._number)
 
 
 class WorkerEngine:
@@ -101,7 +101,6 @@ class WorkerEngine:
         self._known_code: set[bytes] = set()
         self._actor: Any = None
         self.blocks = WorkerBlocks(self, link, hello.inline_bytes)
-        self.dropped_streams: collections.deque[int] = collections.deque()
         self.inline_bytes = hello.inline_bytes
         self.memory_limit = hello.memory_limit
         self.budget_bytes = hello.budget_bytes
@@ -113,11 +112,13 @@ class WorkerEngine:
     def serve(self, kind: str, payload: Any) -> None:
         """Runs what the engine sent, and sends the result."""
         self._busy = True
+        failure = None
         try:
             self._serve(kind, payload)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             failure = wire.Failure.of(error)
-            del error
+        # Only now is the error gone, and what the frames of its traceback held.
+        if failure is not None:
             self._busy = False
             self.blocks.clear()
             self._link.send(wire.ERROR, failure)
@@ -141,7 +142,11 @@ class WorkerEngine:
             self._actor, value = value, None
         if num_returns == "streaming":
             for item in value:
-                self._link.send(wire.ITEM, self._encoded(item, 1))
+                encoded = self._encoded(item, 1)
+                with self._lock:
+                    is_wanted = self._exchange(wire.ITEM, encoded)
+                if not is_wanted:
+                    break
             value, num_returns = None, 1
         encoded = self._encoded(value, num_returns)  # type: ignore[arg-type]
         del value
@@ -177,17 +182,21 @@ class WorkerEngine:
                 raise EngineError(
                     "in a worker process the engine can be used while a task runs only"
                 )
-            while self.dropped_streams:
-                self._exchange("drop_stream", (self.dropped_streams.popleft(),))
-            return self._exchange(name, args)
+            return self._exchange(wire.ASK, (name, args))
 
-    def _exchange(self, name: str, args: tuple[Any, ...]) -> Any:
-        self._link.send(wire.ASK, (name, args))
+    def _exchange(self, kind: str, payload: Any) -> Any:
+        self._link.send(kind, payload)
         kind, (succeeded, answer) = self._link.receive()
         assert kind == wire.REPLY
         if not succeeded:
             raise answer.error()
         return self._link.value(answer) if isinstance(answer, wire.Transfer) else answer
+
+    def forked(self) -> None:
+        """In a process that a task has forked, which is no worker."""
+        self._link.close()
+        self._lock = threading.Lock()
+        self._busy = False
 
     # --- the engine protocol -----------------------------------------------------------------------------------
 
@@ -299,18 +308,24 @@ class WorkerEngine:
         return code.digest, None if known else code.data, [ref._object for ref in code.inside]
 
     def _made(self, answer: Ref | int) -> Ref | RefStream:
-        return answer if isinstance(answer, Ref) else RefStream(WorkerStream(self, answer))
+        if isinstance(answer, Ref):
+            return answer
+        return RefStream(WorkerStream(self, self._link, answer))
 
 
 def main() -> None:
     """Runs until the engine closes the connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    connection, lifeline, arena = map(int, sys.argv[2:5])
+    connection, lifeline, arena = descriptors = [int(text) for text in sys.argv[2:5]]
+    for descriptor in descriptors:
+        # What a task starts must not keep the connection open when the worker dies.
+        os.set_inheritable(descriptor, False)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     link = Link(Connection(connection), _native.ArenaView(arena))
     _, hello = link.receive()
     link.send(wire.READY, (PROTOCOL, __version__))
     engine = WorkerEngine(link, hello)
+    os.register_at_fork(after_in_child=engine.forked)
     adopt(engine)
     set_task_engine(engine)
     while True:

@@ -1,0 +1,17 @@
+"""The Ray engine: everything that runs on the local engine runs on a Ray cluster, unchanged.
+
+Guarantee: nothing of Ray leaves this package. Needs ``pip install "exoshuffle[ray]"``.
+"""
+
+from exoshuffle.errors import OptionsError
+
+try:
+    import ray  # noqa: F401  to say what is missing before anything else does
+except ImportError as error:
+    raise OptionsError(
+        'engine "ray" needs Ray, which is not installed; run pip install "exoshuffle[ray]"'
+    ) from error
+
+from exoshuffle.engines.ray.engine import RayEngine
+
+__all__ = ["RayEngine"]

@@ -1,0 +1,223 @@
+"""A call as it travels to a worker: the function, the arguments, and Ray objects where references were.
+
+Guarantee: what cannot be pickled is refused when the task is submitted, by name. The parts of what an argument refers
+to are arguments of the Ray task, because only these does Ray wait for, fetch beforehand and schedule by. References
+inside containers stay references.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import ray
+
+from exoshuffle.engines.ray.objects import RayObject, names_of, object_of
+from exoshuffle.engines.ray.values import Packed, Part, pack
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+
+#: Larger functions travel once, as an object of their own, and not inside every task that Ray keeps for recovery.
+INLINE_CODE_BYTES = 4096
+
+
+class Code(NamedTuple):
+    """A pickled function or class.
+
+    Attributes:
+        digest: What workers know it by; empty if they must not keep it.
+        argument: The pickle, or the Ray object that holds it.
+    """
+
+    digest: bytes
+    argument: Packed | ray.ObjectRef
+
+
+class Codes:
+    """The functions that one engine has pickled: each once, however often it is called."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Any, Code] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def of(self, fn: Callable[..., Any], name: str) -> Code:
+        """The function, ready to travel.
+
+        Raises:
+            OptionsError: It cannot be pickled.
+        """
+        with contextlib.suppress(TypeError), self._lock:  # not everything callable can be a key
+            found = self._known.get(fn)
+            if found is not None:
+                return found
+        packed = _packed(fn, f"the function of task {name}")
+        if packed.references:
+            # If it were kept, here or by workers, so would be the objects that it closes over.
+            return Code(b"", packed)
+        digest = hashlib.sha256(packed.data)
+        for buffer in packed.buffers:
+            digest.update(buffer)
+        small = packed.num_bytes <= INLINE_CODE_BYTES
+        code = Code(digest.digest(), packed if small else ray.put(packed))
+        with contextlib.suppress(TypeError), self._lock:
+            self._known[fn] = code
+        return code
+
+
+class Span(NamedTuple):
+    """Stands where a reference was: slices in a row of the object whose parts are these arguments.
+
+    Attributes:
+        first: The first of its parts among the arguments.
+        stop: The one after the last.
+        start: The first of the slices, counted from the beginning of the first part.
+        length: How many, as a list; None for one slice, as it is.
+    """
+
+    first: int
+    stop: int
+    start: int
+    length: int | None
+
+    def fill(self, parts: Sequence[Part]) -> Any:
+        """The value."""
+        if self.length is None:
+            return parts[self.first][self.start]
+        wanted = range(self.start, self.start + self.length)
+        found: list[Any] = []
+        before = 0
+        for part in parts[self.first : self.stop]:
+            inside = range(max(0, wanted.start - before), min(len(part), wanted.stop - before))
+            found.extend(part[index] for index in inside)
+            before += len(part)
+        return found
+
+
+class Spans(NamedTuple):
+    """Stands where a ``Refs`` was."""
+
+    spans: tuple[Span, ...]
+
+    def fill(self, parts: Sequence[Part]) -> list[Any]:
+        """The values."""
+        return [span.fill(parts) for span in self.spans]
+
+
+class Indices(NamedTuple):
+    """Stands where a ``Column`` was: one slice of each of some parts.
+
+    Attributes:
+        first: The first of the parts among the arguments.
+        inside: Which slice of each part.
+    """
+
+    first: int
+    inside: tuple[int, ...]
+
+    def fill(self, parts: Sequence[Part]) -> list[Any]:
+        """The values."""
+        return [parts[self.first + i][index] for i, index in enumerate(self.inside)]
+
+
+class Arguments:
+    """The arguments of a call, packed.
+
+    Attributes:
+        packed: Pickle of (positional, keyword), with holes where references were.
+        parts: What goes into the holes.
+        before: Names of the tasks that the call depends on.
+        whole_parts: Parts of the sliced objects that it takes whole; see ``Shape``.
+
+    Raises:
+        OptionsError: An argument cannot be pickled; it is named.
+    """
+
+    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.parts: list[ray.ObjectRef] = []
+        self.before: frozenset[str] = frozenset()
+        self.whole_parts = 0
+        holed = (
+            tuple(self._holed(arg) for arg in args),
+            {key: self._holed(arg) for key, arg in kwargs.items()},
+        )
+        try:
+            self.packed = pack(holed)
+        except Exception as error:
+            for label, value in (*enumerate(holed[0], start=1), *holed[1].items()):
+                _packed(value, f"argument {label} of task {name}")
+            raise OptionsError(f"an argument of task {name} cannot be pickled: {error}") from error
+
+    def _holed(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            found = object_of(value)
+            self.before |= found.origin.names
+            return self._whole(found)
+        if isinstance(value, SliceRef):
+            found = object_of(value.ref)
+            self.before |= found.origin.names
+            return self._span(found, value.index)
+        if isinstance(value, Refs | Column):
+            refs = value.refs if isinstance(value, Column) else value
+            objects = [object_of(ref) for ref in refs]
+            if refs.engine_state is None:
+                refs.engine_state = names_of(objects)
+            self.before |= refs.engine_state
+            if isinstance(value, Refs):
+                return Spans(tuple(self._whole(found) for found in objects))
+            return self._column(objects, value.index)
+        return value
+
+    def _whole(self, found: RayObject) -> Span:
+        if found.num_slices > 1:
+            self.whole_parts += len(found.parts)
+        return self._span(found, None)
+
+    def _span(self, found: RayObject, index: int | range | None) -> Span:
+        chosen, span = span_of(found, index, len(self.parts))
+        self.parts += chosen
+        return span
+
+    def _column(self, objects: list[RayObject], index: int) -> Indices:
+        first = len(self.parts)
+        steps = [found.shape.slices_per_part for found in objects]
+        self.parts += [
+            found.parts[index // step] for found, step in zip(objects, steps, strict=True)
+        ]
+        return Indices(first, tuple(index % step for step in steps))
+
+
+def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments again, with values in the holes."""
+    args, kwargs = packed.load()
+
+    def fill(value: Any) -> Any:
+        return value.fill(parts) if isinstance(value, Span | Spans | Indices) else value
+
+    return tuple(fill(arg) for arg in args), {key: fill(arg) for key, arg in kwargs.items()}
+
+
+def span_of(
+    found: RayObject, index: int | range | None, first: int = 0
+) -> tuple[tuple[ray.ObjectRef, ...], Span]:
+    """The parts that hold a slice, some or all, and where these are once the parts are arguments from ``first`` on."""
+    step = found.shape.slices_per_part
+    if index is None:
+        index = range(found.num_slices) if found.num_slices > 1 else 0
+    wanted = index if isinstance(index, range) else range(index, index + 1)
+    begin = wanted.start // step
+    chosen = found.parts[begin : -(-wanted.stop // step)]
+    length = len(index) if isinstance(index, range) else None
+    return chosen, Span(first, first + len(chosen), wanted.start - begin * step, length)
+
+
+def _packed(value: Any, what: str) -> Packed:
+    try:
+        return pack(value)
+    except Exception as error:
+        raise OptionsError(
+            f"{what} cannot be pickled ({error}); pass what it needs as values"
+        ) from error

@@ -1,0 +1,328 @@
+"""``RayEngine``: the engine protocol over Ray.
+
+Guarantee: the same results, errors and order of calls as on the local engine. Ray schedules, moves and spills objects,
+counts who holds them, and computes again what a node has lost.
+
+What Ray does not do: a task whose references are gone runs all the same, since Ray cannot say whether a task has begun,
+and cancelling one that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it); so
+it is done only when asked for. Calls of actors cannot be cancelled. ``TaskOptions.executor`` says nothing: every task
+runs in a worker process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ray
+
+from exoshuffle.engines.ray import worker
+from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
+from exoshuffle.engines.ray.cluster import WORKER_BYTES, Cluster, Wanted
+from exoshuffle.engines.ray.failures import RetryableAttemptError, error_of, fetch
+from exoshuffle.engines.ray.objects import (
+    Origin,
+    RayActor,
+    RayObject,
+    Shape,
+    actor_of,
+    end_session,
+    object_of,
+)
+from exoshuffle.engines.ray.streams import RayStream
+from exoshuffle.engines.ray.values import Block, ValuePart, pack
+from exoshuffle.engines.ray.watcher import Watcher
+from exoshuffle.engines.ray.worker import Call
+from exoshuffle.errors import ClosedError, TaskCancelledError
+from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.observe.events import Observer
+from exoshuffle.units import parse_bytes
+
+_run_task = ray.remote(worker.run_task)
+_run_stream = ray.remote(worker.run_stream)
+_actor_host = ray.remote(worker.ActorHost)
+
+
+class RayEngine:
+    """Runs tasks on a Ray cluster: one that it starts on this machine, one at an address, or that of this process.
+
+    Args:
+        memory_limit: For a Ray that is started here: a third of it becomes the object store, the rest is for the
+            working memory that tasks declare. Ray does not hold processes to it.
+        spill_dirs: For a Ray that is started here: where it spills; one directory.
+        num_cpus: For a Ray that is started here.
+        num_gpus: Likewise.
+        resources: Likewise.
+        address: ``host:port`` of a running cluster, or ``auto``; this program must run on one of its nodes. Default:
+            that in ``RAY_ADDRESS``. If Ray runs in this process already, that one is used.
+        object_store_memory: For a Ray that is started here: size of the object store.
+        connect_timeout_seconds: How long the cluster at ``address`` may take to answer.
+
+    Raises:
+        OptionsError: An option that cannot work, or a version of Ray that is not supported.
+        EngineError: No cluster answers.
+        ProtocolError: The workers of the cluster have another version of Exoshuffle.
+    """
+
+    name = "ray"
+
+    def __init__(  # noqa: PLR0913  what init() passes on
+        self,
+        memory_limit: int | str | None = None,
+        spill_dirs: str | Sequence[str] | None = None,
+        num_cpus: int | None = None,
+        num_gpus: float = 0,
+        resources: Mapping[str, float] | None = None,
+        *,
+        address: str | None = None,
+        object_store_memory: int | str | None = None,
+        connect_timeout_seconds: float = 30,
+    ) -> None:
+        directories = [spill_dirs] if isinstance(spill_dirs, str) else list(spill_dirs or ())
+        wanted = Wanted(
+            memory_limit, directories, num_cpus, num_gpus, resources or {}, object_store_memory
+        )
+        self._cluster = Cluster(address, wanted, connect_timeout_seconds)
+        self._closed = False
+        #: All nodes together, as the plan counts what all tasks together need.
+        self.num_cpus = self._cluster.num_cpus()
+        #: The object store must hold what running tasks read and write; their working memory lies outside. The plan
+        #: counts both against this, so what is read and written fits with room to spare.
+        self.budget_bytes = self._cluster.store_bytes()
+        self.memory_limit = (
+            self.budget_bytes + self.num_cpus * WORKER_BYTES
+            if memory_limit is None
+            else parse_bytes(memory_limit)
+        )
+        #: Ray spills where it was told to when it was started.
+        self.spill_dirs = directories
+        self._codes = Codes()
+        self._watcher = Watcher()
+        self._num_tasks = 0
+
+    # --- tasks and actors --------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        self._check_open()
+        name = options.name or getattr(fn, "__name__", "task")
+        needs = self._needs(f"task {name}", options)
+        code = self._codes.of(fn, name)
+        arguments = Arguments(name, args, kwargs)
+        shape = Shape.of(options.num_slices, arguments.whole_parts)
+        call = Call(name, code.digest, "", shape, options.max_retries)
+        run = (_run_stream if options.is_streaming else _run_task).options(
+            max_retries=options.max_retries, **needs, **_returns(options, name, shape)
+        )
+        made = run.remote(call, code.argument, arguments.packed, *arguments.parts)
+        origin = Origin(name, options.max_retries + 1, arguments.before, is_task=True)
+        return self._reference(made, shape, origin, options)
+
+    def create_actor(
+        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+    ) -> Ref:
+        """See ``Engine``."""
+        self._check_open()
+        name = options.name or cls.__name__
+        needs = self._needs(f"actor {name}", options)
+        code = self._codes.of(cls, name)
+        arguments = Arguments(name, args, kwargs)
+        origin = Origin(name, 1, arguments.before)
+        handle = _actor_host.options(max_restarts=options.max_restarts, **needs).remote(
+            Call(name, code.digest), code.argument, arguments.packed, arguments.parts, origin
+        )
+        return Ref(RayActor(handle, name, tuple(arguments.parts) if options.max_restarts else ()))
+
+    def call_actor(
+        self,
+        actor: Ref,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Ref | RefStream:
+        """See ``Engine``."""
+        self._check_open()
+        found = actor_of(actor)
+        name = options.name or f"{found.name}.{method}"
+        arguments = Arguments(name, args, kwargs)
+        shape = Shape.of(options.num_slices, arguments.whole_parts)
+        call = Call(name, b"", method, shape, options.max_retries)
+        host = found.handle.stream if options.is_streaming else found.handle.run
+        run = host.options(max_task_retries=options.max_retries, **_returns(options, name, shape))
+        made = run.remote(call, arguments.packed, *arguments.parts)
+        origin = Origin(name, options.max_retries + 1, arguments.before)
+        return self._reference(made, shape, origin, options)
+
+    def kill_actor(self, actor: Ref) -> None:
+        """See ``Engine``."""
+        self._check_open()
+        ray.kill(actor_of(actor).handle, no_restart=True)
+
+    def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, Any]:
+        """Ray's options for what a task or actor occupies, and where."""
+        self._cluster.check(what, options.demand, options.memory)
+        return {
+            "num_cpus": options.num_cpus,
+            "num_gpus": options.num_gpus,
+            "resources": {name: amount for name, amount in options.resources.items() if amount},
+            "memory": options.memory or None,
+            "scheduling_strategy": self._cluster.affinity(options.node),
+        }
+
+    def _reference(
+        self, made: Any, shape: Shape, origin: Origin, options: TaskOptions
+    ) -> Ref | RefStream:
+        self._num_tasks += 1
+        if options.is_streaming:
+            return RefStream(RayStream(made, origin))
+        status, *parts = made
+        self._watcher.watch(origin.name, status)
+        return Ref(RayObject(tuple(parts), status, shape, origin))
+
+    # --- objects -----------------------------------------------------------------------------------------------
+
+    def put(self, value: Any) -> Ref:
+        """See ``Engine``."""
+        self._check_open()
+        part = ray.put(ValuePart([pack(value)]))
+        return Ref(RayObject((part,), None, Shape(1, 1), Origin("")))
+
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+        """See ``Engine``."""
+        self._check_open()
+        found = object_of(ref.ref if isinstance(ref, SliceRef) else ref)
+        if found.cancelled:
+            raise _cancelled(found)
+        chosen, span = span_of(found, ref.index if isinstance(ref, SliceRef) else None)
+        return span.fill(fetch(list(chosen), found.origin, timeout))
+
+    def wait(
+        self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
+    ) -> tuple[list[Ref], list[Ref]]:
+        """See ``Engine``."""
+        self._check_open()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        statuses = [object_of(ref).status for ref in refs]
+        pending = {status for status in statuses if status is not None}
+        # What is done already is all found at once, what is waited for in the numbers that may be enough.
+        number = len(pending)
+        left: float | None = 0
+        all_differ = number == sum(status is not None for status in statuses)
+        while pending:
+            done, _ = ray.wait(list(pending), num_returns=number, timeout=left, fetch_local=False)
+            pending.difference_update(done)
+            missing = num_ready - sum(status not in pending for status in statuses)
+            now = time.monotonic()
+            if missing <= 0 or (deadline is not None and now >= deadline):
+                break
+            # One object may stand for several of the references.
+            number = missing if all_differ else 1
+            left = None if deadline is None else deadline - now
+        is_ready = [status not in pending for status in statuses]
+        return (
+            list(itertools.compress(refs, is_ready)),
+            list(itertools.compress(refs, (not ready for ready in is_ready))),
+        )
+
+    def error(self, ref: Ref) -> BaseException | None:
+        """See ``Engine``."""
+        self._check_open()
+        found = object_of(ref)
+        if found.cancelled:
+            return _cancelled(found)
+        if found.status is None or not _is_done(found.status):
+            return None
+        try:
+            ray.get(found.status)
+        except ray.exceptions.RayError as error:
+            return error_of(error, found.origin)
+        return None
+
+    def cancel(self, ref: Ref) -> bool:
+        """See ``Engine``."""
+        self._check_open()
+        found = object_of(ref)
+        if found.status is None or not found.origin.is_task or _is_done(found.status):
+            return False
+        found.cancelled = True
+        # Without force, native code is not stopped.
+        ray.cancel(found.status, force=True)
+        return True
+
+    def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
+        """See ``Engine``."""
+        return Block(list(offsets))
+
+    # --- about the engine --------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[Node]:
+        """See ``Engine``."""
+        self._check_open()
+        return self._cluster.nodes()
+
+    def locate(self, ref: Ref) -> list[str]:
+        """See ``Engine``."""
+        self._check_open()
+        found = object_of(ref)
+        if found.status is not None and not _is_done(found.status):
+            return []
+        places = ray.experimental.get_object_locations(list(found.parts))
+        names = {name for place in places.values() for name in place["node_ids"]}
+        # Small objects are with the program that asked for them.
+        return sorted(names) or [ray.get_runtime_context().get_node_id()]
+
+    def stats(self) -> dict[str, int]:
+        """Tasks submitted; the rest is Ray's."""
+        return {"num_tasks": self._num_tasks}
+
+    def add_observer(self, observer: Observer) -> None:
+        """See ``Engine``; told on a thread of this engine."""
+        self._watcher.add_observer(observer)
+
+    def remove_observer(self, observer: Observer) -> None:
+        """See ``Engine``."""
+        self._watcher.remove_observer(observer)
+
+    def close(self) -> None:
+        """See ``Engine``; a Ray that was not started here goes on."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watcher.close()
+        if self._cluster.is_left:
+            end_session()
+        self._cluster.close()
+
+    def _check_open(self) -> None:
+        # Whatever Ray is asked after its end, it starts anew.
+        if self._closed or not ray.is_initialized():
+            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
+
+
+def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
+    """Ray's options for what a task or call returns, and when to try again."""
+    return {
+        "num_returns": "streaming" if options.is_streaming else 1 + shape.num_parts,
+        "retry_exceptions": [RetryableAttemptError],
+        "name": name,
+    }
+
+
+def _is_done(status: ray.ObjectRef) -> bool:
+    done, _ = ray.wait([status], timeout=0, fetch_local=False)
+    return bool(done)
+
+
+def _cancelled(found: RayObject) -> TaskCancelledError:
+    return TaskCancelledError(f"task {found.origin.name} was cancelled")

@@ -1,0 +1,137 @@
+"""How a task's failure travels through Ray, and what Ray's errors mean.
+
+Guarantee: whoever asks for a result, or depends on it, gets an error of ours: that of the task that failed first, with
+its own exception as cause; what Ray calls things does not get out.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+import ray
+import ray.exceptions as rays
+
+from exoshuffle.engines.ray.objects import Origin
+from exoshuffle.engines.ray.values import pack
+from exoshuffle.errors import (
+    ActorDiedError,
+    BlockLostError,
+    ClosedError,
+    DiskFullError,
+    EngineError,
+    RemoteTraceback,
+    TaskCancelledError,
+    TaskError,
+    WorkerDiedError,
+)
+
+#: Errors that stand for themselves: a task that passes one on has not failed in its own right.
+_OWN_ERRORS = (TaskError, ClosedError, TaskCancelledError, ActorDiedError)
+_DEATHS = (
+    rays.WorkerCrashedError,
+    rays.NodeDiedError,
+    rays.OutOfMemoryError,
+    rays.LocalRayletDiedError,
+)
+
+
+class AttemptError(Exception):
+    """What a task raises to Ray when its function has failed. All of it can be pickled.
+
+    Attributes:
+        name: Of the task.
+        attempt: From 1.
+        node: Where it ran.
+        data: The function's exception, pickled.
+        text: Its traceback.
+    """
+
+    def __init__(self, name: str, attempt: int, node: str, data: bytes, text: str) -> None:
+        super().__init__(name, attempt, node, data, text)
+        self.name = name
+        self.attempt = attempt
+        self.node = node
+        self.data = data
+        self.text = text
+
+    def error(self) -> BaseException:
+        """The error to raise where the result is asked for."""
+        error: BaseException = pickle.loads(self.data)  # noqa: S301  written by this application
+        innermost = error
+        while innermost.__cause__ is not None:
+            innermost = innermost.__cause__
+        innermost.__cause__ = RemoteTraceback(self.text)
+        if isinstance(error, _OWN_ERRORS):
+            return error
+        return TaskError(self.name, self.attempt, error, self.node)
+
+
+class RetryableAttemptError(AttemptError):
+    """An ``AttemptError`` after which Ray is to try again."""
+
+
+def attempt_error(
+    error: BaseException, name: str, attempt: int, node: str, retryable: bool
+) -> AttemptError:
+    """What to raise to Ray."""
+    kind = RetryableAttemptError if retryable else AttemptError
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        packed = pack(error)
+        # The error may outlive what it refers to: such an error is told in words.
+        data = b"" if packed.references or packed.buffers else packed.data
+        pickle.loads(data)  # noqa: S301  written just now
+    except Exception:  # noqa: BLE001  exceptions of users may fail in any way when pickled
+        data = pickle.dumps(EngineError(f"{type(error).__name__}: {error}"))
+    return kind(name, attempt, node, data, text)
+
+
+def fetch(objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = None) -> list[Any]:
+    """What ``ray.get`` returns, or raises, in terms of ours."""
+    try:
+        values: list[Any] = ray.get(objects, timeout=timeout)
+    except rays.GetTimeoutError:
+        raise TimeoutError(f"{origin.name or 'put'} is not done after {timeout} s") from None
+    except rays.RayError as error:
+        failure = error_of(error, origin)
+    else:
+        return values
+    raise failure
+
+
+def error_of(error: BaseException, origin: Origin) -> BaseException:
+    """What an error of Ray means to those who asked for an object."""
+    is_of_argument = isinstance(error, rays.RayTaskError)
+    cause: BaseException = error.cause if is_of_argument else error  # type: ignore[attr-defined]
+    text = first_line(cause)
+    if isinstance(cause, AttemptError):
+        return cause.error()
+    if isinstance(cause, rays.TaskCancelledError):
+        return TaskCancelledError(f"task {_name(origin, is_of_argument)} was cancelled")
+    if isinstance(cause, rays.RayActorError):
+        return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}")
+    if isinstance(cause, _DEATHS):
+        attempt = 1 if is_of_argument else origin.attempts
+        return TaskError(_name(origin, is_of_argument), attempt, WorkerDiedError(text))
+    if isinstance(cause, rays.ObjectLostError):
+        return BlockLostError(f"the result of {_name(origin, is_of_argument)} is lost: {text}")
+    if isinstance(cause, rays.OutOfDiskError):
+        return TaskError(origin.name, 1, DiskFullError(text))
+    if isinstance(cause, rays.RayError):
+        return TaskError(origin.name, 1, EngineError(text))
+    return TaskError(origin.name, 1, cause)
+
+
+def _name(origin: Origin, is_of_argument: bool) -> str:
+    """The task that failed. Of one that left no message, dependents only know that it is one before them."""
+    if is_of_argument and origin.before:
+        return " or ".join(sorted(origin.before))
+    return origin.name or "put"
+
+
+def first_line(error: BaseException) -> str:
+    """What Ray says first; it says much."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

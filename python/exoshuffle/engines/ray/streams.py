@@ -1,0 +1,76 @@
+"""The items of a generator task on Ray.
+
+A task yields every item as two Ray objects, the item and a status: the status is small, so looking at it says whether
+the item is one, or the error that ended the task, without fetching it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import ray
+
+from exoshuffle.engines.ray.failures import error_of
+from exoshuffle.engines.ray.objects import Origin, RayObject, Shape
+from exoshuffle.futures.refs import Ref
+
+
+class RayStream:
+    """See ``StreamHandle``.
+
+    Args:
+        generator: Ray's.
+        origin: Of the items.
+    """
+
+    def __init__(self, generator: Any, origin: Origin) -> None:
+        self._generator = generator
+        self._origin = origin
+        #: An item whose status has not come yet.
+        self._item: Any = None
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def next_ref(self, index: int, timeout: float | None) -> Ref | None:
+        """See ``StreamHandle``."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self._ended and self._item is None:
+            self._item = self._take(index, deadline)
+        if not self._ended:
+            self._check(self._take(index, deadline))
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            return None
+        item, self._item = self._item, None
+        return Ref(RayObject((item,), None, Shape(1, 1), self._origin))
+
+    def _take(self, index: int, deadline: float | None) -> Any:
+        """The next Ray object of the stream; None after the last one."""
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        ready, _ = ray.wait([self._generator], timeout=left, fetch_local=False)
+        if not ready:
+            raise TimeoutError(f"{self._origin.name} has not made item {index} within the timeout")
+        taken = next(self._generator, None)
+        self._ended = taken is None
+        return taken
+
+    def _check(self, status: Any) -> None:
+        """Looks whether the item is one."""
+        if status is None and self._item is None:
+            return
+        try:
+            # After the error that ended the task comes nothing: then the item is the error.
+            ray.get(self._item if status is None else status)
+        except ray.exceptions.RayError as error:
+            self._ended = True
+            self._error = error_of(error, self._origin)
+
+    def drop(self) -> None:
+        """See ``StreamHandle``."""
+        if self._ended or not self._origin.is_task or not ray.is_initialized():
+            return
+        with contextlib.suppress(Exception):
+            ray.cancel(self._generator, force=True)

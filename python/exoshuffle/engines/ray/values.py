@@ -1,0 +1,216 @@
+"""How values travel through Ray's object store and back.
+
+Guarantee: buffers (Arrow, NumPy, raw blocks) are copied once, into the store, and read from there without a copy and
+read-only; references inside values are handed to Ray one by one, so that it counts them.
+
+Why not Ray's own pickling alone: it tells neither the size of a value before it is sent nor, by name, what cannot be
+pickled, and a reference that a function closes over would never be freed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+import ray
+
+from exoshuffle.engines.ray.objects import Shape
+from exoshuffle.errors import EngineError
+
+#: Ray keeps smaller objects in the memory of the program that submitted the task, and copies them into every task that
+#: takes them: fine for a number, ruinous for the parts of many blocks. These are made so large that it does not.
+STORED_BYTES = 100 * 1024
+#: Parts of this mean size and less stay small, so that tiny blocks are not blown up.
+SMALL_PART_BYTES = 8 * 1024
+
+_PADDING = memoryview(bytes(STORED_BYTES))
+_loading = threading.local()
+
+
+class Status(NamedTuple):
+    """How a task ended that did not fail.
+
+    Attributes:
+        attempt: From 1.
+        seconds: How long that attempt ran.
+        node: Where.
+    """
+
+    attempt: int
+    seconds: float
+    node: str
+
+
+class Block(bytearray):
+    """What ``allocate_block`` returns."""
+
+    def __init__(self, offsets: Sequence[int]) -> None:
+        super().__init__(offsets[-1])
+        self.offsets = list(offsets)
+
+
+class Packed:
+    """A pickled value.
+
+    Attributes:
+        data: The pickle.
+        buffers: Its buffers, out of band.
+        references: Ray's references inside, which the pickle names by position.
+    """
+
+    __slots__ = ("buffers", "data", "references")
+
+    def __init__(self, data: bytes, buffers: list[Any], references: list[Any]) -> None:
+        self.data = data
+        self.buffers = buffers
+        self.references = references
+
+    @property
+    def num_bytes(self) -> int:
+        """Size."""
+        return len(self.data) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+    def load(self) -> Any:
+        """The value."""
+        outer = getattr(_loading, "references", None)
+        _loading.references = self.references
+        try:
+            return pickle.loads(self.data, buffers=self.buffers)  # noqa: S301  written by this application
+        finally:
+            _loading.references = outer
+
+    def __reduce__(self) -> Any:
+        buffers = [pickle.PickleBuffer(buffer) for buffer in self.buffers]
+        return Packed, (self.data, buffers, self.references)
+
+
+def pack(value: Any) -> Packed:
+    """Pickles a value, by value what cannot be imported elsewhere."""
+    out = io.BytesIO()
+    packed = Packed(b"", [], [])
+    _Pickler(out, packed).dump(value)
+    packed.data = out.getvalue()
+    return packed
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Takes Ray's references out of what it pickles."""
+
+    def __init__(self, out: io.BytesIO, packed: Packed) -> None:
+        super().__init__(out, protocol=5, buffer_callback=packed.buffers.append)
+        self._references = packed.references
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, ray.ObjectRef | ray.actor.ActorHandle):
+            self._references.append(obj)
+            return _reference, (len(self._references) - 1,)
+        if isinstance(obj, memoryview):  # a slice of a raw block on its way to another task
+            return memoryview, (pickle.PickleBuffer(obj),)
+        return super().reducer_override(obj)
+
+
+def _reference(index: int) -> Any:
+    return _loading.references[index]
+
+
+class ValuePart:
+    """What one Ray object holds: values, each pickled for itself."""
+
+    __slots__ = ("padding", "values")
+
+    def __init__(self, values: list[Packed], padding: Any = b"") -> None:
+        self.values = values
+        self.padding = padding
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index].load()
+
+    @property
+    def num_bytes(self) -> int:
+        """Size without padding."""
+        return sum(value.num_bytes for value in self.values)
+
+    def __reduce__(self) -> Any:
+        return ValuePart, (self.values, pickle.PickleBuffer(self.padding))
+
+
+class BlockPart:
+    """What one Ray object holds: slices of a raw block, back to back."""
+
+    __slots__ = ("buffer", "offsets", "padding")
+
+    def __init__(self, buffer: Any, offsets: list[int], padding: Any = b"") -> None:
+        self.buffer = buffer
+        self.offsets = offsets
+        self.padding = padding
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> memoryview:
+        return memoryview(self.buffer)[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def num_bytes(self) -> int:
+        """Size without padding."""
+        return self.offsets[-1]
+
+    def __reduce__(self) -> Any:
+        buffers = pickle.PickleBuffer(self.buffer), pickle.PickleBuffer(self.padding)
+        return BlockPart, (buffers[0], self.offsets, buffers[1])
+
+
+Part = ValuePart | BlockPart
+
+
+def encode(value: Any, shape: Shape) -> list[Part]:
+    """The parts of what a task returned.
+
+    Raises:
+        EngineError: It returned another number of values than ``num_returns``.
+    """
+    if isinstance(value, Block):
+        parts = list(_block_parts(value, shape))
+    else:
+        values = [value] if shape.num_slices == 1 else _checked(value, shape.num_slices)
+        step = shape.slices_per_part
+        parts = [
+            ValuePart([pack(item) for item in values[first : first + step]])
+            for first in range(0, shape.num_slices, step)
+        ]
+    if len(parts) > 1 and sum(part.num_bytes for part in parts) > SMALL_PART_BYTES * len(parts):
+        for part in parts:
+            part.padding = _PADDING[: max(0, STORED_BYTES - part.num_bytes)]
+    return parts
+
+
+def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
+    num_slices = len(block.offsets) - 1
+    if num_slices != shape.num_slices:
+        raise EngineError(
+            f"the task returned a block of {num_slices} slices; num_returns is {shape.num_slices}"
+        )
+    view = memoryview(block).toreadonly()
+    step = shape.slices_per_part
+    for first in range(0, num_slices, step):
+        offsets = block.offsets[first : first + step + 1]
+        start = offsets[0]
+        yield BlockPart(view[start : offsets[-1]], [offset - start for offset in offsets])
+
+
+def _checked(value: Any, num_slices: int) -> Sequence[Any]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str | bytes)
+        or len(value) != num_slices
+    ):
+        count = len(value) if isinstance(value, Sequence) else 1
+        raise EngineError(f"the task returned {count} values; num_returns is {num_slices}")
+    return value

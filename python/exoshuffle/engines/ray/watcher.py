@@ -1,0 +1,76 @@
+"""Tells observers of the tasks that have finished.
+
+Ray does not say when a task ends; a thread waits for the statuses of those submitted while somebody observes.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import ray
+
+from exoshuffle.engines.ray.values import Status
+from exoshuffle.observe.events import Observer, TaskFinished
+
+#: How soon an event follows, at the latest, what else happens.
+_LOOK_AGAIN_SECONDS = 0.1
+
+
+class Watcher:
+    """The observers of an engine, and the thread that tells them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._observers: list[Observer] = []
+        self._names: dict[ray.ObjectRef, str] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def add_observer(self, observer: Observer) -> None:
+        """See ``Engine``."""
+        with self._lock:
+            self._observers.append(observer)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="exoshuffle-watcher")
+                self._thread.start()
+
+    def remove_observer(self, observer: Observer) -> None:
+        """See ``Engine``."""
+        with self._lock:
+            self._observers.remove(observer)
+
+    def watch(self, name: str, status: ray.ObjectRef) -> None:
+        """A task was submitted."""
+        if self._observers:
+            with self._lock:
+                self._names[status] = name
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            with self._lock:
+                pending = list(self._names)
+            if not pending:
+                self._closed.wait(_LOOK_AGAIN_SECONDS)
+                continue
+            done, _ = ray.wait(
+                pending, num_returns=len(pending), timeout=_LOOK_AGAIN_SECONDS, fetch_local=False
+            )
+            for status in done:
+                self._tell(status)
+
+    def _tell(self, status: ray.ObjectRef) -> None:
+        with self._lock:
+            name = self._names.pop(status)
+            observers = list(self._observers)
+        try:
+            found: Status = ray.get(status)
+        except ray.exceptions.RayError:
+            return  # failed, not finished
+        for observer in observers:
+            observer(TaskFinished(name, found.attempt, found.seconds))

@@ -1,0 +1,182 @@
+"""What runs in a Ray worker: tasks and actors.
+
+Guarantee: the functions see the same engine as the program that submitted them: ``current_engine`` and
+``allocate_block`` work, and references in arguments are the values they stand for.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import ray
+
+from exoshuffle import __version__
+from exoshuffle.engines.ray import calls, values
+from exoshuffle.engines.ray.failures import AttemptError, attempt_error, fetch
+from exoshuffle.engines.ray.objects import Origin, Shape
+from exoshuffle.engines.ray.values import Packed, Part, Status
+from exoshuffle.futures.engine import PROTOCOL, set_task_engine
+from exoshuffle.futures.session import adopt
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from exoshuffle.engines.ray.engine import RayEngine
+
+#: Functions that a worker keeps, so that tasks of one shuffle unpickle theirs once.
+_KEPT_FUNCTIONS = 32
+_functions: collections.OrderedDict[bytes, Callable[..., Any]] = collections.OrderedDict()
+
+
+class Call(NamedTuple):
+    """What a worker is told beside function and arguments.
+
+    Attributes:
+        name: Of the task.
+        digest: Of the function; empty if it must not be kept.
+        method: Of the actor; empty for a function.
+        shape: Of the result.
+        max_retries: How often to try again after an error that may go away.
+    """
+
+    name: str
+    digest: bytes = b""
+    method: str = ""
+    shape: Shape = Shape(1, 1)
+    max_retries: int = 0
+
+
+def greet() -> tuple[int, str]:
+    """The protocol and version of this worker."""
+    return PROTOCOL, __version__
+
+
+def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Any]:
+    """A task: returns its status and the parts of its result."""
+    with _Attempt(call) as attempt:
+        args, kwargs = calls.unpack(arguments, parts)
+        del parts
+        return attempt.encoded(_function(call, code)(*args, **kwargs))
+
+
+def run_stream(call: Call, code: Packed, arguments: Packed, *parts: Part) -> Iterator[Any]:
+    """A generator task: every item is followed by a status, so that errors can be told from items unseen."""
+    with _Attempt(call) as attempt:
+        args, kwargs = calls.unpack(arguments, parts)
+        del parts
+        for item in _function(call, code)(*args, **kwargs):
+            status, part = attempt.encoded(item)
+            yield part
+            yield status
+
+
+class ActorHost:
+    """An actor: the object and the calls of its methods.
+
+    The constructor does not raise: its error belongs to the calls. Its arguments are fetched here, since Ray ends an
+    actor without a word when one of them has failed.
+    """
+
+    def __init__(
+        self, call: Call, code: Packed, arguments: Packed, parts: list[Any], origin: Origin
+    ) -> None:
+        self._error: BaseException | None = None
+        try:
+            with _Attempt(call):
+                args, kwargs = calls.unpack(arguments, fetch(parts, origin))
+                self._instance = _function(call, code)(*args, **kwargs)
+        except AttemptError as error:
+            self._error = error.error()
+
+    def run(self, call: Call, arguments: Packed, *parts: Part) -> list[Any]:
+        """Calls a method; see ``run_task``."""
+        with _Attempt(call) as attempt:
+            args, kwargs = calls.unpack(arguments, parts)
+            del parts
+            return attempt.encoded(self._method(call)(*args, **kwargs))
+
+    def stream(self, call: Call, arguments: Packed, *parts: Part) -> Iterator[Any]:
+        """Calls a method that is a generator; see ``run_stream``."""
+        with _Attempt(call) as attempt:
+            args, kwargs = calls.unpack(arguments, parts)
+            del parts
+            for item in self._method(call)(*args, **kwargs):
+                status, part = attempt.encoded(item)
+                yield part
+                yield status
+
+    def _method(self, call: Call) -> Callable[..., Any]:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        method: Callable[..., Any] = getattr(self._instance, call.method)
+        return method
+
+
+class _Attempt:
+    """Around an attempt at a task: makes the engine known inside, and of an exception one that Ray can carry."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._started = time.monotonic()
+
+    def __enter__(self) -> Self:
+        set_task_engine(_engine())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        del kind, traceback
+        set_task_engine(None)
+        # Ray's own (a worker told to stop) are none of ours.
+        if isinstance(error, Exception | SystemExit):
+            number = _attempt_number()
+            retryable = getattr(error, "retryable", False) and number <= self._call.max_retries
+            raise attempt_error(error, self._call.name, number, _node(), retryable) from None
+
+    def encoded(self, value: Any) -> list[Any]:
+        """Status and parts of a result."""
+        parts = values.encode(value, self._call.shape)
+        return [Status(_attempt_number(), time.monotonic() - self._started, _node()), *parts]
+
+
+def _function(call: Call, code: Packed) -> Callable[..., Any]:
+    if not call.digest:
+        made: Callable[..., Any] = code.load()
+        return made
+    if call.digest not in _functions:
+        _functions[call.digest] = code.load()
+        if len(_functions) > _KEPT_FUNCTIONS:
+            _functions.popitem(last=False)
+    _functions.move_to_end(call.digest)
+    return _functions[call.digest]
+
+
+@functools.cache
+def _engine() -> RayEngine:
+    """The engine of this worker."""
+    from exoshuffle.engines.ray.engine import RayEngine
+
+    engine = RayEngine()
+    adopt(engine)
+    return engine
+
+
+@functools.cache
+def _node() -> str:
+    name: str = ray.get_runtime_context().get_node_id()
+    return name
+
+
+def _attempt_number() -> int:
+    """Ray counts attempts from 0, and tells by this name only."""
+    core = ray._private.worker.global_worker.core_worker
+    return int(core.get_current_task_attempt_number()) + 1

@@ -1,0 +1,57 @@
+"""What a program must leave behind when it has dropped everything: nothing."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import psutil
+
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.objects import ObjectState
+from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.testing.meeting import poll
+from tests.conftest import open_files
+
+
+def assert_nothing_is_left(engine: LocalEngine) -> None:
+    """No object, no block, no memory but that of workers, and nothing that a worker would hold."""
+    poll(lambda: counts(engine) == (0, 0))
+    workers = engine.pool._all
+    poll(lambda: [worker for worker in workers if worker._lent or worker._pins] == [])
+    requests = [worker._requests for worker in workers]
+    assert [one for one in requests if one._blocks or one._streams] == []
+    poll(lambda: engine.stats()["reserved_bytes"] == worker_bytes(engine))
+    poll(lambda: known_objects() == [])
+
+
+def counts(engine: LocalEngine) -> tuple[int, int]:
+    """Objects in the store, and blocks."""
+    gc.collect()
+    stats = engine.stats()
+    return stats["num_objects"], stats["num_blocks"]
+
+
+def worker_bytes(engine: LocalEngine) -> int:
+    """What is reserved for workers."""
+    others = sum(worker._reservation is not None for worker in engine.pool._all)
+    base_bytes = 0 if engine.pool._base is None else engine.pool.base_bytes
+    return base_bytes + others * WORKER_BYTES
+
+
+def known_objects() -> list[ObjectState]:
+    """All objects that this process remembers."""
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, ObjectState)]
+
+
+def held() -> dict[str, Any]:
+    """What this process holds of the system; not the arena, which is empty but there while its engine is."""
+    gc.collect()
+    files = [target for target in open_files() if "memfd:exoshuffle" not in target]
+    return {
+        "children": psutil.Process().children(),
+        "files": sorted(files),
+        "threads": threading.active_count(),
+    }

@@ -1,0 +1,240 @@
+"""kill -9 of worker processes, at every moment: results are exact, or the error is there at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
+from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.testing import assert_every_row_arrives
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
+from exoshuffle.testing.programs import Mortal, double
+from tests.faults import programs
+from tests.faults.fuzz import has_ended
+from tests.faults.leftovers import assert_nothing_is_left, held
+from tests.faults.programs import Spot, Wrapped, payload
+
+DATA = payload(7, 2_000_000)
+PHASES = [
+    programs.stop_running,
+    programs.stop_reading,
+    programs.stop_in_get,
+    programs.stop_filling,
+]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[LocalEngine]:
+    """An engine with room for six workers; checks that nothing is left, by the engine or by its workers."""
+    before = held()
+    limit = limits.limit_for(8 * WORKER_BYTES + 10_000_000)
+    made = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
+    assert isinstance(made, LocalEngine)
+    yield made
+    assert_nothing_is_left(made)
+    del made
+    xs.shutdown()
+    assert held() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def children() -> list[int]:
+    """The workers, in the order in which they started."""
+    found = psutil.Process().children()
+    return [child.pid for child in sorted(found, key=psutil.Process.create_time)]
+
+
+def await_end(pid: int) -> None:
+    poll(lambda: has_ended(pid))
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    await_end(pid)
+
+
+def as_bytes(value: Any) -> bytes:
+    return bytes(memoryview(value))
+
+
+# --- one task -------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_task_that_is_killed_runs_again(phase: Callable[..., Any]) -> None:
+    spot, data = Spot(), xs.put(Wrapped(DATA))
+    result = xs.remote(phase).remote(spot, [data])
+    kill(spot.process())
+    spot.open()
+    assert as_bytes(xs.get(result, timeout=PATIENCE_SECONDS)) == DATA
+    assert as_bytes(xs.get(data).data) == DATA
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_task_without_retries_fails_at_once(phase: Callable[..., Any]) -> None:
+    spot, data = Spot(), xs.put(Wrapped(DATA))
+    result = xs.remote(phase, max_retries=0, name="victim").remote(spot, [data])
+    kill(spot.process())
+    # Nobody has opened the gate: this is not the end of what the task waited for.
+    with pytest.raises(TaskError, match="task victim failed in attempt 1") as caught:
+        xs.get(result, timeout=PATIENCE_SECONDS)
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    assert "SIGKILL" in str(caught.value)
+    spot.open()
+    assert as_bytes(xs.get(data).data) == DATA
+
+
+def test_a_worker_that_was_killed_while_idle_costs_nothing(engine: LocalEngine) -> None:
+    run = xs.remote(double, max_retries=0)
+    assert xs.get(run.remote(1)) == 2
+    for pid in children():
+        kill(pid)
+    assert xs.get([run.remote(number) for number in range(5)]) == [0, 2, 4, 6, 8]
+    assert len(engine.pool._all) == len(children())
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_worker_that_was_killed_a_moment_ago_costs_an_attempt() -> None:
+    run = xs.remote(double)
+    for number in range(8):
+        assert xs.get(run.remote(number)) == 2 * number
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("max_retries", [0, 1])
+def test_a_worker_that_is_killed_while_it_starts(max_retries: int) -> None:
+    result = xs.remote(double, max_retries=max_retries).remote(4)
+    poll(lambda: bool(children()))
+    # It imports our package for longer than it takes to see that it is there.
+    kill(children()[0])
+    if max_retries:
+        assert xs.get(result, timeout=PATIENCE_SECONDS) == 8
+    else:
+        with pytest.raises(TaskError) as caught:
+            xs.get(result, timeout=PATIENCE_SECONDS)
+        assert isinstance(caught.value.__cause__, WorkerDiedError)
+
+
+# --- generators -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_generator_that_is_killed_yields_every_item_once() -> None:
+    spot = Spot()
+    stream = xs.remote(programs.stop_yielding, num_returns="streaming").remote(spot, 6)
+    first = [next(stream), next(stream)]
+    kill(spot.process())
+    spot.open()
+    assert [xs.get(ref) for ref in [*first, *stream]] == [payload(i, 300_000) for i in range(6)]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_generator_without_retries_ends_after_the_items_made() -> None:
+    spot = Spot()
+    generate = xs.remote(programs.stop_yielding, num_returns="streaming", max_retries=0)
+    stream = generate.remote(spot, 6)
+    kill(spot.process())
+    items = [xs.get(next(stream)) for _ in range(3)]
+    assert items == [payload(i, 300_000) for i in range(3)]
+    with pytest.raises(TaskError) as caught:
+        stream.next(timeout=PATIENCE_SECONDS)
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    spot.open()
+
+
+# --- actors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_an_actor_that_is_killed_while_idle(restarts: int) -> None:
+    actor = xs.remote(Mortal, max_restarts=restarts).remote()
+    kept, pid = actor.make.remote(3), xs.get(actor.process.remote())
+    kill(pid)
+    if restarts:
+        assert xs.get(actor.call.remote(), timeout=PATIENCE_SECONDS) == 1
+        assert xs.get(actor.process.remote()) != pid
+    else:
+        with pytest.raises(ActorDiedError):
+            xs.get(actor.call.remote(), timeout=PATIENCE_SECONDS)
+    assert len(xs.get(kept)) == 1_000_000
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_a_dead_actor_kept_goes_with_it() -> None:
+    keeper = xs.remote(programs.Keeper).remote()
+    ours = xs.put(payload(1, 300_000))
+    xs.get(keeper.keep.remote([ours, xs.put(payload(2, 300_000))]))
+    kept = xs.get(keeper.give.remote())
+    kill(xs.get(keeper.process.remote()))
+    with pytest.raises(ActorDiedError):
+        xs.get(keeper.give.remote(), timeout=PATIENCE_SECONDS)
+    # What others refer to as well does not.
+    assert [xs.get(ref) for ref in kept] == [payload(seed, 300_000) for seed in (1, 2)]
+    assert xs.get(ours) == payload(1, 300_000)
+
+
+# --- many tasks -----------------------------------------------------------------------------------
+
+
+class Killer(threading.Thread):
+    """Kills the oldest worker whenever so many more tasks have finished: none dies again and again as it starts."""
+
+    def __init__(self, engine: LocalEngine, tasks_per_kill: int) -> None:
+        super().__init__(name="killer")
+        self.num_killed = 0
+        self._engine = engine
+        self._tasks_per_kill = tasks_per_kill
+        self._finished: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        number = 0
+        while self._finished.get():
+            number += 1
+            workers = children()
+            if number % self._tasks_per_kill == 0 and workers:
+                os.kill(workers[0], signal.SIGKILL)
+                self.num_killed += 1
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        def observe(_event: object) -> None:
+            self._finished.put(True)
+
+        self._engine.add_observer(observe)
+        self.start()
+        try:
+            yield
+        finally:
+            self._engine.remove_observer(observe)
+            self._finished.put(False)
+            self.join()
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Simple(), Push(), Push(keep_map_outputs=True)],
+    ids=["simple", "push*", "push"],
+)
+def test_a_shuffle_whose_workers_are_killed(engine: LocalEngine, strategy: Strategy) -> None:
+    killer = Killer(engine, tasks_per_kill=4)
+    with killer.at_work():
+        assert_every_row_arrives(strategy, 20, 9)
+    assert killer.num_killed >= 5
