@@ -44,9 +44,11 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     made = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     assert isinstance(made, LocalEngine)
     yield made
-    assert_nothing_is_left(made)
+    try:
+        assert_nothing_is_left(made)
+    finally:
+        xs.shutdown()
     del made
-    xs.shutdown()
     assert held() == before
     assert list(tmp_path.iterdir()) == []
 

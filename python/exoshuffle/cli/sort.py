@@ -15,6 +15,7 @@ from exoshuffle.dataset.read import open_dataset
 from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import init
+from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sort import parse_by
 from exoshuffle.units import format_bytes
@@ -72,7 +73,14 @@ def _sort_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             type=click.Choice(["auto", "simple", "push"]),
         ),
-        click.option("--engine", default="local", show_default=True, type=click.Choice(["local"])),
+        click.option(
+            "--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)
+        ),
+        click.option(
+            "--address",
+            metavar="HOST:PORT",
+            help="Of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
+        ),
         click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
         click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
         click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
@@ -123,11 +131,17 @@ def explain_command(**arguments: Any) -> None:
 
 
 def _dataset(arguments: dict[str, Any]) -> Dataset:
+    of_engine = {}
+    if arguments["address"] is not None:
+        if arguments["engine"] != "ray":
+            raise OptionsError("--address is of a Ray cluster; add --engine ray, or leave it out")
+        of_engine["address"] = arguments["address"]
     init(
         arguments["engine"],
         memory_limit=arguments["memory_limit"],
         spill_dirs=list(arguments["spill_dirs"]) or None,
         num_cpus=arguments["num_cpus"],
+        **of_engine,
     )
     dataset = open_dataset(
         arguments["inputs"],

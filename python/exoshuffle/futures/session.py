@@ -19,6 +19,8 @@ _ENGINES = {
     "local": "exoshuffle.engines.local:LocalEngine",
     "ray": "exoshuffle.engines.ray:RayEngine",
 }
+#: What ``init`` calls the engines of this library.
+ENGINE_NAMES = tuple(_ENGINES)
 
 _lock = threading.Lock()
 _engine: Engine | None = None

@@ -68,6 +68,8 @@ class WorkerProcess:
                 [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
+                # Else Ctrl-C would hit it before it can ignore that.
+                start_new_session=True,
             )
         finally:
             for descriptor in (lifeline, arena):

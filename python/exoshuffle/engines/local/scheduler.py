@@ -121,7 +121,8 @@ class Scheduler:
     def start_thread(self, loop: object, name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
         thread = threading.Thread(target=loop, name=name, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
+        # Those of actors come and go.
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
     def _enqueue(self, task: Task) -> None:

@@ -1,7 +1,7 @@
 """The program of a worker process: runs one task at a time, over the engine's memory, and asks the engine for the rest.
 
-Guarantees: nothing it maps can be written, except a block that it fills; it ends when the engine's process does; Ctrl-C
-is the engine's business. To the functions that it runs it is the engine: ``WorkerEngine`` has the same protocol.
+Guarantees: nothing it maps can be written, except a block that it fills; it ends when the engine's process does. To
+the functions that it runs it is the engine: ``WorkerEngine`` has the same protocol.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import pickle
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -137,7 +136,8 @@ class WorkerEngine:
         num_returns = order.num_returns
         del found, order
         value = fn(*args, **kwargs)
-        del args, kwargs
+        # What they refer to is given back with the result.
+        del fn, args, kwargs
         if kind == wire.ACTOR:
             self._actor, value = value, None
         if num_returns == "streaming":
@@ -315,7 +315,9 @@ class WorkerEngine:
 
 def main() -> None:
     """Runs until the engine closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It may be killed at any moment; what was printed is out by then.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     connection, lifeline, arena = descriptors = [int(text) for text in sys.argv[2:5]]
     for descriptor in descriptors:
         # What a task starts must not keep the connection open when the worker dies.
