@@ -73,6 +73,8 @@ class Program:
             self.make_many: 8,
             self.digest_arguments: 12,
             self.digest_inside: 6,
+            self.digest_closed_over: 4,
+            self.take_some: 3,
             self.relay: 8,
             self.fail_at_first: 4,
             self.check: 10,
@@ -190,6 +192,21 @@ class Program:
         ref = self.task(programs.digest).remote([inside])
         group = Group((Group(tuple(entry.spec for entry in used)),))
         self.keep(ref, Leaf(digest_of([group])), risks_of(used))
+        self.keep_waiting(ref)
+
+    def digest_closed_over(self) -> None:
+        used = self.some(2)
+        refs = [entry.ref for entry in used]
+        ref = self.task(lambda: programs.digest(*refs)).remote()
+        self.keep(ref, Leaf(digest_of([entry.spec for entry in used])), risks_of(used))
+        self.keep_waiting(ref)
+
+    def take_some(self) -> None:
+        count = self.random.randint(2, 8)
+        leaf = self.leaf(count)
+        ref = self.task(programs.take_some).remote(leaf.seed, leaf.size, count)
+        taken = tuple(Leaf(leaf.seed + index, leaf.size) for index in range(count // 2))
+        self.keep(ref, Group(taken, are_references=True))
         self.keep_waiting(ref)
 
     def relay(self) -> None:

@@ -111,6 +111,13 @@ def produce(seed: int, size: int, count: int) -> Iterator[bytes]:
         yield payload(seed + index, size)
 
 
+def take_some(seed: int, size: int, count: int) -> list[Any]:
+    """References to the first half of what another generator produces."""
+    run = xs.remote(produce, num_returns="streaming", max_retries=100)
+    stream = run.remote(seed, size, count)
+    return [next(stream) for _ in range(count // 2)]
+
+
 # --- an actor ----------------------------------------------------------------------------------
 
 

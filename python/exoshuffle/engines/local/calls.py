@@ -12,7 +12,7 @@ import hashlib
 import pickle
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import cloudpickle
@@ -30,12 +30,12 @@ class Code:
     Attributes:
         data: The pickle.
         digest: What workers know it by.
-        inside: The references that it closes over.
+        inside: The handles of references that it closes over; the references are held by each call of it.
     """
 
     __slots__ = ("__weakref__", "data", "digest", "inside")
 
-    def __init__(self, data: bytes, digest: bytes, inside: tuple[Ref, ...]) -> None:
+    def __init__(self, data: bytes, digest: bytes, inside: tuple[Any, ...]) -> None:
         self.data = data
         self.digest = digest
         self.inside = inside
@@ -57,9 +57,9 @@ def code_of(fn: Callable[..., Any], name: str) -> Code:
             return found
     with identity.capturing() as captured:
         data = _pickled(fn, f"the function of task {name}")
-    code = Code(data, hashlib.sha256(data).digest(), tuple(Ref(handle) for handle in captured))
+    code = Code(data, hashlib.sha256(data).digest(), tuple(captured))
     if not code.inside:
-        # A cached function would keep the objects alive that it closes over.
+        # What is cached outlives the function, and does not keep alive what that closes over.
         with contextlib.suppress(TypeError), _codes_lock:
             _codes[fn] = code
     return code
@@ -72,30 +72,26 @@ class Call:
         code: The function; None for a method.
         method: The method's name; empty for a function.
         data: Pickle of (positional, keyword) with ``Hole`` where a reference was.
-        inside: The references in containers; while the call is not over.
+        inside: The references in containers and in the function; while the call is not over.
     """
 
     __slots__ = ("_handles", "code", "data", "inside", "method")
 
-    def __init__(
-        self, code: Code | None, method: str, data: bytes, inside: tuple[Ref, ...]
-    ) -> None:
+    def __init__(self, code: Code | None, method: str, data: bytes, handles: Sequence[Any]) -> None:
         self.code = code
         self.method = method
         self.data = data
-        self.inside = inside
-        self._handles: tuple[Any, ...] = ()
+        self._handles = (*handles, *(() if code is None else code.inside))
+        self.inside: tuple[Ref, ...] = ()
+        self.restore()
 
     def release(self) -> None:
         """The call is over: its references go, what they refer to is remembered."""
-        if self.inside:
-            self._handles = tuple(ref._object for ref in self.inside)
-            self.inside = ()
+        self.inside = ()
 
     def restore(self) -> None:
-        """The call is made again."""
-        if self._handles:
-            self.inside = tuple(Ref(handle) for handle in self._handles)
+        """The call is made, for the first time or again."""
+        self.inside = tuple(Ref(handle) for handle in self._handles)
 
 
 class Hole:

@@ -179,7 +179,7 @@ class LocalEngine:
     ) -> tuple[Call, tuple[Any, ...]]:
         code = None if fn is None else code_of(fn, name)
         data, references, captured = pack(self, name, args, kwargs)
-        return Call(code, method, data, tuple(Ref(handle) for handle in captured)), references
+        return Call(code, method, data, captured), references
 
     def _check_options(
         self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0

@@ -171,7 +171,6 @@ class WorkerProcess:
         assert call is not None
         handles = [ref._object for ref in call.inside]
         if call.code is not None:
-            handles.extend(ref._object for ref in call.code.inside)
             known = call.code.digest in self._known_code
             code = call.code.digest, None if known else call.code.data
             if call.code.inside:

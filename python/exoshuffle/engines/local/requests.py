@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines.local.calls import Call, Code
 from exoshuffle.engines.local.loading import Loaded
-from exoshuffle.engines.local.streams import Stream
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
@@ -28,7 +27,7 @@ class Requests:
         self._engine = engine
         self._numbers = itertools.count()
         self._blocks: dict[int, Any] = {}
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, RefStream] = {}
         self._codes: dict[bytes, Code] = {}
 
     def serve(self, name: str, args: tuple[Any, ...]) -> Any:
@@ -49,13 +48,11 @@ class Requests:
     def drop_streams(self, streams: list[int]) -> None:
         """Streams that the worker takes no more items of."""
         for number in streams:
-            self._streams.pop(number).drop()
+            del self._streams[number]
 
     def close(self) -> None:
         """The worker is gone."""
         self._blocks.clear()
-        for stream in self._streams.values():
-            stream.drop()
         self._streams.clear()
 
     # --- blocks ------------------------------------------------------------------------------------------------
@@ -147,7 +144,7 @@ class Requests:
 
     def next_item(self, stream: int, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
-        return self._streams[stream].next_ref(index, timeout)
+        return self._streams[stream].handle.next_ref(index, timeout)
 
     def _call(
         self,
@@ -161,17 +158,16 @@ class Requests:
             if data is None:
                 known = self._codes[digest]
             else:
-                known = Code(data, digest, tuple(Ref(handle) for handle in inside))
+                known = Code(data, digest, tuple(inside))
                 if not inside:
-                    # A function that is kept would keep the objects alive that it closes over.
                     self._codes[digest] = known
         data, _, handles = call
-        return Call(known, method, data, tuple(Ref(handle) for handle in handles))
+        return Call(known, method, data, handles)
 
     def _result(self, made: Ref | RefStream) -> Any:
         """A reference, or the number of a stream."""
         if isinstance(made, Ref):
             return made
         number = next(self._numbers)
-        self._streams[number] = made.handle  # type: ignore[assignment]
+        self._streams[number] = made
         return number

@@ -305,7 +305,7 @@ class WorkerEngine:
         known = code.digest in self._known_code
         if not code.inside:
             self._known_code.add(code.digest)
-        return code.digest, None if known else code.data, [ref._object for ref in code.inside]
+        return code.digest, None if known else code.data, list(code.inside)
 
     def _made(self, answer: Ref | int) -> Ref | RefStream:
         if isinstance(answer, Ref):
