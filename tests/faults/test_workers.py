@@ -18,8 +18,6 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
-from exoshuffle.shuffle import Push, Simple, Strategy
-from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.programs import Mortal, double
 from tests.faults import programs
@@ -228,15 +226,3 @@ class Killer(threading.Thread):
             self._engine.remove_observer(observe)
             self._finished.put(False)
             self.join()
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [Simple(), Push(), Push(keep_map_outputs=True)],
-    ids=["simple", "push*", "push"],
-)
-def test_a_shuffle_whose_workers_are_killed(engine: LocalEngine, strategy: Strategy) -> None:
-    killer = Killer(engine, tasks_per_kill=4)
-    with killer.at_work():
-        assert_every_row_arrives(strategy, 20, 9)
-    assert killer.num_killed >= 5
