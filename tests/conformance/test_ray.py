@@ -19,6 +19,7 @@ def node() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(
+            address="local",  # not one that somebody else has started here
             num_cpus=2,
             num_gpus=1,
             resources={"token": 1},

@@ -116,8 +116,10 @@ def test_what_a_task_gets_cannot_be_written() -> None:
 
 
 def test_readers_in_two_processes_share_memory(tmp_path: Path) -> None:
-    xs.init(memory_limit="600MB", spill_dirs=str(tmp_path), num_cpus=2)
     size = 100_000_000
+    # Room for the object and its source, whatever pytest has resident.
+    limit = limits.limit_for(3 * size + NUM_WORKERS * WORKER_BYTES)
+    xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     readers = [xs.remote(programs.Reader).remote() for _ in range(2)]
     members = [
         psutil.Process(),

@@ -20,7 +20,7 @@ import ray
 
 from exoshuffle.engines.ray import worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
-from exoshuffle.engines.ray.cluster import WORKER_BYTES, Cluster, Wanted
+from exoshuffle.engines.ray.cluster import Cluster
 from exoshuffle.engines.ray.failures import RetryableAttemptError, error_of, fetch
 from exoshuffle.engines.ray.objects import (
     Origin,
@@ -31,16 +31,20 @@ from exoshuffle.engines.ray.objects import (
     end_session,
     object_of,
 )
+from exoshuffle.engines.ray.starting import Wanted
 from exoshuffle.engines.ray.streams import RayStream
 from exoshuffle.engines.ray.values import Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
-from exoshuffle.errors import ClosedError, TaskCancelledError
+from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
 from exoshuffle.units import parse_bytes
+
+#: Resident memory of a worker that has imported this package and Arrow.
+WORKER_BYTES = 100_000_000
 
 _run_task = ray.remote(worker.run_task)
 _run_stream = ray.remote(worker.run_stream)
@@ -89,10 +93,10 @@ class RayEngine:
         self._cluster = Cluster(address, wanted, connect_timeout_seconds)
         self._closed = False
         #: All nodes together, as the plan counts what all tasks together need.
-        self.num_cpus = self._cluster.num_cpus()
+        self.num_cpus = self._cluster.num_cpus
         #: The object store must hold what running tasks read and write; their working memory lies outside. The plan
         #: counts both against this, so what is read and written fits with room to spare.
-        self.budget_bytes = self._cluster.store_bytes()
+        self.budget_bytes = self._cluster.store_bytes
         self.memory_limit = (
             self.budget_bytes + self.num_cpus * WORKER_BYTES
             if memory_limit is None
@@ -121,8 +125,11 @@ class RayEngine:
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options.num_slices, arguments.whole_parts)
         call = Call(name, code.digest, "", shape, options.max_retries)
-        run = (_run_stream if options.is_streaming else _run_task).options(
-            max_retries=options.max_retries, **needs, **_returns(options, name, shape)
+        run = _with_options(
+            _run_stream if options.is_streaming else _run_task,
+            max_retries=options.max_retries,
+            **needs,
+            **_returns(options, name, shape),
         )
         made = run.remote(call, code.argument, arguments.packed, *arguments.parts)
         origin = Origin(name, options.max_retries + 1, arguments.before, is_task=True)
@@ -138,7 +145,8 @@ class RayEngine:
         code = self._codes.of(cls, name)
         arguments = Arguments(name, args, kwargs)
         origin = Origin(name, 1, arguments.before)
-        handle = _actor_host.options(max_restarts=options.max_restarts, **needs).remote(
+        host = _with_options(_actor_host, max_restarts=options.max_restarts, **needs)
+        handle = host.remote(
             Call(name, code.digest), code.argument, arguments.packed, arguments.parts, origin
         )
         return Ref(RayActor(handle, name, tuple(arguments.parts) if options.max_restarts else ()))
@@ -186,7 +194,7 @@ class RayEngine:
         self._num_tasks += 1
         if options.is_streaming:
             return RefStream(RayStream(made, origin))
-        status, *parts = made
+        *parts, status = made
         self._watcher.watch(origin.name, status)
         return Ref(RayObject(tuple(parts), status, shape, origin))
 
@@ -300,7 +308,7 @@ class RayEngine:
             return
         self._closed = True
         self._watcher.close()
-        if self._cluster.is_left:
+        if not self._cluster.was_found:
             end_session()
         self._cluster.close()
 
@@ -308,6 +316,14 @@ class RayEngine:
         # Whatever Ray is asked after its end, it starts anew.
         if self._closed or not ray.is_initialized():
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
+
+
+def _with_options(remote: Any, **options: Any) -> Any:
+    """A remote function or class with Ray's options, some of which it refuses, such as shares below 0.0001."""
+    try:
+        return remote.options(**options)
+    except ValueError as error:
+        raise OptionsError(str(error)) from error
 
 
 def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class Watcher:
                 self._thread.start()
 
     def remove_observer(self, observer: Observer) -> None:
-        """See ``Engine``."""
+        """See ``Engine``; tells first what has happened."""
+        self._look(0)
         with self._lock:
             self._observers.remove(observer)
 
@@ -53,21 +54,26 @@ class Watcher:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            with self._lock:
-                pending = list(self._names)
-            if not pending:
+            if not self._look(_LOOK_AGAIN_SECONDS):
                 self._closed.wait(_LOOK_AGAIN_SECONDS)
-                continue
-            done, _ = ray.wait(
-                pending, num_returns=len(pending), timeout=_LOOK_AGAIN_SECONDS, fetch_local=False
-            )
-            for status in done:
-                self._tell(status)
+
+    def _look(self, timeout: float) -> bool:
+        """Tells of those that are done; says whether there was anything to wait for."""
+        with self._lock:
+            pending = list(self._names)
+        if not pending:
+            return False
+        done, _ = ray.wait(pending, num_returns=len(pending), timeout=timeout, fetch_local=False)
+        for status in done:
+            self._tell(status)
+        return True
 
     def _tell(self, status: ray.ObjectRef) -> None:
         with self._lock:
-            name = self._names.pop(status)
+            name = self._names.pop(status, None)
             observers = list(self._observers)
+        if name is None:
+            return  # told by another thread
         try:
             found: Status = ray.get(status)
         except ray.exceptions.RayError:

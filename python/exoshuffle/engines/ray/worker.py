@@ -57,7 +57,7 @@ def greet() -> tuple[int, str]:
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Any]:
-    """A task: returns its status and the parts of its result."""
+    """A task: returns the parts of its result and its status."""
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
         del parts
@@ -70,7 +70,7 @@ def run_stream(call: Call, code: Packed, arguments: Packed, *parts: Part) -> Ite
         args, kwargs = calls.unpack(arguments, parts)
         del parts
         for item in _function(call, code)(*args, **kwargs):
-            status, part = attempt.encoded(item)
+            part, status = attempt.encoded(item)
             yield part
             yield status
 
@@ -106,7 +106,7 @@ class ActorHost:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
             for item in self._method(call)(*args, **kwargs):
-                status, part = attempt.encoded(item)
+                part, status = attempt.encoded(item)
                 yield part
                 yield status
 
@@ -143,9 +143,9 @@ class _Attempt:
             raise attempt_error(error, self._call.name, number, _node(), retryable) from None
 
     def encoded(self, value: Any) -> list[Any]:
-        """Status and parts of a result."""
+        """Parts and status of a result. Ray makes them known in this order: whoever sees the last may use the rest."""
         parts = values.encode(value, self._call.shape)
-        return [Status(_attempt_number(), time.monotonic() - self._started, _node()), *parts]
+        return [*parts, Status(_attempt_number(), time.monotonic() - self._started, _node())]
 
 
 def _function(call: Call, code: Packed) -> Callable[..., Any]:

@@ -1,0 +1,106 @@
+"""Connecting to a Ray cluster that runs.
+
+Guarantee: what does not answer is given up after the timeout, and workers that could not run this program's tasks are
+found before there are any.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+
+import ray
+from ray._private import services
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from exoshuffle import __version__
+from exoshuffle.engines.ray import worker
+from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.engines.ray.starting import init_quietly
+from exoshuffle.errors import EngineError, OptionsError, ProtocolError
+from exoshuffle.futures.engine import PROTOCOL
+
+_PROBE = "import sys, ray._raylet; ray._raylet.GcsClient(address=sys.argv[1])"
+
+
+def join(address: str, timeout_seconds: float) -> None:
+    """Connects to a cluster, and checks that its workers are of this version."""
+    if "://" in address:
+        raise OptionsError(
+            f"address {address} is of a Ray client; run on a node of the cluster, with the address host:port or auto"
+        )
+    if address != "auto" and not re.fullmatch(r".+:\d+", address):
+        raise OptionsError(f"address is {address!r}; write host:port or auto")
+    try:
+        found = str(services.canonicalize_bootstrap_address(address))
+    except ConnectionError as error:
+        raise EngineError(
+            f"no Ray cluster found on this machine: {error}; start one with ray start --head"
+        ) from error
+    _check_answers(found, timeout_seconds)
+    try:
+        init_quietly(address=found)
+        _check_workers(timeout_seconds)
+    except BaseException as error:
+        ray.shutdown()
+        if isinstance(error, ConnectionError | ValueError):
+            raise EngineError(f"cannot join the cluster at {found}: {error}") from error
+        if isinstance(error, RuntimeError):
+            # Ray compares its own version and Python's.
+            raise ProtocolError(f"cannot join the cluster at {found}: {error}") from error
+        raise
+
+
+def _check_answers(address: str, timeout_seconds: float) -> None:
+    """Whether a cluster answers. Ray itself would try for minutes, and cannot be told to give up."""
+    host, _, port = address.rpartition(":")
+    remedy = "start one with ray start --head"
+    try:
+        socket.create_connection((host, int(port)), timeout_seconds).close()
+    except OSError as error:
+        raise EngineError(
+            f"no Ray cluster answers at {address}: {error.strerror or error}; {remedy}"
+        ) from error
+    try:
+        subprocess.run(  # noqa: S603  this interpreter
+            [sys.executable, "-c", _PROBE, address],
+            check=True,
+            timeout=timeout_seconds,
+            capture_output=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise EngineError(
+            f"something listens at {address}, but no Ray cluster has answered in {timeout_seconds:g} s; {remedy}"
+        ) from error
+
+
+def _check_workers(timeout_seconds: float) -> None:
+    ask = ray.remote(worker.greet)
+    asked = [
+        ask.options(
+            num_cpus=0,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote()
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    remedy = f"install exoshuffle {__version__} on every node"
+    try:
+        answers = ray.get(asked, timeout=timeout_seconds)
+    except ray.exceptions.GetTimeoutError as error:
+        raise EngineError(
+            f"the workers of the cluster have not answered in {timeout_seconds:g} s; is it busy or broken?"
+        ) from error
+    except ray.exceptions.RayError as error:
+        raise ProtocolError(
+            f"the workers of the cluster cannot run exoshuffle ({first_line(error)}); {remedy}"
+        ) from error
+    for protocol, version in answers:
+        if (protocol, version) != (PROTOCOL, __version__):
+            raise ProtocolError(
+                f"a worker of the cluster has exoshuffle {version} with protocol {protocol}, this program has "
+                f"{__version__} with {PROTOCOL}; {remedy}"
+            )

@@ -1,0 +1,173 @@
+"""Starting a Ray of one node.
+
+Guarantee: it listens on 127.0.0.1 alone, prints nothing, takes no signal from the program, and what it writes lies in
+one directory, which whoever ends it removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import ray_constants
+from ray._private import worker as ray_worker
+
+from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.errors import EngineError, OptionsError
+from exoshuffle.units import format_bytes, parse_bytes
+
+#: Share of the memory limit that becomes the object store, as Ray does it with the machine's memory.
+STORE_PERCENT = 30
+#: Ray refuses less.
+MIN_STORE_BYTES = 80_000_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody wants who starts a Ray of his own; nothing of it can be asked of one that runs.
+
+    Attributes:
+        memory_limit: As of ``init``.
+        spill_dirs: As of ``init``.
+        num_cpus: As of ``init``.
+        num_gpus: As of ``init``.
+        resources: As of ``init``.
+        object_store_memory: Size of the object store.
+    """
+
+    memory_limit: int | str | None = None
+    spill_dirs: list[str] = field(default_factory=list)
+    num_cpus: int | None = None
+    num_gpus: float = 0
+    resources: Mapping[str, float] = field(default_factory=dict)
+    object_store_memory: int | str | None = None
+
+    def check_nothing(self, where: str) -> None:
+        """Raises ``OptionsError`` if anything is wanted."""
+        for name, value in vars(self).items():
+            if value:
+                raise OptionsError(
+                    f"{name} is {value!r}, but {where}: it belongs to whoever started it, so leave {name} out"
+                )
+
+
+def start(wanted: Wanted) -> str:
+    """Starts a Ray of one node; returns its directory, which is to be removed."""
+    options = _start_options(wanted)
+    # Not below a spill directory: Ray's sockets live here, and their paths must be short.
+    temporary = tempfile.mkdtemp(prefix="exo-ray-")
+    try:
+        with _loopback():
+            init_quietly(
+                address="local",
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                _temp_dir=temporary,
+                **options,
+            )
+    except BaseException as error:
+        ray.shutdown()
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, ValueError):
+            raise OptionsError(f"Ray does not start: {first_line(error)}") from error
+        if isinstance(error, Exception):
+            raise EngineError(f"Ray does not start: {first_line(error)}") from error
+        raise
+    return temporary
+
+
+def _start_options(wanted: Wanted) -> dict[str, Any]:
+    if wanted.num_cpus is not None and wanted.num_cpus < 1:
+        raise OptionsError(f"num_cpus is {wanted.num_cpus}; it must be at least 1")
+    declared = {"num_gpus": wanted.num_gpus, **wanted.resources}
+    for name, amount in declared.items():
+        if amount != int(amount):
+            raise OptionsError(f"{name} is {amount}; a node of Ray has whole numbers of things")
+    options: dict[str, Any] = {
+        "num_cpus": wanted.num_cpus,
+        "num_gpus": int(wanted.num_gpus),
+        "resources": {name: int(amount) for name, amount in wanted.resources.items()},
+    }
+    limit = None if wanted.memory_limit is None else parse_bytes(wanted.memory_limit)
+    store = None
+    if wanted.object_store_memory is not None:
+        store = parse_bytes(wanted.object_store_memory)
+    elif limit is not None:
+        store = max(MIN_STORE_BYTES, limit * STORE_PERCENT // 100)
+    if store is not None and store < MIN_STORE_BYTES:
+        raise OptionsError(
+            f"object_store_memory is {format_bytes(store)}; Ray needs at least {format_bytes(MIN_STORE_BYTES)}"
+        )
+    if limit is not None:
+        assert store is not None
+        if limit <= store:
+            raise OptionsError(
+                f"memory_limit is {format_bytes(limit)}, of which the object store takes {format_bytes(store)}; "
+                f"the smallest that works is {format_bytes(2 * store)}"
+            )
+        options["_memory"] = limit - store
+    options["object_store_memory"] = store
+    options |= _spilling(wanted.spill_dirs)
+    return options
+
+
+def _spilling(directories: list[str]) -> dict[str, Any]:
+    for directory in directories:
+        if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
+            raise OptionsError(f"spill directory {directory} is not a directory to write to")
+    if len(directories) > 1:
+        raise OptionsError(
+            f"spill_dirs has {len(directories)} directories; Ray takes one, so name the fastest"
+        )
+    return {"object_spilling_directory": directories[0]} if directories else {}
+
+
+def init_quietly(**options: Any) -> None:
+    """``ray.init``, quietly: errors come from tasks, and a program's standard output is its own.
+
+    The last variable is what Ray will do by itself; without it, it warns.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    tell_logs(False)
+    with _signals_kept():
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+
+
+def tell_logs(enabled: bool) -> None:
+    """Whether Ray prints, on standard output, what happens to its workers; whatever ``log_to_driver`` says."""
+    ray_worker._worker_logs_enabled = enabled
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Has Ray listen on 127.0.0.1, which by default it does on macOS only."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before

@@ -1,0 +1,103 @@
+"""Fixtures of the tests of the Ray engine: a node of Ray's own, and a cluster of three."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+import exoshuffle as xs
+
+ray = pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster  # noqa: E402  after the check that there is a Ray
+
+from exoshuffle.engines.ray import RayEngine  # noqa: E402  likewise
+
+STORE_BYTES = 200_000_000
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quiet() -> Iterator[None]:
+    """Ray sends nothing anywhere, and no cluster of the environment is used."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        environment.delenv("RAY_ADDRESS", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[None]:
+    """Ray with one small node, for all tests of a file."""
+    ray.init(
+        address="local",  # not one that somebody else has started here
+        num_cpus=2,
+        resources={"token": 1},
+        object_store_memory=STORE_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def engine(node: None) -> Iterator[RayEngine]:
+    """An engine on that node."""
+    del node
+    made = xs.init(engine="ray")
+    assert isinstance(made, RayEngine)
+    yield made
+    xs.shutdown()
+
+
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[Cluster]:
+    # Ray takes half a minute to believe that a node is dead; here, a few seconds.
+    config = {
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_timeout_ms": 1000,
+        "health_check_failure_threshold": 4,
+    }
+    made = Cluster()
+    add_node(made, 0, _system_config=config)
+    add_node(made, 1)
+    yield made
+    made.shutdown()
+
+
+def add_node(cluster: Cluster, number: int, **options: object) -> None:
+    resources = {f"node{number}": 1}
+    cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES, resources=resources, **options)
+
+
+@pytest.fixture
+def cluster(_cluster: Cluster) -> Iterator[Cluster]:
+    """Three nodes of one CPU each, this program's first; the resources ``node0`` to ``node2`` tell them apart.
+
+    Tests may end the last one.
+    """
+    if len(_cluster.list_all_nodes()) < 3:
+        add_node(_cluster, 2)
+        _cluster.wait_for_nodes()
+    yield _cluster
+    xs.shutdown()
+
+
+def children_of_this_process() -> set[int]:
+    """Processes that this one has started and that still run."""
+    path = f"/proc/self/task/{os.getpid()}/children"
+    with open(path) as file:
+        return {int(word) for word in file.read().split()}
+
+
+def unused_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as unused:
+        unused.bind(("", 0))
+        port: int = unused.getsockname()[1]
+        return port

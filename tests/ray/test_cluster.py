@@ -1,0 +1,154 @@
+"""A cluster of three nodes: joining it, preferring nodes, and losing one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+import exoshuffle as xs
+from exoshuffle.cli.main import _run
+from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.engines.ray import joining
+from exoshuffle.errors import BlockLostError, EngineError, OptionsError, ProtocolError
+from exoshuffle.observe.events import TaskFinished
+from tests.ray.conftest import STORE_BYTES, unused_port
+
+NUM_RECORDS = 600_000
+
+
+def node_of_task() -> str:
+    """Where a task runs."""
+    name: str = ray.get_runtime_context().get_node_id()
+    return name
+
+
+def place(number: int) -> str:
+    """The name of a node."""
+    return next(node.name for node in xs.nodes() if f"node{number}" in node.resources)
+
+
+def remove(cluster: Cluster, number: int) -> None:
+    """A node dies."""
+    node = next(node for node in cluster.list_all_nodes() if node.node_id == place(number))
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
+    engine = xs.init(engine="ray", address=cluster.address)
+    assert (engine.num_cpus, engine.budget_bytes) == (3, 3 * STORE_BYTES)
+    assert len(xs.nodes()) == 3
+    for number in range(3):
+        only = xs.remote(lambda: bytes(1_000_000), resources={f"node{number}": 1}).remote()
+        xs.wait([only])
+        assert xs.locate(only) == [place(number)]
+        # By now all know of the node, which a preference alone would not have waited for.
+        run = xs.remote(node_of_task, node=place(number))
+        assert xs.get([run.remote() for _ in range(2)]) == 2 * [place(number)]
+    with pytest.raises(OptionsError, match="needs 2 CPU; the node that has most has 1"):
+        xs.remote(node_of_task, num_cpus=2).remote()
+    with pytest.raises(OptionsError, match="no node has together"):
+        xs.remote(node_of_task, resources={"node0": 1, "node1": 1}).remote()
+    xs.shutdown()
+    assert not ray.is_initialized()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joining, "PROTOCOL", -1)
+        with pytest.raises(
+            ProtocolError, match=r"protocol .*; install exoshuffle .* on every node"
+        ):
+            xs.init(engine="ray", address=cluster.address)
+    assert not ray.is_initialized()
+    # It has stayed as it was, and answers to a variable too.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAY_ADDRESS", cluster.address)
+        xs.init(engine="ray")
+        assert len(xs.nodes()) == 3
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_a_node_dies_in_a_shuffle(cluster: Cluster, tmp_path: Path, strategy: str) -> None:
+    gensort(tmp_path / "in", NUM_RECORDS, partitions=4)
+    engine = xs.init(engine="ray", address=cluster.address)
+    dataset = xs.read_records(tmp_path / "in").sort(strategy=strategy, num_partitions=12)
+    num_splits = dataset.explain().splits
+    mapped = 0
+
+    def kill_after_most_maps(event: TaskFinished) -> None:
+        nonlocal mapped
+        mapped += event.name == "map"
+        if event.name == "map" and mapped == num_splits - 1:
+            remove(cluster, 2)
+
+    engine.add_observer(kill_after_most_maps)
+    dataset.write_records(tmp_path / "out")
+    assert len(cluster.list_all_nodes()) == 2
+    before, after = valsort(tmp_path / "in"), valsort(tmp_path / "out")
+    assert after.is_sorted
+    assert (after.records, after.checksum) == (NUM_RECORDS, before.checksum)
+
+
+def test_what_nothing_can_make_again(cluster: Cluster) -> None:
+    class Maker:
+        def make(self) -> bytes:
+            return bytes(1_000_000)
+
+    xs.init(engine="ray", address=cluster.address)
+    made = xs.remote(Maker, resources={"node2": 1}).remote().make.remote()
+    xs.wait([made])
+    remove(cluster, 2)
+    with pytest.raises(BlockLostError, match=r"Maker\.make is lost"):
+        xs.get(made)
+    with pytest.raises(BlockLostError):
+        xs.get(xs.remote(len).remote(made))
+
+
+# --- no cluster ----------------------------------------------------------------------------------------------------
+
+
+def test_nobody_answers() -> None:
+    with pytest.raises(EngineError, match=r"no Ray cluster answers .* ray start --head"):
+        xs.init(engine="ray", address=f"localhost:{unused_port()}")
+
+
+@pytest.fixture
+def mute() -> Any:
+    """The port of a server that accepts connections and says nothing."""
+    with socket.create_server(("", 0)) as server:
+        connections: list[socket.socket] = []
+
+        def accept() -> None:
+            try:
+                while True:
+                    connections.append(server.accept()[0])
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in connections:
+            connection.close()
+
+
+def test_somebody_else_answers(mute: int) -> None:
+    with pytest.raises(EngineError, match=r"something listens .* no Ray cluster .* in 2 s"):
+        xs.init(engine="ray", address=f"localhost:{mute}", connect_timeout_seconds=2)
+
+
+def test_the_command_line_needs_an_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gensort(tmp_path / "in", 10, partitions=1)
+    sort = ["sort", str(tmp_path / "in"), str(tmp_path / "out"), "--format", "records"]
+    address = ["--address", f"localhost:{unused_port()}"]
+    assert _run([*sort, "--engine", "ray", *address]) == 1
+    assert "no Ray cluster answers" in capfd.readouterr().err
+    assert _run([*sort, *address]) == 2
+    assert "--engine ray" in capfd.readouterr().err

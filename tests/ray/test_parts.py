@@ -1,0 +1,85 @@
+"""How objects are divided among the objects of Ray, without Ray: parts, their sizes, where slices are."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exoshuffle.engines.ray.calls import span_of
+from exoshuffle.engines.ray.objects import MAX_PARTS, USUAL_PARTS, Origin, RayObject, Shape
+from exoshuffle.engines.ray.values import (
+    SMALL_PART_BYTES,
+    STORED_BYTES,
+    Block,
+    ValuePart,
+    encode,
+    pack,
+)
+
+
+@given(st.integers(1, 5000), st.integers(0, 1000))
+def test_shapes(num_slices: int, parts_of_arguments: int) -> None:
+    shape = Shape.of(num_slices, parts_of_arguments)
+    assert 1 <= shape.num_parts <= min(num_slices, MAX_PARTS)
+    assert (shape.num_parts - 1) * shape.slices_per_part < num_slices
+    assert shape.num_parts * shape.slices_per_part >= num_slices
+    if num_slices <= USUAL_PARTS:
+        assert shape.num_parts == num_slices
+
+
+@given(st.data())
+def test_every_slice_is_found(data: st.DataObject) -> None:
+    num_slices = data.draw(st.integers(1, 300))
+    start = data.draw(st.integers(0, num_slices))
+    stop = data.draw(st.integers(start, num_slices))
+    shape = Shape.of(num_slices, 0)
+    encoded = encode(
+        list(range(num_slices)) if num_slices > 1 else 0,
+        shape,
+    )
+    found = RayObject(tuple(encoded), None, shape, Origin(""))  # type: ignore[arg-type]
+    for index in (None, range(start, stop), min(start, num_slices - 1)):
+        chosen, span = span_of(found, index, first=5)
+        value = span.fill([*"abcde", *chosen])  # type: ignore[arg-type]
+        if index is None:
+            assert value == (list(range(num_slices)) if num_slices > 1 else 0)
+        else:
+            assert value == (list(index) if isinstance(index, range) else index)
+            wanted = len(index) if isinstance(index, range) else 1
+            assert len(chosen) <= wanted // shape.slices_per_part + 2
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 700, 40_000])
+def test_parts_are_small_or_stored(slice_bytes: int) -> None:
+    shape = Shape.of(100, 0)
+    for value in (
+        Block([slice_bytes * i for i in range(101)]),
+        [bytes(slice_bytes) for _ in range(100)],
+    ):
+        parts = encode(value, shape)
+        sizes = [part.num_bytes + memoryview(part.padding).nbytes for part in parts]
+        mean = sum(part.num_bytes for part in parts) / len(parts)
+        assert max(sizes) < STORED_BYTES if mean <= SMALL_PART_BYTES else min(sizes) >= STORED_BYTES
+
+
+def test_one_value_is_not_padded() -> None:
+    (part,) = encode(bytes(50_000), Shape(1, 1))
+    assert memoryview(part.padding).nbytes == 0
+
+
+def test_buffers_are_not_copied_into_pickles() -> None:
+    part = encode(Block([0, 10, 1_000_000]), Shape.of(2, 0))[1]
+    buffers: list[pickle.PickleBuffer] = []
+    assert len(pickle.dumps(part, protocol=5, buffer_callback=buffers.append)) < 1000
+    again = pickle.loads(pickle.dumps(part, protocol=5))  # noqa: S301  written just now
+    assert again[0] == part[0]
+    assert part[0].readonly
+
+
+def test_memoryviews_can_travel() -> None:
+    packed = pack({"view": memoryview(b"abc")})
+    assert packed.load()["view"] == b"abc"
+    assert isinstance(ValuePart([packed])[0]["view"], memoryview)

@@ -1,0 +1,53 @@
+"""An engine on a Ray that runs in this process already: it is used as it is, and left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import ray
+
+import exoshuffle as xs
+from exoshuffle.errors import ClosedError, OptionsError
+
+pytestmark = pytest.mark.usefixtures("node")
+
+
+def test_the_ray_of_this_process_is_used_and_left() -> None:
+    engine = xs.init(engine="ray")
+    ref = xs.put("kept")
+    engine.close()
+    assert ray.is_initialized()
+    with pytest.raises(ClosedError, match="init"):
+        xs.put(1)
+    xs.init(engine="ray")
+    assert xs.get(ref) == "kept"
+    xs.shutdown()
+    assert ray.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"memory_limit": "1GB"},
+        {"spill_dirs": "/tmp"},  # noqa: S108  not used
+        {"num_cpus": 2},
+        {"num_gpus": 1},
+        {"resources": {"disk": 1}},
+        {"object_store_memory": "1GB"},
+    ],
+    ids=str,
+)
+def test_a_ray_that_runs_cannot_be_changed(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(OptionsError, match=rf"{name} is .* leave {name} out"):
+        xs.init(engine="ray", **option)
+    xs.shutdown()
+
+
+@pytest.mark.parametrize("option", [{"num_cpus": 1e-6}, {"num_gpus": 1.5}], ids=str)
+def test_what_ray_cannot_give(option: dict[str, float]) -> None:
+    xs.init(engine="ray")
+    with pytest.raises(OptionsError):
+        xs.remote(abs, **option).remote(1)
+    xs.shutdown()

@@ -1,0 +1,120 @@
+"""Starting a Ray, or being refused one: options, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+import exoshuffle as xs
+from exoshuffle.engines.ray import RayEngine, cluster
+from exoshuffle.errors import ClosedError, OptionsError
+from tests.ray.conftest import children_of_this_process
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Any:
+    """A Ray that the engine starts, in a directory of the test."""
+    spill, temporary = tmp_path / "spill", Path(tempfile.mkdtemp(prefix="x"))
+    spill.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        made = xs.init(
+            engine="ray",
+            memory_limit="500MB",
+            spill_dirs=str(spill),
+            num_cpus=2,
+            num_gpus=1,
+            resources={"disk": 3},
+        )
+        yield made
+        xs.shutdown()
+    assert list(temporary.iterdir()) == []
+    temporary.rmdir()
+
+
+def test_a_ray_of_its_own(own: RayEngine, tmp_path: Path) -> None:
+    assert (own.num_cpus, own.memory_limit, own.budget_bytes) == (2, 500_000_000, 150_000_000)
+    assert own.spill_dirs == [str(tmp_path / "spill")]
+    (only,) = xs.nodes()
+    assert dict(only.resources) == {"CPU": 2, "GPU": 1, "disk": 3}
+    # More than the object store has: it is spilled where it should be, and comes back.
+    refs = [xs.remote(lambda i: bytes([i]) * 20_000_000).remote(i) for i in range(15)]
+    xs.wait(refs, num_ready=15)
+    assert [xs.get(ref)[:1] for ref in refs] == [bytes([i]) for i in range(15)]
+    assert [*(tmp_path / "spill").rglob("*-*")]
+    assert listening_addresses() == {"127.0.0.1"}
+
+
+def listening_addresses() -> set[str]:
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        for connection in process.net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                found.add(connection.laddr.ip.removeprefix("::ffff:"))
+    return found
+
+
+def test_it_is_gone_afterwards() -> None:
+    before, handler = children_of_this_process(), signal.getsignal(signal.SIGTERM)
+    engine = xs.init(engine="ray", num_cpus=1, object_store_memory="100MB")
+    ref = xs.put(1)
+    assert signal.getsignal(signal.SIGTERM) is handler
+    engine.close()
+    engine.close()
+    assert not ray.is_initialized()
+    assert children_of_this_process() == before
+    with pytest.raises(ClosedError, match="init"):
+        xs.get(ref)
+    # A reference of a Ray that is gone must not reach another.
+    xs.init(engine="ray", num_cpus=1, object_store_memory="100MB")
+    for ask in (xs.get, xs.cancel, xs.locate, lambda old: xs.wait([old])):
+        with pytest.raises(ClosedError, match="closed"):
+            ask(ref)
+    with pytest.raises(ClosedError, match="closed"):
+        xs.remote(abs).remote(ref)
+    xs.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_cpus": 0}, "num_cpus is 0"),
+        ({"num_gpus": 0.5}, "num_gpus is 0.5"),
+        ({"resources": {"disk": 1.5}}, "disk is 1.5"),
+        ({"memory_limit": "50MB"}, "smallest that works is 160 MB"),
+        ({"memory_limit": "lots"}, "not a size"),
+        ({"object_store_memory": "1MB"}, "at least 80.0 MB"),
+        ({"spill_dirs": "/does/not/exist"}, "/does/not/exist"),
+        ({"spill_dirs": [os.curdir, os.pardir]}, "2 directories"),
+        ({"address": "nonsense"}, "host:port"),
+        ({"address": "ray://head:10001"}, "Ray client"),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_work(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        xs.init(engine="ray", **options)
+    assert not ray.is_initialized()
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("exoshuffle.engines.ray")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(OptionsError, match=r'pip install "exoshuffle\[ray\]"'):
+        xs.init(engine="ray")
+
+
+@pytest.mark.parametrize("version", ["2.49.2", "2.62.0", "3.0.0.dev0"])
+def test_other_versions_of_ray(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(cluster.ray, "__version__", version)
+    with pytest.raises(OptionsError, match=rf"Ray {version} is installed; supported are 2\.50"):
+        xs.init(engine="ray")
