@@ -70,10 +70,10 @@ def test_records(tmp_path: Path, measure: Callable[..., Any], strategy: str) -> 
         "--strategy",
         strategy,
         "--memory-limit",
-        "300MB",
+        "200MB",
     ]
     explained, measured = measure("explain", *arguments), measure("sort", *arguments)
-    check_peak(measured, explained, "300MB")
+    check_peak(measured, explained, "200MB")
     result = valsort(tmp_path / "out")
     assert result.is_sorted
     assert result.checksum == valsort(tmp_path / "in").checksum

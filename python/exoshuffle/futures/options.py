@@ -80,6 +80,11 @@ class TaskOptions:
         """``demand``, hashable: tasks of one shape are alike to a scheduler."""
         return tuple(sorted(self.demand.items()))
 
+    @functools.cached_property
+    def shape_beside_cpus(self) -> tuple[tuple[str, float], ...]:
+        """``shape`` without the CPUs."""
+        return tuple((name, amount) for name, amount in self.shape if name != CPU)
+
 
 @dataclass(frozen=True)
 class ActorOptions:

@@ -114,6 +114,37 @@ class WaitConformance(Conformance):
         gate.open()
         assert xs.get(holder) == 1
 
+    def test_cancelled_tasks_leave_room_for_others(self, executor: str) -> None:
+        gate = Gate()
+        holder = xs.remote(pass_gate, executor=executor, resources=TOKEN).remote(gate, 1)
+        gate.await_arrivals(1)
+        arguments = [xs.put(number) for number in range(8)]
+        queued = [
+            xs.remote(double, executor=executor, resources=TOKEN).remote(ref) for ref in arguments
+        ]
+        assert all(map(xs.cancel, queued))
+        gate.open()
+        later = [xs.remote(double, executor=executor).remote(ref) for ref in arguments]
+        assert [xs.get(ref, timeout=PATIENCE_SECONDS) for ref in later] == list(range(0, 16, 2))
+        assert xs.get(holder) == 1
+
+    def test_tasks_that_wait_for_a_resource_are_in_nobodys_way(self, executor: str) -> None:
+        gate, argument = Gate(), xs.put(4)
+
+        def hold(inside: list[xs.Ref]) -> int:
+            gate.await_opening()
+            # Behind those that wait for what this task has.
+            return int(xs.get(xs.remote(double).remote(inside[0]), timeout=PATIENCE_SECONDS))
+
+        holder = xs.remote(hold, executor=executor, resources=TOKEN).remote([argument])
+        gate.await_arrivals(1)
+        waiting = [
+            xs.remote(double, executor=executor, resources=TOKEN).remote(argument) for _ in range(8)
+        ]
+        gate.open()
+        assert xs.get(holder) == 8
+        assert xs.get(waiting) == [8] * 8
+
     def test_a_cancelled_call_lets_those_behind_it_go_on(self, executor: str) -> None:
         gate, log = Gate(), xs.remote(Log, executor=executor).remote()
         slow = xs.remote(pass_gate).remote(gate)

@@ -134,6 +134,7 @@ class Task:
         "cancelled",
         "fn",
         "interrupt",
+        "is_staged",
         "keeps_resources",
         "kwargs",
         "lineage",
@@ -170,6 +171,8 @@ class Task:
         self.cancelled = False
         self.started = False
         self.ready = False
+        #: Counted among those that have their arguments ahead of the workers.
+        self.is_staged = False
         self.missing = 0
         self.lineage: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.output: ObjectState | None = None

@@ -5,19 +5,21 @@ back, so nesting deeper than the number of workers completes; among tasks that f
 
 One stager thread takes working memory and arguments for one task at a time. That is enough (a fetch reads with several
 threads) and free of deadlock: nobody holds a part of what a task needs while waiting for another such part. It works up
-to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle, §4.2.2).
+to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle, §4.2.2). What it
+prepares takes its declared resources at once and lacks only CPUs, which tasks that wait give back: otherwise tasks that
+wait for a resource would fill the stage, and whoever holds the resource might wait for a task behind them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import heapq
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import Task, ValueGoneError
+from exoshuffle.engines.local.queues import Need, TaskQueue
 from exoshuffle.engines.local.resources import Resources
 from exoshuffle.errors import ClosedError, CorruptBlockError
 from exoshuffle.futures.engine import set_task_engine
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 #: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
-
-_Demand = tuple[tuple[str, float], ...]
 
 
 class Scheduler:
@@ -44,9 +44,8 @@ class Scheduler:
         self._resources = resources
         self._stage_changed = threading.Condition(lock)
         self._run_changed = threading.Condition(lock)
-        self._to_stage: list[Task] = []
-        #: Tasks that could run, by what they need: one that does not fit stands in nobody else's way.
-        self._to_run: dict[_Demand, list[Task]] = {}
+        self._to_stage = TaskQueue()
+        self._to_run = TaskQueue()
         self._num_staged = 0
         self._num_idle = 0
         self._has_stager = False
@@ -60,10 +59,10 @@ class Scheduler:
             if not self._has_stager:
                 self._has_stager = True
                 self.start_thread(self._stage_loop, "exoshuffle-stager")
-            heapq.heappush(self._to_stage, task)
+            self._to_stage.add(task, task.options.shape_beside_cpus)
             self._stage_changed.notify()
         else:
-            self._enqueue(task)
+            self._enqueue(task, task.options.shape)
 
     def close(self) -> None:
         """Ends the threads; tasks that run may finish their step."""
@@ -125,8 +124,8 @@ class Scheduler:
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
-    def _enqueue(self, task: Task) -> None:
-        heapq.heappush(self._to_run.setdefault(task.options.shape, []), task)
+    def _enqueue(self, task: Task, need: Need) -> None:
+        self._to_run.add(task, need)
         self._wake_worker()
 
     def _give_back(self, demand: Mapping[str, float]) -> None:
@@ -135,7 +134,11 @@ class Scheduler:
         self._stage_changed.notify()
 
     def _wake_worker(self) -> None:
-        if self._num_idle == 0 and not self._closed and self._choose() is not None:
+        if (
+            self._num_idle == 0
+            and not self._closed
+            and self._to_run.first(self._resources) is not None
+        ):
             self.start_thread(self._work_loop, "exoshuffle-worker")
         self._run_changed.notify()
 
@@ -144,23 +147,27 @@ class Scheduler:
     def _stage_loop(self) -> None:
         while True:
             with self._lock:
-                while not self._closed and not self._may_stage():
+                while not self._closed and (need := self._next_to_stage()) is None:
                     self._stage_changed.wait()
-                if self._closed:
+                if self._closed or need is None:
                     return
-                task = heapq.heappop(self._to_stage)
-                if task.cancelled:
-                    continue
-                self._num_staged += 1
-            self._stage(task)
+                task = self._to_stage.pop(need)
+                if not task.cancelled:
+                    self._resources.take(dict(need))
+                    self._num_staged += 1
+                    task.is_staged = True
+            if task.is_staged:
+                self._stage(task)
             del task
 
-    def _may_stage(self) -> bool:
+    def _next_to_stage(self) -> Need | None:
         """Arguments are fetched ahead of the workers; memory alone is not taken before a slot is free."""
-        if not self._to_stage or self._num_staged >= self._num_cpus:
-            return False
-        slots_ahead = self._resources.free_cpus - self._num_staged
-        return slots_ahead > 0 or self._engine.attempts.has_references(self._to_stage[0])
+        if self._num_staged >= self._num_cpus:
+            return None
+        need = self._to_stage.first(self._resources)
+        if need is None or self._resources.free_cpus > self._num_staged:
+            return need
+        return need if self._engine.attempts.has_references(self._to_stage.peek(need)) else None
 
     def _stage(self, task: Task) -> None:
         try:
@@ -169,12 +176,20 @@ class Scheduler:
             task.values = self._engine.attempts.resolve(task)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
-                self._num_staged -= 1
+                self._unstage(task)
+                self._give_back(dict(task.options.shape_beside_cpus))
             task.release_memory()
             self._not_staged(task, error)
             return
         with self._lock:
-            self._enqueue(task)
+            cpus = task.options.num_cpus
+            self._enqueue(task, ((CPU, cpus),) if cpus else ())
+
+    def _unstage(self, task: Task) -> None:
+        if task.is_staged:
+            task.is_staged = False
+            self._num_staged -= 1
+            self._stage_changed.notify()
 
     def _not_staged(self, task: Task, error: BaseException) -> None:
         if isinstance(error, ClosedError) and self._closed:
@@ -194,9 +209,7 @@ class Scheduler:
                 task = self._next_task()
                 if task is None:
                     return
-                if task.values is not None:
-                    self._num_staged -= 1
-                    self._stage_changed.notify()
+                self._unstage(task)
                 task.started = True
             try:
                 if task.cancelled:
@@ -209,25 +222,12 @@ class Scheduler:
                         self._give_back(task.options.demand)
             del task
 
-    def _choose(self) -> _Demand | None:
-        """Among what fits, the shape of the task that was submitted first."""
-        best: _Demand | None = None
-        for shape, tasks in self._to_run.items():
-            if (best is None or tasks[0] < self._to_run[best][0]) and self._resources.fits(
-                tasks[0].options.demand
-            ):
-                best = shape
-        return best
-
     def _next_task(self) -> Task | None:
         while not self._closed:
-            shape = self._choose()
-            if shape is not None:
-                tasks = self._to_run[shape]
-                task = heapq.heappop(tasks)
-                if not tasks:
-                    del self._to_run[shape]
-                self._resources.take(task.options.demand)
+            need = self._to_run.first(self._resources)
+            if need is not None:
+                task = self._to_run.pop(need)
+                self._resources.take(dict(need))
                 if self._to_run:
                     self._wake_worker()
                 return task

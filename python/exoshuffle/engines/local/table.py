@@ -134,6 +134,8 @@ class ObjectTable:
         """The task is not to be run, or its result not to be used."""
         assert task.output is not None
         task.cancelled = True
+        if not task.started:
+            task.release_memory()
         task.release_arguments()
         if task.stream is not None:
             task.stream.end()
