@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import Gate, Log, helper, pass_gate, poll
+from exoshuffle.testing.programs import LabelTasks
 
 # --- values ------------------------------------------------------------------------------------
 
@@ -306,3 +307,50 @@ class Reader:
     def process(self) -> int:
         """Where it lives."""
         return os.getpid()
+
+
+class Deaths:
+    """An actor that knows who has died already."""
+
+    def __init__(self) -> None:
+        self._dead: set[str] = set()
+
+    def claim(self, key: str) -> bool:
+        """Whether it is the first time."""
+        first = key not in self._dead
+        self._dead.add(key)
+        return first
+
+    def count(self) -> int:
+        """How many there were."""
+        return len(self._dead)
+
+
+class MortalTasks(LabelTasks):
+    """Every third task kills its worker once: some before they do their work, some after."""
+
+    def __init__(self, num_partitions: int) -> None:
+        super().__init__(num_partitions)
+        self.deaths = helper(Deaths)
+
+    def map(self, index: int, split: list[int]) -> list[Any]:
+        """As ``LabelTasks``, the second time at the latest."""
+        return self._die_once(f"map {index}", super().map, index, split)
+
+    def merge(self, *blocks: list[Any]) -> list[Any]:
+        """As ``LabelTasks``, the second time at the latest."""
+        return self._die_once(f"merge {blocks[0][0]}", super().merge, *blocks)
+
+    def reduce(self, partition: int, slices: list[list[Any]]) -> tuple[int, list[Any]]:
+        """As ``LabelTasks``, the second time at the latest."""
+        done: tuple[int, list[Any]] = self._die_once(
+            f"reduce {partition}", super().reduce, partition, slices
+        )
+        return done
+
+    def _die_once(self, key: str, work: Callable[..., Any], *args: Any) -> Any:
+        lot = zlib.crc32(key.encode()) % 6
+        done = work(*args) if lot == 0 else None
+        if lot < 2 and xs.get(self.deaths.claim.remote(key)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work(*args) if done is None else done

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,8 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
+from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.programs import Mortal, double
 from tests.faults import programs
@@ -194,35 +193,13 @@ def test_what_a_dead_actor_kept_goes_with_it() -> None:
 # --- many tasks -----------------------------------------------------------------------------------
 
 
-class Killer(threading.Thread):
-    """Kills the oldest worker whenever so many more tasks have finished: none dies again and again as it starts."""
-
-    def __init__(self, engine: LocalEngine, tasks_per_kill: int) -> None:
-        super().__init__(name="killer")
-        self.num_killed = 0
-        self._engine = engine
-        self._tasks_per_kill = tasks_per_kill
-        self._finished: queue.SimpleQueue[bool] = queue.SimpleQueue()
-
-    def run(self) -> None:
-        number = 0
-        while self._finished.get():
-            number += 1
-            workers = children()
-            if number % self._tasks_per_kill == 0 and workers:
-                os.kill(workers[0], signal.SIGKILL)
-                self.num_killed += 1
-
-    @contextlib.contextmanager
-    def at_work(self) -> Iterator[None]:
-        def observe(_event: object) -> None:
-            self._finished.put(True)
-
-        self._engine.add_observer(observe)
-        self.start()
-        try:
-            yield
-        finally:
-            self._engine.remove_observer(observe)
-            self._finished.put(False)
-            self.join()
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "strategy",
+    [Simple(), Push(), Push(keep_map_outputs=True)],
+    ids=["simple", "push*", "push"],
+)
+def test_a_shuffle_whose_workers_are_killed(strategy: Strategy) -> None:
+    tasks = programs.MortalTasks(9)
+    assert_every_row_arrives(strategy, 20, 9, tasks)
+    assert xs.get(tasks.deaths.count.remote()) >= 8

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 import ray
 
 import exoshuffle as xs
-from exoshuffle.errors import ClosedError, OptionsError
+from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
 
 pytestmark = pytest.mark.usefixtures("node")
 
@@ -50,4 +51,20 @@ def test_what_ray_cannot_give(option: dict[str, float]) -> None:
     xs.init(engine="ray")
     with pytest.raises(OptionsError):
         xs.remote(abs, **option).remote(1)
+    xs.shutdown()
+
+
+def test_what_was_just_submitted_can_be_cancelled() -> None:
+    """Ray itself would end this program."""
+    xs.init(engine="ray")
+    last = xs.remote(lambda value: value, num_cpus=0.1)
+    for _ in range(20):
+        slow = xs.remote(lambda: time.sleep(0.02)).remote()
+        others = [last.remote(number) for number in range(100)]
+        cancelled = last.remote(slow)
+        dependent = last.remote(cancelled)
+        assert xs.cancel(cancelled)
+        with pytest.raises(TaskCancelledError):
+            xs.get(dependent, timeout=30)
+        assert xs.get(others) == list(range(100))
     xs.shutdown()

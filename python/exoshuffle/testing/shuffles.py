@@ -43,10 +43,20 @@ def small_plan(num_splits: int, num_partitions: int) -> ShufflePlan:
     )
 
 
-def assert_every_row_arrives(strategy: Strategy, num_splits: int, num_partitions: int) -> None:
-    """Two rows of every split reach every partition once, in the order of the splits, on the current engine."""
+def assert_every_row_arrives(
+    strategy: Strategy, num_splits: int, num_partitions: int, tasks: LabelTasks | None = None
+) -> None:
+    """Two rows of every split reach every partition once, in the order of the splits, on the current engine.
+
+    Args:
+        strategy: What to check.
+        num_splits: Maps.
+        num_partitions: Reduces.
+        tasks: Tasks that are ``LabelTasks`` and do more, such as failing now and then.
+    """
     splits = [[10 * index, 10 * index + 1] for index in range(num_splits)]
-    tasks, plan = LabelTasks(num_partitions), small_plan(num_splits, num_partitions)
+    tasks = tasks or LabelTasks(num_partitions)
+    plan = small_plan(num_splits, num_partitions)
     results = xs.get(list(strategy.shuffle(tasks, splits, plan)))
     rows = [(index, row) for index, split in enumerate(splits) for row in split]
     assert results == [

@@ -5,8 +5,8 @@ counts who holds them, and computes again what a node has lost.
 
 What Ray does not do: a task whose references are gone runs all the same, since Ray cannot say whether a task has begun,
 and cancelling one that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it); so
-it is done only when asked for. Calls of actors cannot be cancelled. ``TaskOptions.executor`` says nothing: every task
-runs in a worker process.
+it is done only when asked for (see also ``canceller``). Calls of actors cannot be cancelled. ``TaskOptions.executor``
+says nothing: every task runs in a worker process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ray
 
 from exoshuffle.engines.ray import worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
+from exoshuffle.engines.ray.canceller import Canceller
 from exoshuffle.engines.ray.cluster import Cluster
 from exoshuffle.engines.ray.failures import RetryableAttemptError, error_of, fetch
 from exoshuffle.engines.ray.objects import (
@@ -106,6 +107,7 @@ class RayEngine:
         self.spill_dirs = directories
         self._codes = Codes()
         self._watcher = Watcher()
+        self._canceller = Canceller()
         self._num_tasks = 0
 
     # --- tasks and actors --------------------------------------------------------------------------------------
@@ -193,7 +195,8 @@ class RayEngine:
     ) -> Ref | RefStream:
         self._num_tasks += 1
         if options.is_streaming:
-            return RefStream(RayStream(made, origin))
+            self._canceller.prepare()
+            return RefStream(RayStream(made, origin, self._canceller))
         *parts, status = made
         self._watcher.watch(origin.name, status)
         return Ref(RayObject(tuple(parts), status, shape, origin))
@@ -265,7 +268,7 @@ class RayEngine:
             return False
         found.cancelled = True
         # Without force, native code is not stopped.
-        ray.cancel(found.status, force=True)
+        self._canceller.cancel(found.status)
         return True
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
@@ -308,6 +311,7 @@ class RayEngine:
             return
         self._closed = True
         self._watcher.close()
+        self._canceller.close()
         if not self._cluster.was_found:
             end_session()
         self._cluster.close()

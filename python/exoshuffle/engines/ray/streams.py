@@ -6,12 +6,12 @@ the item is one, or the error that ended the task, without fetching it.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import Any
 
 import ray
 
+from exoshuffle.engines.ray.canceller import Canceller
 from exoshuffle.engines.ray.failures import error_of
 from exoshuffle.engines.ray.objects import Origin, RayObject, Shape
 from exoshuffle.futures.refs import Ref
@@ -23,11 +23,13 @@ class RayStream:
     Args:
         generator: Ray's.
         origin: Of the items.
+        canceller: Stops the task when nobody wants more of them.
     """
 
-    def __init__(self, generator: Any, origin: Origin) -> None:
+    def __init__(self, generator: Any, origin: Origin, canceller: Canceller) -> None:
         self._generator = generator
         self._origin = origin
+        self._canceller = canceller
         #: An item whose status has not come yet.
         self._item: Any = None
         self._ended = False
@@ -70,7 +72,5 @@ class RayStream:
 
     def drop(self) -> None:
         """See ``StreamHandle``."""
-        if self._ended or not self._origin.is_task or not ray.is_initialized():
-            return
-        with contextlib.suppress(Exception):
-            ray.cancel(self._generator, force=True)
+        if not self._ended and self._origin.is_task:
+            self._canceller.cancel_later(self._generator)

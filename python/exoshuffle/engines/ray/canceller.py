@@ -1,0 +1,57 @@
+"""Cancels tasks of Ray without ending the program.
+
+Ray hands a task over to a thread of its own to submit it. If it is cancelled before that thread has come to it, Ray
+counts the references of its arguments down twice, and ends the program (Ray 2.60, ``submitted_task_ref_count > 0``; one
+try in a few when a hundred tasks were submitted just before). So whoever cancels first waits until that thread has done
+what it was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from typing import Any
+
+import ray
+
+
+class Canceller:
+    """Cancels at once, or later for those who must not wait."""
+
+    def __init__(self) -> None:
+        self._later: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def cancel(self, target: Any) -> None:
+        """Stops a task, also while it runs native code."""
+        # The thread takes what it is given in order; the callback of the future is given to it now.
+        ray.put(None).future().result()
+        ray.cancel(target, force=True)
+
+    def prepare(self) -> None:
+        """Must have been called before ``cancel_later``: there, a thread cannot be started."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="exoshuffle-canceller", daemon=True
+                )
+                self._thread.start()
+
+    def cancel_later(self, target: Any) -> None:
+        """As ``cancel``, without waiting: finalizers call this, and may run on any thread, Ray's own included."""
+        self._later.put(target)
+
+    def close(self) -> None:
+        """Ends the thread, after what it was told."""
+        with self._lock:
+            if self._thread is not None:
+                self._later.put(None)
+                self._thread.join()
+                self._thread = None
+
+    def _run(self) -> None:
+        while (target := self._later.get()) is not None:
+            with contextlib.suppress(Exception):
+                self.cancel(target)
