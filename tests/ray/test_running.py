@@ -58,7 +58,7 @@ def test_what_was_just_submitted_can_be_cancelled() -> None:
     """Ray itself would end this program."""
     xs.init(engine="ray")
     last = xs.remote(lambda value: value, num_cpus=0.1)
-    for _ in range(20):
+    for _ in range(8):
         slow = xs.remote(lambda: time.sleep(0.02)).remote()
         others = [last.remote(number) for number in range(100)]
         cancelled = last.remote(slow)
