@@ -35,12 +35,14 @@ class Contender:
         limit_bytes: The engine's own limit; None: its default.
         folder: Whether its output is a folder of files.
         rival_limits: The limits of the Exoshuffles that it is compared with.
+        rival_engines: And on what these run.
     """
 
     engine: str
     limit_bytes: int | None = None
     folder: bool = True
     rival_limits: tuple[int | None, ...] = (None,)
+    rival_engines: tuple[str, ...] = ("exoshuffle",)
 
     @property
     def name(self) -> str:
@@ -50,7 +52,11 @@ class Contender:
     @property
     def rivals(self) -> list[str]:
         """The names of the contenders that it is compared with."""
-        return [_name("exoshuffle", limit_bytes) for limit_bytes in self.rival_limits]
+        return [
+            _name(engine, limit_bytes)
+            for engine in self.rival_engines
+            for limit_bytes in self.rival_limits
+        ]
 
 
 def _name(engine: str, limit_bytes: int | None) -> str:
@@ -68,7 +74,10 @@ ALWAYS = (
 )
 ON_REQUEST = (
     Contender("daft"),
-    Contender("ray", 2 * GB, rival_limits=(2 * GB,)),
+    Contender("exoshuffle_on_ray", 2 * GB, rival_limits=(2 * GB,)),
+    Contender(
+        "ray", 2 * GB, rival_limits=(2 * GB,), rival_engines=("exoshuffle_on_ray", "exoshuffle")
+    ),
     Contender("spark", 2 * GB, rival_limits=(2 * GB,)),
 )
 
@@ -126,7 +135,7 @@ class Arena:
 
 def _python(contender: Contender) -> str:
     """Peers have an environment of their own, if ``make bench`` made it."""
-    if contender.engine == "exoshuffle" or not PEERS_PYTHON.exists():
+    if contender.engine.startswith("exoshuffle") or not PEERS_PYTHON.exists():
         return sys.executable
     return str(PEERS_PYTHON)
 
@@ -180,7 +189,7 @@ def _options() -> argparse.Namespace:
         "--cold", action="store_true", help="drop the input from the page cache before each run"
     )
     parser.add_argument("--root", type=Path, default=Path("bench-data"), help="where data is")
-    names = [one.name for one in ALWAYS]
+    names = [one.name for one in (*ALWAYS, *ON_REQUEST)]
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help=f"of {'; '.join(names)}"
     )

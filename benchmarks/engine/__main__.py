@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-EXPERIMENTS = ("pinning", "inlining", "spilling", "sharing", "recovery", "noop")
+EXPERIMENTS = ("pinning", "inlining", "spilling", "sharing", "recovery", "killing", "noop")
 
 
 def main() -> None:
