@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.engines.local import limits
 from exoshuffle.futures import Engine
 from exoshuffle.testing import EngineConformance
 from exoshuffle.testing.meeting import poll
@@ -22,7 +23,8 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     spill = tmp_path / "spill"
     spill.mkdir()
     made = xs.init(
-        memory_limit="1GB",
+        # Whatever pytest has resident.
+        memory_limit=limits.limit_for(700_000_000),
         spill_dirs=str(spill),
         num_cpus=2,
         num_gpus=1,

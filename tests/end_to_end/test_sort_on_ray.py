@@ -44,7 +44,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(table: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files that the embedded engine makes."""
     output = tmp_path_factory.mktemp("expected") / "out"
-    xs.init(memory_limit="1GB", num_cpus=2)
+    xs.init(memory_limit="2GB", num_cpus=2)
     xs.read_parquet(table).sort(["key", "text"], num_partitions=5).write_parquet(output)
     xs.shutdown()
     return parts(output)
@@ -70,7 +70,7 @@ def test_tables(tmp_path: Path, table: Path, expected: dict[str, bytes], strateg
 
 def test_records_from_the_shell(tmp_path: Path) -> None:
     gensort(tmp_path / "in", 20_000, partitions=3)
-    common = ["--partitions", "4", "--memory-limit", "1GB", "--num-cpus", "2"]
+    common = ["--partitions", "4", "--memory-limit", "2GB", "--num-cpus", "2"]
     outputs = []
     for engine in ("local", "ray"):
         output = tmp_path / engine

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import Counter, Gate, await_count, helper, poll
@@ -24,7 +24,9 @@ LARGE = 300_000
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for workers; afterwards its idle workers hold nothing, and nothing is stored."""
-    made = xs.init(memory_limit="600MB", spill_dirs=str(tmp_path), num_cpus=2)
+    # Whatever pytest has resident.
+    limit = limits.limit_for(300_000_000)
+    made = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     assert isinstance(made, LocalEngine)
     gc.collect()
     gc.disable()

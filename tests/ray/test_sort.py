@@ -48,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
     """What the local engine writes."""
     root = tmp_path_factory.mktemp("local")
-    xs.init(num_cpus=2, memory_limit="1GB")
+    xs.init(num_cpus=2, memory_limit="2GB")
     for sort in (sort_records, sort_table):
         sort(data, root / sort.__name__, "simple")
     xs.shutdown()
