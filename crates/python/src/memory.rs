@@ -19,10 +19,8 @@ use crate::store::Store;
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
 const PERIOD: Duration = Duration::from_millis(5);
 
-extern "C" {
-    /// Of mimalloc, the allocator of this module: returns freed memory of all threads to the system.
-    fn mi_collect(force: bool);
-}
+/// Of jemalloc: returns what is free in all arenas to the system, whichever threads use them.
+const PURGE: &std::ffi::CStr = c"arena.4096.purge";
 
 type Running = (Sender<()>, JoinHandle<()>);
 
@@ -71,8 +69,16 @@ impl MemoryGuard {
 
 fn release_idle() {
     BufferPool::trim();
-    // SAFETY: mi_collect takes no pointers and may be called from any thread at any time.
-    unsafe { mi_collect(true) };
+    // SAFETY: the name ends in zero, and the command takes and gives nothing.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            PURGE.as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
 }
 
 /// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.

@@ -77,7 +77,7 @@ class LocalEngine:
         )
         self.inline_bytes = inline_bytes
         self.store = _native.Store(self.budget_bytes, self.spill_dirs)
-        near = self.memory_limit - limits.slack_bytes(self.memory_limit) // 2
+        near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
         self.blocks = values.StoreBlocks(self.store, inline_bytes)
         self.table = ObjectTable(self.store)
