@@ -69,6 +69,7 @@ bench: build $(PEERS)/.installed ## compare with the peers (35 minutes; see benc
 	$(BIN)/python -m benchmarks.sort_parquet
 	$(BIN)/python -m benchmarks.sort_records
 	$(BIN)/python -m benchmarks.driver_memory
+	$(BIN)/python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
 	$(BIN)/python -m benchmarks.engine
 
 clean: ## remove what was built and generated

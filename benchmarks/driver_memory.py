@@ -5,40 +5,85 @@ reference per map and per reduce. Measured is the growth of the anonymous memory
 and of the engine), while blocks, 8 bytes a slice, lie in the engine's shared memory under its limit.
 
     python -m benchmarks.driver_memory --maps 5000 --reduces 5000
+    python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import dataclasses
 import re
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import exoshuffle as xs
+from exoshuffle.futures.options import Executor
+from exoshuffle.shuffle import Resources, Workload, get_strategy, plan_shuffle
 
-SLICE = struct.Struct("<q")
+SLICE_BYTES = 8
+#: Of the push strategy; of blocks as small as these many fit into a round.
+ROUND_SIZE, MERGE_FACTOR = 100, 10
+#: As when a sort is written: reduces are submitted as their results are taken.
+REDUCES_AHEAD = 16
 
 
-def shuffle(num_maps: int, num_reduces: int) -> int:
-    """The sum of all slices after each reduce has summed its own; slice j of map i holds i * R + j."""
+class NumberTasks:
+    """Slice j of map i holds the number i * R + j; a reduce sums its own."""
 
-    @xs.remote(num_returns=num_reduces, executor="thread")
-    def scatter(index: int) -> Any:
-        block: Any = xs.allocate_block(range(0, (num_reduces + 1) * SLICE.size, SLICE.size))
-        first = index * num_reduces
-        with memoryview(block) as view:
-            struct.pack_into(f"<{num_reduces}q", view, 0, *range(first, first + num_reduces))
-        return block
+    def __init__(self, num_reduces: int, executor: Executor) -> None:
+        self.executor = executor
+        self._num_reduces = num_reduces
 
-    @xs.remote(executor="thread")
-    def add(slices: list[Any]) -> int:
-        return sum(SLICE.unpack(piece)[0] for piece in slices)
+    def map(self, index: int, _split: None) -> Any:
+        """A block of R numbers."""
+        first = index * self._num_reduces
+        numbers = range(first, first + self._num_reduces)
+        return _block(SLICE_BYTES, struct.pack(f"<{self._num_reduces}q", *numbers))
 
-    blocks = xs.Refs(scatter.remote(index) for index in range(num_maps))
-    return sum(xs.get([add.remote(blocks.column(index)) for index in range(num_reduces)]))
+    def merge(self, *blocks: Sequence[Any]) -> Any:
+        """The numbers of all blocks, slice by slice."""
+        slices = (b"".join(column) for column in zip(*blocks, strict=True))
+        return _block(SLICE_BYTES * len(blocks), b"".join(slices))
+
+    def reduce(self, _partition: int, slices: list[Any]) -> int:
+        """The sum of a partition."""
+        return sum(number for piece in slices for (number,) in struct.iter_unpack("<q", piece))
+
+
+def _block(slice_bytes: int, data: bytes) -> Any:
+    block: Any = xs.allocate_block(range(0, len(data) + 1, slice_bytes))
+    with memoryview(block) as view:
+        view[:] = data
+    return block
+
+
+def shuffle(
+    num_maps: int, num_reduces: int, strategy: str = "simple", executor: Executor = "thread"
+) -> int:
+    """The sum of all slices after each reduce has summed its own."""
+    workload = Workload(num_maps * num_reduces * SLICE_BYTES, num_maps * num_reduces)
+    plan = plan_shuffle(workload, Resources(10**12, 2), strategy, num_reduces)
+    plan = dataclasses.replace(
+        plan,
+        num_splits=num_maps,
+        round_size=ROUND_SIZE,
+        merge_factor=MERGE_FACTOR,
+        map_memory_bytes=0,
+        reduce_memory_bytes=0,
+    )
+    tasks = NumberTasks(num_reduces, executor)
+    total = 0
+    waiting: collections.deque[xs.Ref] = collections.deque()
+    for result in get_strategy(strategy).shuffle(tasks, [None] * num_maps, plan):
+        waiting.append(result)
+        if len(waiting) > REDUCES_AHEAD:
+            total += int(xs.get(waiting.popleft()))
+    return total + int(sum(xs.get(list(waiting))))
 
 
 class HeapSampler(threading.Thread):
@@ -74,19 +119,22 @@ def main() -> None:
     parser.add_argument("--maps", type=int, default=5000)
     parser.add_argument("--reduces", type=int, default=5000)
     parser.add_argument("--memory-limit", default="2GB", help="for the whole program")
+    parser.add_argument("--engine", default="local", choices=["local", "ray"])
+    parser.add_argument("--strategy", default="simple", choices=["simple", "push"])
     options = parser.parse_args()
-    xs.init(memory_limit=options.memory_limit)
+    xs.init(engine=options.engine, memory_limit=options.memory_limit, num_cpus=2)
     sampler = HeapSampler()
     sampler.start()
     started = time.perf_counter()
-    found = shuffle(options.maps, options.reduces)
+    found = shuffle(options.maps, options.reduces, options.strategy)
     seconds = time.perf_counter() - started
     grown = sampler.stop()
     xs.shutdown()
     num_slices = options.maps * options.reduces
     assert found == num_slices * (num_slices - 1) // 2, "slices got lost or mixed up"
     print(
-        f"{options.maps} x {options.reduces} slices: {seconds:.1f} s, the driver's heap grew by "
+        f"{options.maps} x {options.reduces} slices, {options.engine}, {options.strategy}: {seconds:.1f} s, "
+        f"the driver has {(sampler.first_bytes + grown) / 1e6:.0f} MB; its heap grew by "
         f"{grown / 1e6:.0f} MB ({grown / num_slices:.2f} bytes a slice)"
     )
 

@@ -215,4 +215,4 @@ class LocalActor:
         with self._engine.lock:
             self.end(ActorDiedError(f"actor {self.name} has ended: no handle was left"))
             self._creation.release_arguments()
-            self._engine.actor_ended(self._creation.options.demand)
+            self._engine.actor_ended(self._creation.options.shape)

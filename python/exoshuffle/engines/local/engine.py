@@ -24,7 +24,7 @@ from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
 from exoshuffle.engines.local.pool import ProcessPool
-from exoshuffle.engines.local.resources import Resources
+from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
 from exoshuffle.engines.local.table import ObjectTable
@@ -409,9 +409,9 @@ class LocalEngine:
         """Starts a thread that ``close`` waits for. Lock held."""
         self._scheduler.start_thread(loop, name)
 
-    def actor_ended(self, demand: Mapping[str, float]) -> None:
+    def actor_ended(self, need: Need) -> None:
         """What an actor occupied is free again. Lock held."""
-        self._scheduler.give_back(demand)
+        self._scheduler.give_back(need)
 
     def _start(self, task: Task) -> None:
         """The arguments of a task are done. Lock held."""

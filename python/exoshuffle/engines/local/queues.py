@@ -9,10 +9,7 @@ from __future__ import annotations
 import heapq
 
 from exoshuffle.engines.local.objects import Task
-from exoshuffle.engines.local.resources import Resources
-
-#: Amounts by name, hashable.
-Need = tuple[tuple[str, float], ...]
+from exoshuffle.engines.local.resources import Need, Resources
 
 
 class TaskQueue:
@@ -32,7 +29,7 @@ class TaskQueue:
         """What the first of the tasks that fit needs; None if none fits."""
         best: Need | None = None
         for need, tasks in self._tasks.items():
-            if (best is None or tasks[0] < self._tasks[best][0]) and resources.fits(dict(need)):
+            if (best is None or tasks[0] < self._tasks[best][0]) and resources.fits(need):
                 best = need
         return best
 

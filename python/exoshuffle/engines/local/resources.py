@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.options import CPU
 
+#: Amounts by name, as ``TaskOptions.shape``.
+Need = tuple[tuple[str, float], ...]
+
 #: Shares such as 0.1 do not add up exactly.
 _TOLERANCE = 1e-9
 
@@ -34,20 +37,18 @@ class Resources:
                     f"{what} needs {amount:g} {name}; the engine has {has:g}: ask for less, or declare more in init()"
                 )
 
-    def fits(self, demand: Mapping[str, float]) -> bool:
+    def fits(self, need: Need) -> bool:
         """Whether so much is free."""
-        return all(
-            self._free.get(name, 0) + _TOLERANCE >= amount for name, amount in demand.items()
-        )
+        return all(self._free.get(name, 0) + _TOLERANCE >= amount for name, amount in need)
 
-    def take(self, demand: Mapping[str, float]) -> None:
+    def take(self, need: Need) -> None:
         """Gives out; the caller has asked ``fits``, or takes back CPUs that it lent."""
-        for name, amount in demand.items():
+        for name, amount in need:
             self._free[name] -= amount
 
-    def give_back(self, demand: Mapping[str, float]) -> None:
+    def give_back(self, need: Need) -> None:
         """Ends ``take``."""
-        for name, amount in demand.items():
+        for name, amount in need:
             self._free[name] += amount
 
     @property

@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import Task, ValueGoneError
-from exoshuffle.engines.local.queues import Need, TaskQueue
-from exoshuffle.engines.local.resources import Resources
+from exoshuffle.engines.local.queues import TaskQueue
+from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.errors import ClosedError, CorruptBlockError
 from exoshuffle.futures.engine import set_task_engine
 from exoshuffle.futures.options import CPU
@@ -103,7 +103,7 @@ class Scheduler:
             with waiting:
                 yield
             return
-        cpus = {CPU: task.options.num_cpus}
+        cpus = ((CPU, task.options.num_cpus),)
         with self._lock:
             self._give_back(cpus)
         try:
@@ -113,9 +113,9 @@ class Scheduler:
             with self._lock:
                 self._resources.take(cpus)
 
-    def give_back(self, demand: Mapping[str, float]) -> None:
+    def give_back(self, need: Need) -> None:
         """What an actor occupied is free again. Lock held."""
-        self._give_back(demand)
+        self._give_back(need)
 
     def start_thread(self, loop: object, name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
@@ -128,8 +128,8 @@ class Scheduler:
         self._to_run.add(task, need)
         self._wake_worker()
 
-    def _give_back(self, demand: Mapping[str, float]) -> None:
-        self._resources.give_back(demand)
+    def _give_back(self, need: Need) -> None:
+        self._resources.give_back(need)
         self._wake_worker()
         self._stage_changed.notify()
 
@@ -153,7 +153,7 @@ class Scheduler:
                     return
                 task = self._to_stage.pop(need)
                 if not task.cancelled:
-                    self._resources.take(dict(need))
+                    self._resources.take(need)
                     self._num_staged += 1
                     task.is_staged = True
             if task.is_staged:
@@ -177,7 +177,7 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._unstage(task)
-                self._give_back(dict(task.options.shape_beside_cpus))
+                self._give_back(task.options.shape_beside_cpus)
             task.release_memory()
             self._not_staged(task, error)
             return
@@ -219,7 +219,7 @@ class Scheduler:
             finally:
                 with self._lock:
                     if not task.keeps_resources:
-                        self._give_back(task.options.demand)
+                        self._give_back(task.options.shape)
             del task
 
     def _next_task(self) -> Task | None:
@@ -227,7 +227,7 @@ class Scheduler:
             need = self._to_run.first(self._resources)
             if need is not None:
                 task = self._to_run.pop(need)
-                self._resources.take(dict(need))
+                self._resources.take(need)
                 if self._to_run:
                     self._wake_worker()
                 return task
