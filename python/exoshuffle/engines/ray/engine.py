@@ -34,7 +34,7 @@ from exoshuffle.engines.ray.objects import (
 )
 from exoshuffle.engines.ray.starting import Wanted
 from exoshuffle.engines.ray.streams import RayStream
-from exoshuffle.engines.ray.values import Block, ValuePart, pack
+from exoshuffle.engines.ray.values import STORED_BYTES, Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
@@ -290,8 +290,14 @@ class RayEngine:
             return []
         places = ray.experimental.get_object_locations(list(found.parts))
         names = {name for place in places.values() for name in place["node_ids"]}
+        if names:
+            return sorted(names)
+        # Ray hears a moment after the task has ended where its result is.
+        is_stored = any((place["object_size"] or 0) >= STORED_BYTES for place in places.values())
+        if is_stored and found.status is not None:
+            return [ray.get(found.status).node]
         # Small objects are with the program that asked for them.
-        return sorted(names) or [ray.get_runtime_context().get_node_id()]
+        return [ray.get_runtime_context().get_node_id()]
 
     def stats(self) -> dict[str, int]:
         """Tasks submitted; the rest is Ray's."""
