@@ -131,7 +131,8 @@ def check_late(ref: xs.Ref) -> xs.Ref:
 def passages(size: int, options: argparse.Namespace) -> dict[str, list[Passage]]:
     """One size, in each of the ways."""
     num_bytes = round(options.gb * 1e9)
-    small = max(num_bytes // DATA_PER_STORE, limits.MIN_BUDGET_BYTES)
+    # Somewhat more than the least, since this process may still grow.
+    small = max(num_bytes // DATA_PER_STORE, limits.MIN_BUDGET_BYTES + 10_000_000)
     large = 3 * num_bytes
     cases = {
         "ahead": Case(num_bytes, size, small, check_ahead),
