@@ -39,8 +39,9 @@ from exoshuffle.operators.sort import SortTasks
 
 BUDGET_BYTES = 600_000_000
 RECORD_BYTES = 100
-#: What a Ray worker is called while it runs one of our tasks.
-RAY_TASK = "ray::"
+#: What a Ray worker is called while it runs one of our tasks. Ray's agents have names like these; with an agent, all of
+#: the node ends.
+RAY_TASKS = ("ray::map", "ray::merge", "ray::reduce")
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,7 @@ def _is(is_worker: Callable[[psutil.Process], bool], child: psutil.Process) -> b
 
 def is_ray_task(process: psutil.Process) -> bool:
     """Whether it is a worker of Ray that runs a task."""
-    title = " ".join(process.cmdline())
-    return title.startswith(RAY_TASK) and not title.startswith(RAY_TASK + "IDLE")
+    return " ".join(process.cmdline()).startswith(RAY_TASKS)
 
 
 def on_local(job: Job, root: Path, disturbed: bool) -> Outcome:
@@ -142,7 +142,12 @@ def on_two_nodes(job: Job, disturbed: bool) -> Outcome:
     cluster = Cluster()
     store = {"num_cpus": 1, "object_store_memory": BUDGET_BYTES // 2}
     # Ray takes half a minute to believe that a node is dead; here, a few seconds.
-    config = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    config = {
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_timeout_ms": 1000,
+        "health_check_failure_threshold": 4,
+    }
     cluster.add_node(**store, _system_config=config)
     second = cluster.add_node(**store)
     xs.init(engine="ray", address=cluster.address)
