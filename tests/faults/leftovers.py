@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 
-from exoshuffle.engines.local import LocalEngine
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.objects import ObjectState
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
 from tests.conftest import open_files
+
+
+@contextlib.contextmanager
+def checked_engine(budget_bytes: int, spill: Path) -> Iterator[LocalEngine]:
+    """An engine of two CPUs; afterwards nothing is left, by the engine, by its workers or by its end."""
+    before = held()
+    limit = limits.limit_for(budget_bytes)
+    made = xs.init(memory_limit=limit, spill_dirs=str(spill), num_cpus=2)
+    assert isinstance(made, LocalEngine)
+    yield made
+    try:
+        assert_nothing_is_left(made)
+    finally:
+        xs.shutdown()
+    del made
+    assert held() == before
+    assert list(spill.iterdir()) == []
 
 
 def assert_nothing_is_left(engine: LocalEngine) -> None:

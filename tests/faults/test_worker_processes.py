@@ -21,7 +21,7 @@ from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, Worker
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate
 from exoshuffle.testing.programs import Servant, double, nest
 from tests.faults import programs
-from tests.faults.leftovers import assert_nothing_is_left, held
+from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Wrapped, payload
 
 #: Workers that the engine of these tests has room for.
@@ -31,18 +31,8 @@ NUM_WORKERS = 3
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for three workers; checks that nothing is left."""
-    before = held()
-    limit = limits.limit_for(NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000)
-    made = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
-    assert isinstance(made, LocalEngine)
-    yield made
-    try:
-        assert_nothing_is_left(made)
-    finally:
-        xs.shutdown()
-    del made
-    assert held() == before
-    assert list(tmp_path.iterdir()) == []
+    with checked_engine(NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000, tmp_path) as made:
+        yield made
 
 
 def assert_workers_work() -> None:

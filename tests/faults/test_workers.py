@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.shuffle import Push, Simple, Strategy
@@ -21,7 +21,7 @@ from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.programs import Mortal, double
 from tests.faults import programs
 from tests.faults.fuzz import has_ended
-from tests.faults.leftovers import assert_nothing_is_left, held
+from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Spot, Wrapped, payload
 
 DATA = payload(7, 2_000_000)
@@ -36,18 +36,8 @@ PHASES = [
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """An engine with room for six workers; checks that nothing is left, by the engine or by its workers."""
-    before = held()
-    limit = limits.limit_for(8 * WORKER_BYTES + 10_000_000)
-    made = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
-    assert isinstance(made, LocalEngine)
-    yield made
-    try:
-        assert_nothing_is_left(made)
-    finally:
-        xs.shutdown()
-    del made
-    assert held() == before
-    assert list(tmp_path.iterdir()) == []
+    with checked_engine(8 * WORKER_BYTES + 10_000_000, tmp_path) as made:
+        yield made
 
 
 def children() -> list[int]:

@@ -38,7 +38,8 @@ MAX_PARTITION_BYTES = 32_000_000
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 #: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here), so that
-#: merging costs more than it saves: 4 GB within 2 GB in slices of 246 kB took 12.2 s read one by one, 13.0 s merged.
+#: merging costs more than it saves: 4 GB within 2 GB in slices of 246 kB took 12.2 s read one by one, 13.0 s merged
+#: (medians of four runs in turn). How much smaller they may be was not measured.
 GOOD_SLICE_BYTES = 128 * 1024
 MAX_PARTITIONS = 100_000
 #: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.

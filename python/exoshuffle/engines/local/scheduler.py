@@ -105,7 +105,7 @@ class Scheduler:
             return
         cpus = ((CPU, task.options.num_cpus),)
         with self._lock:
-            self._give_back(cpus)
+            self.give_back(cpus)
         try:
             with waiting:
                 yield
@@ -114,8 +114,10 @@ class Scheduler:
                 self._resources.take(cpus)
 
     def give_back(self, need: Need) -> None:
-        """What an actor occupied is free again. Lock held."""
-        self._give_back(need)
+        """What a task or an actor occupied is free again. Lock held."""
+        self._resources.give_back(need)
+        self._wake_worker()
+        self._stage_changed.notify()
 
     def start_thread(self, loop: object, name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
@@ -127,11 +129,6 @@ class Scheduler:
     def _enqueue(self, task: Task, need: Need) -> None:
         self._to_run.add(task, need)
         self._wake_worker()
-
-    def _give_back(self, need: Need) -> None:
-        self._resources.give_back(need)
-        self._wake_worker()
-        self._stage_changed.notify()
 
     def _wake_worker(self) -> None:
         if (
@@ -177,7 +174,7 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._unstage(task)
-                self._give_back(task.options.shape_beside_cpus)
+                self.give_back(task.options.shape_beside_cpus)
             task.release_memory()
             self._not_staged(task, error)
             return
@@ -219,7 +216,7 @@ class Scheduler:
             finally:
                 with self._lock:
                     if not task.keeps_resources:
-                        self._give_back(task.options.shape)
+                        self.give_back(task.options.shape)
             del task
 
     def _next_task(self) -> Task | None:

@@ -267,7 +267,6 @@ class RayEngine:
         if found.status is None or not found.origin.is_task or _is_done(found.status):
             return False
         found.cancelled = True
-        # Without force, native code is not stopped.
         self._canceller.cancel(found.status)
         return True
 
