@@ -16,6 +16,7 @@ use crate::frames::{parse, Frame};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
 use crate::output::{cast_to_user_schema, output_schema, undo_wire};
+use crate::prefetch::{prefetch_line, LINE_BYTES};
 use crate::slot::Slot;
 use crate::ties::TieBreaker;
 use crate::walk::RowWalker;
@@ -24,7 +25,6 @@ use crate::walk::RowWalker;
 const MAX_SLICES: usize = 1 << 16;
 /// Longer rows are not fetched ahead as a whole: nobody may read the middle of a string soon.
 const MAX_PREFETCH_BYTES: usize = 512;
-const CACHE_LINE_BYTES: usize = 64;
 
 /// The rows of one output partition in sorted order.
 #[derive(Debug)]
@@ -169,23 +169,11 @@ impl SortedRows {
     fn fetch(&self, loc: u64) -> &[u8] {
         let (slice, offset) = slice_and_offset(loc);
         let row = &self.slices[slice][offset..];
-        for line in (0..=self.prefetch_bytes).step_by(CACHE_LINE_BYTES) {
-            prefetch(row.as_ptr().wrapping_add(line));
+        for line in (0..=self.prefetch_bytes).step_by(LINE_BYTES) {
+            prefetch_line(row.as_ptr().wrapping_add(line));
         }
         row
     }
-}
-
-#[inline]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching has no architectural effect and does not fault, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// Locations in sorted order, and the framed columns if there are any. `frames` is empty or has an entry per slice.

@@ -21,6 +21,7 @@ mod key_rows;
 mod layout;
 pub mod order;
 mod output;
+mod prefetch;
 mod prefix;
 pub mod records;
 mod scatter;

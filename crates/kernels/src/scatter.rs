@@ -10,6 +10,7 @@ use crate::encode::{pack, row_lengths, write_rows};
 use crate::error::{KernelError, Result};
 use crate::frames::{encode, HEADER_BYTES};
 use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::prefetch::prefetch;
 use crate::source::Sources;
 
 /// Planned output of one map.
@@ -126,6 +127,7 @@ impl Scatter {
                 starts.extend(chunk.iter().zip(&lengths).map(|(&partition, length)| {
                     let start = next[partition as usize];
                     next[partition as usize] += length;
+                    prefetch(&out[start..start + length]);
                     start
                 }));
                 write_rows(&self.layout, batch, first, &starts, &mut tails, out);

@@ -5,7 +5,6 @@
 
 mod boundaries;
 mod error;
-mod prefetch;
 mod radix;
 mod scatter;
 mod slices;

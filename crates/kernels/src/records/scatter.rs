@@ -3,8 +3,8 @@
 //! Two passes, so that the caller can allocate the block in between: [`Scatter::plan`] reads the keys, finds each
 //! record's partition and with it the slice offsets; [`Scatter::write`] copies the records there.
 
-use super::prefetch::prefetch;
 use super::{Boundaries, KeyWord, RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
+use crate::prefetch::prefetch;
 use crate::Position;
 
 /// The place of a record is asked for this many records before it is written.

@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use super::prefetch::{prefetch, prefetch_line};
 use super::slices::Slices;
 use super::{radix, KeyWord, RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
+use crate::prefetch::{prefetch, prefetch_line};
 
 /// The part of an entry that numbers the record.
 const INDEX: u64 = u32::MAX as u64;
