@@ -16,7 +16,6 @@ pub(super) struct Prefetcher {
     file: Arc<RangeReader>,
     /// For each lane, its chunks in the order they are read.
     lanes: Vec<Vec<Chunk>>,
-    window_bytes: u64,
     requests: OnceLock<Option<Sender<Request>>>,
 }
 
@@ -36,12 +35,7 @@ pub(super) struct Ahead {
 }
 
 impl Prefetcher {
-    pub(super) fn new(
-        file: Arc<RangeReader>,
-        chunks: &[Chunk],
-        lanes: usize,
-        window_bytes: u64,
-    ) -> Self {
+    pub(super) fn new(file: Arc<RangeReader>, chunks: &[Chunk], lanes: usize) -> Self {
         let mut by_lane = vec![Vec::new(); lanes];
         for chunk in chunks {
             by_lane[chunk.lane].push(*chunk);
@@ -49,25 +43,24 @@ impl Prefetcher {
         Self {
             file,
             lanes: by_lane,
-            window_bytes,
             requests: OnceLock::new(),
         }
     }
 
-    /// Starts to read what follows `window` of `chunk`, if anything does.
-    pub(super) fn start(&self, window: &Window, chunk: Chunk) -> Option<Ahead> {
-        // Pages are mostly 1 MiB, so that the part in the old window fits unless windows are small.
-        let headroom = (self.window_bytes / 8 * 3) as usize;
-        let (start, limit) = if window.end() < chunk.end {
-            (page_floor(window.end()), chunk.end)
+    /// Starts to read what follows `window` of `chunk`, if anything does, in a window of so many bytes.
+    pub(super) fn start(&self, window: &Window, chunk: Chunk, bytes: u64) -> Option<Ahead> {
+        let (start, limit, headroom) = if window.end() < chunk.end {
+            // Pages are mostly 1 MiB, so that the part in the old window fits unless windows are small.
+            let headroom = page_floor(bytes / 8 * 3) as usize;
+            (page_floor(window.end()), chunk.end, headroom)
         } else {
             let next = self.lanes[chunk.lane]
                 .iter()
                 .skip_while(|c| c.start != chunk.start)
                 .nth(1)?;
-            (page_floor(next.start), next.end)
+            (page_floor(next.start), next.end, 0)
         };
-        let end = (start + self.window_bytes - headroom as u64)
+        let end = (start + bytes - headroom as u64)
             .min(limit)
             .min(self.file.len());
         let (reply, receiver) = sync_channel(1);
