@@ -310,6 +310,10 @@ class InLineEngine:
         """Memory for a result."""
         return Block(offsets)
 
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        """Nobody else could run."""
+        return contextlib.nullcontext()
+
     def nodes(self) -> list[Node]:
         """This program."""
         return [Node(self.name, self._resources)]

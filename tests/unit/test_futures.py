@@ -11,6 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
+from exoshuffle.futures import waiting
 
 on_thread = functools.partial(xs.remote, executor="thread")
 
@@ -136,6 +137,21 @@ def test_nesting_deeper_than_the_workers() -> None:
         return 0 if depth == 0 else 1 + int(xs.get(on_thread(nest).remote(depth - 1)))
 
     assert xs.get(on_thread(nest).remote(20)) == 20
+
+
+def test_a_task_that_waits_for_its_disk_lends_its_cpu() -> None:
+    written = threading.Event()
+
+    def wait_for_it() -> bool:
+        with waiting():
+            return written.wait(timeout=30)
+
+    writers = [on_thread(wait_for_it).remote() for _ in range(2)]
+    disk = on_thread(written.set).remote()
+    assert xs.get(writers) == [True, True]
+    assert xs.get(disk) is None
+    with waiting():  # outside of a task there is nothing to lend
+        assert xs.get(double.remote(4)) == 8
 
 
 def test_wait_says_what_is_done() -> None:

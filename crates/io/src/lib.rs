@@ -23,4 +23,4 @@ pub use source::{
     open_source, open_split, sample_split, BatchStream, FileStamp, ReadOptions, Source, SourceFile,
     Split,
 };
-pub use write::{PartFile, PartWriter, WriteOptions};
+pub use write::{PartFile, PartWriter, PendingParts, WriteOptions};

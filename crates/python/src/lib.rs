@@ -39,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sorter::Sorter>()?;
     module.add_class::<sorter::Scattered>()?;
     module.add_class::<rows::Rows>()?;
+    module.add_class::<rows::PendingFiles>()?;
     module.add_class::<ipc::IpcStream>()?;
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;

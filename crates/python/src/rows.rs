@@ -1,15 +1,16 @@
 //! Rows on their way out, sorted or as a split has them: to files or to an Arrow stream.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{open_split, PartFile, PartWriter, Split};
+use exoshuffle_io::{open_split, PartFile, PartWriter, PendingParts, Split};
 use exoshuffle_kernels::records::{RecordShape, SortedRecords};
 use exoshuffle_kernels::{RowLayout, SortedRows};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -101,23 +102,23 @@ impl Rows {
         })
     }
 
-    /// Writes part files into `directory`; returns their name, rows, bytes and crc32.
-    fn write_files<'py>(
+    /// Writes part files into `directory`, the last of which may not be on disk yet.
+    fn write_files(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         directory: PathBuf,
         partition: usize,
         options: &str,
-    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
             let schema = Arc::clone(&self.schema);
             let mut writer =
                 PartWriter::new(&directory, partition, schema, write_options(options)?)
                     .map_err(io_error)?;
             self.for_each(&mut |batch| writer.write(&batch).map_err(io_error))?;
-            writer.finish().map_err(io_error)
+            writer.end().map_err(io_error)
         })?;
-        files.iter().map(|file| file_to_dict(py, file)).collect()
+        Ok(PendingFiles(Mutex::new(Some(files))))
     }
 
     /// An Arrow IPC stream of all rows, in memory.
@@ -131,6 +132,21 @@ impl Rows {
             })?;
             IpcStream::finish(writer)
         })
+    }
+}
+
+/// The part files of a partition.
+#[pyclass(frozen)]
+pub struct PendingFiles(Mutex<Option<PendingParts>>);
+
+#[pymethods]
+impl PendingFiles {
+    /// Waits until all are on disk; returns their name, rows, bytes and crc32. Works once.
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let files = files.ok_or_else(|| PyValueError::new_err("the files were waited for"))?;
+        let files = py.detach(|| files.wait()).map_err(io_error)?;
+        files.iter().map(|file| file_to_dict(py, file)).collect()
     }
 }
 

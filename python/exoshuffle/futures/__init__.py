@@ -15,7 +15,7 @@ from exoshuffle.futures.api import (
     remote,
     wait,
 )
-from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block
+from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef
 from exoshuffle.futures.session import adopt, current_engine, init, shutdown
@@ -48,4 +48,5 @@ __all__ = [
     "remote",
     "shutdown",
     "wait",
+    "waiting",
 ]

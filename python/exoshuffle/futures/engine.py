@@ -6,8 +6,10 @@ Guarantee: strategies and task sets use nothing of an engine but this. Why a con
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -106,6 +108,9 @@ class Engine(Protocol):
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """Memory for the result of the running task; see the function ``allocate_block``."""
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """Around the running task's waiting for something outside; see the function ``waiting``."""
+
     def nodes(self) -> list[Node]:
         """The nodes that are alive."""
 
@@ -129,7 +134,7 @@ _running = threading.local()
 
 
 def set_task_engine(engine: Engine | None) -> None:
-    """Engines call this around a task, so that ``allocate_block`` inside it finds them."""
+    """Engines call this around a task, so that ``allocate_block`` and ``waiting`` inside it find them."""
     _running.engine = engine
 
 
@@ -149,3 +154,13 @@ def allocate_block(offsets: Sequence[int]) -> BlockBuffer:
     if engine is None:
         raise EngineError("allocate_block works inside a task only; use put() elsewhere")
     return engine.allocate_block(offsets)
+
+
+def waiting() -> AbstractContextManager[None]:
+    """Around waiting for something outside, such as a disk: another task may have the CPU of this one meanwhile.
+
+    Where an engine cannot lend it (the embedded engine can for tasks on threads), the context does nothing; outside a
+    task too.
+    """
+    engine: Engine | None = getattr(_running, "engine", None)
+    return contextlib.nullcontext() if engine is None else engine.waiting()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exoshuffle.futures import allocate_block
+from exoshuffle.futures import allocate_block, waiting
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class WriteSink:
         attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
-            files: list[dict[str, Any]] = rows.write_files(str(attempt), partition, self.options)
+            pending = rows.write_files(str(attempt), partition, self.options)
+            with waiting():
+                files: list[dict[str, Any]] = pending.wait()
             for file in files:
                 (attempt / file["name"]).rename(Path(self.directory) / file["name"])
         finally:

@@ -13,7 +13,7 @@ mod writer;
 pub use pool::{BufferPool, PooledBuffer};
 pub use range::RangeReader;
 pub use read_ahead::ReadAhead;
-pub use writer::{DirectWriter, WrittenFile};
+pub use writer::{DirectWriter, PendingFile, WrittenFile};
 
 /// Offsets, lengths and addresses of direct I/O are multiples of this.
 pub(crate) const PAGE: usize = 4096;

@@ -1,8 +1,9 @@
 //! Writes one new file past the page cache and checksums it on the way.
 //!
 //! The caller fills an aligned buffer; full buffers go to one background thread, which checksums and writes them. At
-//! most three buffers are in use: one being filled, one waiting, one being written. A file of less than one buffer
-//! never starts the thread. A failure of the thread surfaces at the next write, or at `finish`.
+//! most five buffers are in use: one being filled, three waiting, one being written. So many, because encoders hand over
+//! a row group at once. A file of less than one buffer never starts the thread. A failure of the thread surfaces at the
+//! next write, or when the end is waited for.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,6 +16,9 @@ use std::thread::JoinHandle;
 use super::{page_ceil, BufferPool, PooledBuffer, WINDOW};
 use crate::error::{IoError, Result};
 
+/// Full buffers that wait for the thread.
+const MAX_WAITING: usize = 3;
+
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenFile {
@@ -24,7 +28,7 @@ pub struct WrittenFile {
     pub crc32: u32,
 }
 
-/// A new file, written sequentially. Dropped before `finish`, it leaves the part that was written so far.
+/// A new file, written sequentially. Dropped before its end, it leaves the part that was written so far.
 pub struct DirectWriter {
     path: PathBuf,
     buffer: PooledBuffer,
@@ -35,7 +39,10 @@ pub struct DirectWriter {
 
 enum Target {
     Here(Box<Sink>),
-    Thread(SyncSender<(PooledBuffer, usize)>, JoinHandle<Result<Sink>>),
+    Thread(
+        SyncSender<(PooledBuffer, usize)>,
+        JoinHandle<Result<WrittenFile>>,
+    ),
     Failed,
 }
 
@@ -79,42 +86,37 @@ impl DirectWriter {
     }
 
     /// Writes the rest and closes the file.
-    pub fn finish(mut self) -> Result<WrittenFile> {
-        let mut sink = match std::mem::replace(&mut self.target, Target::Failed) {
-            Target::Here(sink) => *sink,
-            Target::Thread(sender, thread) => {
-                drop(sender);
-                join(&self.path, thread)?
+    pub fn finish(self) -> Result<WrittenFile> {
+        self.end()?.wait()
+    }
+
+    /// Sends the rest on its way to the file, which is closed when all of it is there.
+    pub fn end(mut self) -> Result<PendingFile> {
+        match std::mem::replace(&mut self.target, Target::Failed) {
+            Target::Here(mut sink) => {
+                let written = sink.write_tail(&mut self.buffer, self.filled);
+                written.map(PendingFile::Written)
             }
-            Target::Failed => return Err(self.failed_before()),
-        };
-        sink.write_tail(&mut self.buffer, self.filled)
+            Target::Thread(sender, thread) => {
+                let rest = (self.buffer, self.filled);
+                let (_, thread) = send(&self.path, (sender, thread), rest)?;
+                Ok(PendingFile::Thread(self.path, thread))
+            }
+            Target::Failed => Err(failed_before(&self.path)),
+        }
     }
 
     fn hand_over(&mut self) -> Result<()> {
         let full = std::mem::replace(&mut self.buffer, BufferPool::take(WINDOW)?);
         let filled = std::mem::take(&mut self.filled);
-        let (sender, thread) = match std::mem::replace(&mut self.target, Target::Failed) {
+        let running = match std::mem::replace(&mut self.target, Target::Failed) {
             Target::Here(sink) => start(&self.path, *sink)?,
             Target::Thread(sender, thread) => (sender, thread),
-            Target::Failed => return Err(self.failed_before()),
+            Target::Failed => return Err(failed_before(&self.path)),
         };
-        if sender.send((full, filled)).is_err() {
-            // The thread drops its end only when it failed, so joining yields the cause.
-            return match join(&self.path, thread) {
-                Err(e) => Err(e),
-                Ok(_) => Err(self.failed_before()),
-            };
-        }
+        let (sender, thread) = send(&self.path, running, (full, filled))?;
         self.target = Target::Thread(sender, thread);
         Ok(())
-    }
-
-    fn failed_before(&self) -> IoError {
-        IoError::write(
-            &self.path,
-            std::io::Error::other("an earlier write to the file failed"),
-        )
     }
 }
 
@@ -132,15 +134,41 @@ impl Write for DirectWriter {
     }
 }
 
-type Running = (SyncSender<(PooledBuffer, usize)>, JoinHandle<Result<Sink>>);
+/// A file whose last bytes may still be on their way.
+pub enum PendingFile {
+    /// All of it is written.
+    Written(WrittenFile),
+    /// A thread writes the rest.
+    Thread(PathBuf, JoinHandle<Result<WrittenFile>>),
+}
 
+impl PendingFile {
+    /// Waits until all of it is written.
+    pub fn wait(self) -> Result<WrittenFile> {
+        match self {
+            Self::Written(written) => Ok(written),
+            Self::Thread(path, thread) => join(&path, thread),
+        }
+    }
+}
+
+type Running = (
+    SyncSender<(PooledBuffer, usize)>,
+    JoinHandle<Result<WrittenFile>>,
+);
+
+/// Starts the thread; the first buffer that is not full is the last.
 fn start(path: &Path, mut sink: Sink) -> Result<Running> {
-    let (sender, receiver): (_, Receiver<(PooledBuffer, usize)>) = sync_channel(1);
+    let (sender, receiver): (_, Receiver<(PooledBuffer, usize)>) = sync_channel(MAX_WAITING);
     let write = move || {
-        for (buffer, filled) in receiver {
+        for (mut buffer, filled) in receiver {
+            if filled < WINDOW {
+                return sink.write_tail(&mut buffer, filled);
+            }
             sink.write(&buffer[..filled])?;
         }
-        Ok(sink)
+        // The writer was dropped: nobody waits for this.
+        Err(failed_before(&sink.path))
     };
     let thread = std::thread::Builder::new()
         .name("xs-write".into())
@@ -148,7 +176,18 @@ fn start(path: &Path, mut sink: Sink) -> Result<Running> {
     Ok((sender, thread.map_err(|e| IoError::write(path, e))?))
 }
 
-fn join(path: &Path, thread: JoinHandle<Result<Sink>>) -> Result<Sink> {
+/// Sends a buffer to the thread.
+fn send(path: &Path, (sender, thread): Running, buffer: (PooledBuffer, usize)) -> Result<Running> {
+    if sender.send(buffer).is_ok() {
+        return Ok((sender, thread));
+    }
+    // The thread drops its end only when it failed, so joining yields the cause.
+    Err(join(path, thread)
+        .err()
+        .unwrap_or_else(|| failed_before(path)))
+}
+
+fn join(path: &Path, thread: JoinHandle<Result<WrittenFile>>) -> Result<WrittenFile> {
     match thread.join() {
         Ok(result) => result,
         Err(_) => Err(IoError::write(
@@ -156,6 +195,13 @@ fn join(path: &Path, thread: JoinHandle<Result<Sink>>) -> Result<Sink> {
             std::io::Error::other("the writing thread panicked"),
         )),
     }
+}
+
+fn failed_before(path: &Path) -> IoError {
+    IoError::write(
+        path,
+        std::io::Error::other("an earlier write to the file failed"),
+    )
 }
 
 /// The file behind the buffers: whole pages until the tail.

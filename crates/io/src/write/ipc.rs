@@ -8,7 +8,7 @@ use arrow_ipc::CompressionType;
 use arrow_schema::{ArrowError, Schema};
 
 use super::{encode_error, WriteOptions};
-use crate::direct::{DirectWriter, WrittenFile};
+use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::{Compression, Format};
 
@@ -52,12 +52,9 @@ impl IpcFile {
         self.writer.get_ref().bytes()
     }
 
-    pub(super) fn finish(mut self, path: &Path) -> Result<WrittenFile> {
+    pub(super) fn end(mut self, path: &Path) -> Result<PendingFile> {
         self.writer.finish().map_err(|e| failed(path, e))?;
-        self.writer
-            .into_inner()
-            .map_err(|e| failed(path, e))?
-            .finish()
+        self.writer.into_inner().map_err(|e| failed(path, e))?.end()
     }
 }
 

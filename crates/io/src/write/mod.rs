@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_cast::cast;
 use arrow_schema::SchemaRef;
 
-use crate::direct::{DirectWriter, WrittenFile};
+use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
 use crate::{Compression, Format};
 
@@ -61,14 +61,56 @@ pub struct PartFile {
     pub crc32: u32,
 }
 
-/// Writes the batches of one partition. Dropped before `finish`, it leaves unfinished files behind.
+/// The files of a partition, the last of which may not be on disk yet.
+pub struct PendingParts {
+    written: Vec<PartFile>,
+    last: Option<PendingPart>,
+}
+
+/// A file that is complete but for what is on its way to disk.
+struct PendingPart {
+    name: String,
+    rows: u64,
+    file: PendingFile,
+}
+
+impl PendingParts {
+    /// Waits until all files are on disk.
+    pub fn wait(mut self) -> Result<Vec<PartFile>> {
+        self.settle()?;
+        Ok(self.written)
+    }
+
+    /// One more file. Those before it are waited for, so that the buffers of one file at most are on their way.
+    fn push(&mut self, part: PendingPart) -> Result<()> {
+        self.settle()?;
+        self.last = Some(part);
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        if let Some(PendingPart { name, rows, file }) = self.last.take() {
+            let WrittenFile { bytes, crc32 } = file.wait()?;
+            self.written.push(PartFile {
+                name,
+                rows,
+                bytes,
+                crc32,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Writes the batches of one partition. Dropped before its end, it leaves unfinished files behind.
 pub struct PartWriter {
     directory: PathBuf,
     partition: usize,
     schema: SchemaRef,
     options: WriteOptions,
     current: Option<OpenFile>,
-    finished: Vec<PartFile>,
+    closed: PendingParts,
+    num_closed: usize,
 }
 
 struct OpenFile {
@@ -99,7 +141,11 @@ impl PartWriter {
             schema,
             options,
             current: None,
-            finished: Vec::new(),
+            closed: PendingParts {
+                written: Vec::new(),
+                last: None,
+            },
+            num_closed: 0,
         })
     }
 
@@ -121,14 +167,19 @@ impl PartWriter {
         Ok(())
     }
 
+    /// Finishes the last file and waits until all are on disk.
+    pub fn finish(self) -> Result<Vec<PartFile>> {
+        self.end()?.wait()
+    }
+
     /// Finishes the last file. A partition without rows is one file without rows, which still tells the columns.
-    pub fn finish(mut self) -> Result<Vec<PartFile>> {
-        if self.current.is_none() && self.finished.is_empty() {
+    pub fn end(mut self) -> Result<PendingParts> {
+        if self.current.is_none() && self.num_closed == 0 {
             let empty = RecordBatch::new_empty(self.schema.clone());
             self.current = Some(self.open(&empty)?);
         }
         self.close()?;
-        Ok(self.finished)
+        Ok(self.closed)
     }
 
     fn write_piece(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -157,7 +208,7 @@ impl PartWriter {
     fn open(&self, first: &RecordBatch) -> Result<OpenFile> {
         let (partition, extension) = (self.partition, self.options.format.extension());
         let name = match self.options.target_file_bytes {
-            Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.finished.len()),
+            Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.num_closed),
             None => format!("part-{partition:05}.{extension}"),
         };
         let encoder = self.encoder(&self.directory.join(&name), first)?;
@@ -199,18 +250,14 @@ impl PartWriter {
             return Ok(());
         };
         let path = self.directory.join(&file.name);
-        let WrittenFile { bytes, crc32 } = match file.encoder {
-            Encoder::Parquet(encoder) => encoder.finish(&path)?,
-            Encoder::Ipc(encoder) => encoder.finish(&path)?,
-            Encoder::Text(encoder) => encoder.finish()?,
+        let (name, rows) = (file.name, file.rows);
+        let file = match file.encoder {
+            Encoder::Parquet(encoder) => encoder.end(&path)?,
+            Encoder::Ipc(encoder) => encoder.end(&path)?,
+            Encoder::Text(encoder) => encoder.end()?,
         };
-        self.finished.push(PartFile {
-            name: file.name,
-            rows: file.rows,
-            bytes,
-            crc32,
-        });
-        Ok(())
+        self.num_closed += 1;
+        self.closed.push(PendingPart { name, rows, file })
     }
 }
 

@@ -19,7 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::{encode_error, WriteOptions};
-use crate::direct::{DirectWriter, WrittenFile};
+use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::{Compression, Format};
 
@@ -160,11 +160,8 @@ impl ParquetFile {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
     }
 
-    pub(super) fn finish(self, path: &Path) -> Result<WrittenFile> {
-        self.writer
-            .into_inner()
-            .map_err(|e| failed(path, e))?
-            .finish()
+    pub(super) fn end(self, path: &Path) -> Result<PendingFile> {
+        self.writer.into_inner().map_err(|e| failed(path, e))?.end()
     }
 }
 

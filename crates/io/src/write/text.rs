@@ -8,7 +8,7 @@ use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, DataType, Schema};
 
 use super::{encode_error, WriteOptions};
-use crate::direct::{DirectWriter, WrittenFile};
+use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::Format;
 
@@ -60,8 +60,8 @@ impl TextFile {
         self.sink.bytes()
     }
 
-    pub(super) fn finish(self) -> Result<WrittenFile> {
-        self.sink.finish()
+    pub(super) fn end(self) -> Result<PendingFile> {
+        self.sink.end()
     }
 }
 

@@ -330,6 +330,10 @@ class LocalEngine:
         block: BlockBuffer = self.blocks.allocate(offsets)
         return block
 
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        """See ``Engine``."""
+        return self._scheduler.slot_given_back()
+
     def _await_object(self, state: ObjectState, deadline: float | None) -> None:
         with self.lock:
             while state.status is Status.PENDING:

@@ -271,6 +271,10 @@ class WorkerEngine:
         """See ``Engine``."""
         return self.blocks.allocate(offsets)
 
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        """See ``Engine``."""
+        return contextlib.nullcontext()
+
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
         nodes: list[Node] = self.ask("nodes")

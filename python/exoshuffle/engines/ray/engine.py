@@ -11,6 +11,7 @@ says nothing: every task runs in a worker process.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -273,6 +274,10 @@ class RayEngine:
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """See ``Engine``."""
         return Block(list(offsets))
+
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        """See ``Engine``; Ray lends CPUs only while a task waits for objects."""
+        return contextlib.nullcontext()
 
     # --- about the engine --------------------------------------------------------------------------------------
 
