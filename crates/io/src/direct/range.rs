@@ -17,6 +17,10 @@ use super::{page_ceil, page_floor, BufferPool, PAGE};
 use crate::error::{IoError, Result};
 use crate::source::FileStamp;
 
+/// What is looked at of a range to tell whether it is cached. Looking at all of it took a fifth of the time of reading it
+/// from the cache.
+const LOOKED_AT_BYTES: usize = 256 << 10;
+
 /// A file opened for reads at any position, from several threads.
 pub struct RangeReader {
     path: PathBuf,
@@ -153,9 +157,13 @@ impl RangeReader {
         self.direct.get_or_init(open).as_ref()
     }
 
-    /// Whether most of the range is in the page cache. Not knowing counts as cached: then reading plainly is right.
+    /// Whether most of the range, judged by its middle, is in the page cache. Not knowing counts as cached: then reading
+    /// plainly is right.
     fn is_cached(&self, offset: u64, len: usize) -> bool {
-        let Ok(position) = libc::off_t::try_from(offset) else {
+        let looked_at = len.min(LOOKED_AT_BYTES);
+        let middle = page_floor(offset + ((len - looked_at) / 2) as u64);
+        let len = looked_at;
+        let Ok(position) = libc::off_t::try_from(middle) else {
             return true;
         };
         let (fd, flags) = (self.file.as_raw_fd(), libc::MAP_SHARED);
