@@ -9,6 +9,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import OptionsError
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import write_files
@@ -82,6 +83,12 @@ def test_shuffling_the_result_of_steps(table: pa.Table, source: Path, engine: Lo
     actual = dataset.to_arrow()
     assert_same_rows(actual, table.select(["id", "k"]).take(list(range(0, ROWS, 3))))
     assert actual["id"].to_pylist() != sorted(actual["id"].to_pylist())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_seeds_out_of_range_are_refused(seed: int, source: Path) -> None:
+    with pytest.raises(OptionsError, match="choose a number from 0"):
+        xs.read_parquet(source).random_shuffle(seed)
 
 
 def test_records_are_shuffled_too(engine: LocalEngine, tmp_path: Path) -> None:

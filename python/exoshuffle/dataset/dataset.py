@@ -214,12 +214,17 @@ class Dataset(Results):
         are; of CSV and JSON lines and of results of other operations, as long as they are cut into the same parts.
 
         Args:
-            seed: Of the permutation.
+            seed: Of the permutation, from 0 to 2**64 - 1.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
+        Raises:
+            OptionsError: A seed out of range.
+
         Cost: as ``sort``, with 8 more bytes per row on the way. Source: Exoshuffle §5.3, where shuffles feed training.
         """
+        if not 0 <= seed < 2**64:
+            raise OptionsError(f"seed is {seed}; choose a number from 0 to 2**64 - 1")
         shuffle = shuffles.random_shuffle(self.schema, seed)
         return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions))
 

@@ -186,4 +186,4 @@ def describe(node: Node) -> str:
         return f"{below} | union"
     order = node.shuffle.sides[0].order
     keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
-    return f"{below} | {node.shuffle.name}" + (f" by {keys}" if keys else "")
+    return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")
