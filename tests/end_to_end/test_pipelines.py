@@ -11,7 +11,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.errors import InputError, OptionsError, SchemaError
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import assert_same, read_directory, write_files
 
@@ -143,3 +143,31 @@ def test_explain_shows_every_shuffle(source: Path, engine: LocalEngine) -> None:
     assert bill.operator == "sort"
     assert [before.operator for before in bill.before] == ["group_by"]
     assert str(bill).count("partitions (reduces)") == 2
+
+
+def test_a_result_larger_than_the_budget_can_be_kept(engine: LocalEngine, tmp_path: Path) -> None:
+    table = generated(600_000).select(["id", "text"]).append_column("pad", [["y" * 200] * 600_000])
+    write_files(tmp_path / "in", table, 4, rows_per_group=20_000)
+    assert table.nbytes > engine.budget_bytes
+    sorted_rows = xs.read_parquet(tmp_path / "in").sort("id", descending=True).to_arrow()
+    assert sorted_rows["id"].to_pylist() == list(range(600_000))[::-1]
+
+
+def test_a_file_without_rows(engine: LocalEngine, tmp_path: Path) -> None:
+    del engine
+    write_files(tmp_path / "in", generated(10).slice(0, 0), 1)
+    dataset = xs.read_parquet(tmp_path / "in")
+    assert dataset.group_by("k").agg(n="count").to_arrow().num_rows == 0
+    assert dataset.filter("k > 3").random_shuffle().to_arrow().num_rows == 0
+    assert dataset.join(dataset, on="k", how="full").to_arrow().num_rows == 0
+
+
+def test_a_corrupt_file_is_an_input_error(engine: LocalEngine, tmp_path: Path) -> None:
+    del engine
+    write_files(tmp_path / "in", generated(20_000), 1, rows_per_group=20_000)
+    [path] = (tmp_path / "in").iterdir()
+    damaged = bytearray(path.read_bytes())
+    damaged[1000:3000] = b"\xff" * 2000
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match=path.name):
+        xs.read_parquet(tmp_path / "in").filter("k > 3").sort("k").to_arrow()

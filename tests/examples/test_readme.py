@@ -19,6 +19,7 @@ FOLDERS = {
     "'c' || i % 4 as country from range(5000) rows(i)",
     "sales": "select i % 7 as shop, (i % 100) / 10 - 1 as price, timestamp '2020-01-01' + interval (i) minute as ts "
     "from range(5000) rows(i)",
+    "visits": "select i % 5 as page, (i % 11)::double as seconds from range(3000) rows(i)",
     "samples": "select i as id from range(1000) rows(i)",
 }
 
@@ -38,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_examples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     local = [block for block in blocks if 'engine="ray"' not in block]
-    assert len(local) == len(blocks) - 1 == 3
+    assert len(local) == len(blocks) - 1 == 4
     names: dict[str, object] = {}
     for block in local:
         code = block.replace("/mnt/fast", str(folder / "fast"))
@@ -46,4 +47,5 @@ def test_examples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "partitions (reduces)" in printed
     assert "[0, 1, 4, 9]" in printed
+    assert "100% pyarrow.Table" in printed
     assert {path.name for path in folder.iterdir()} >= {"sorted", "by-user"}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.dataset.dataset import Dataset
+    from exoshuffle.dataset.online import Aggregated
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,16 @@ class Grouped:
     options: ShuffleOptions
     shuffled: Callable[[shuffles.Shuffle, ShuffleOptions], Dataset]
 
-    def agg(self, **aggregates: AggregateSpec) -> Dataset:
+    def agg(self, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
         Args:
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
                 parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``. Functions are
                 listed in ``exoshuffle.operators.aggregate``.
+
+        Returns:
+            A dataset; its ``stream`` yields estimates while the aggregation runs.
 
         Raises:
             SchemaError: An unknown column, or a function that its type has not.
@@ -47,10 +51,13 @@ class Grouped:
         Cost: maps combine the rows of a split where that makes fewer of them; only keys and the columns that are
         aggregated travel.
         """
-        grouping = parse_aggregates(self.schema, self.keys, aggregates)
-        return self.shuffled(shuffles.group_by(grouping), self.options)
+        from exoshuffle.dataset.online import Aggregated
 
-    def count(self) -> Dataset:
+        grouping = parse_aggregates(self.schema, self.keys, aggregates)
+        dataset = self.shuffled(shuffles.group_by(grouping), self.options)
+        return Aggregated(dataset.node, grouping, self.options)
+
+    def count(self) -> Aggregated:
         """One row per group, with the keys and the number of its rows as ``count``."""
         return self.agg(count="count")
 

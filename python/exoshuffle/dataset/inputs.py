@@ -16,7 +16,6 @@ from exoshuffle.operators.table import (
     FileReader,
     MapInput,
     SplitInput,
-    as_reader,
 )
 from exoshuffle.shuffle.plan import Workload
 
@@ -79,6 +78,8 @@ class FileInput:
             return Workload(0, 0)
         every = self._stretches(MEASURED_BYTES)
         chosen = evenly(every, MEASURED_STRETCHES)
+        if not chosen:
+            return Workload(0, 0)
         if self.steps + side.steps:
             return weigh(self._stepped(side), chosen, len(every) / len(chosen))
         sorter = self.map_input(side).config.build()
@@ -208,7 +209,7 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     everything = by_range(sorter, [], 1)
     rows = num_bytes = read_bytes = largest = 0
     for item in items if isinstance(items, list) else [items]:
-        read = as_reader(map_input.reader.open(item)).read_all()
+        read = map_input.read(item).read_all()
         table = apply_steps(map_input.steps, read.to_reader()).read_all()
         read_bytes += read.nbytes
         rows += table.num_rows

@@ -105,7 +105,7 @@ class Results:
         return write_node(self.node, current_engine(), path, options, overwrite, progress)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Arrow record batches in order. Cost: a few partitions in memory at a time."""
+        """Arrow record batches in order. Cost: a few partitions in memory at a time, and one copy of each."""
         import pyarrow as pa
 
         for stream in self._streams():
@@ -125,9 +125,12 @@ class Results:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _streams(self) -> Iterator[Any]:
-        """One Arrow stream per partition; a few partitions ahead of the consumer."""
+        """One Arrow stream per partition; a few partitions ahead of the consumer.
+
+        Copies: a consumer that keeps what it gets would otherwise pin the store's memory until no task can go on.
+        """
         engine = current_engine()
         with plain_errors():
             refs = Execution(engine).job(self.node).run(CollectSink())
             for ref in in_advance(refs, engine.num_cpus):
-                yield get(ref)
+                yield bytes(get(ref))

@@ -157,7 +157,7 @@ class GroupBy:
             return pa.schema([self.schema.field(column) for column in self.columns])
         parts = [
             pa.field(name, part_type(part.kind.type, self._type(part.column)))
-            for part, name in self._parts.items()
+            for part, name in self.parts.items()
         ]
         return pa.schema([*self._key_fields, *parts])
 
@@ -189,7 +189,47 @@ class GroupBy:
             # Some parts take several rows per key, so there can be more than before.
             if combined.num_rows < table.num_rows:
                 return combined
-        return self._parts_table(table, self._alone(table, self._parts))
+        return self._parts_table(table, self._alone(table, self.parts))
+
+    def merged(self, rows: pa.Table, splits: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
+        """Fewer rows that say the same as these, which ``partial`` or this made; not for parts that are ``Kept``.
+
+        Args:
+            rows: In map order.
+            splits: Of each row the number of its split, ascending.
+
+        Returns:
+            Of each key a row, keys in order of their first row; then rows for values that were chosen from a later
+            split than the first of their key. And the split of each row, by which they can be put in order again.
+
+        Raises:
+            InputError: A sum of more than 38 digits.
+
+        Cost: a hash table of the keys, and the rows of the result.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        operands = Operands(rows, self.keys)
+        query = operands.grouped([self._merge(part, operands) for part in self.parts])
+        results = operands.computed(f"{query} ORDER BY number")
+        first = results["number"]
+        columns = {part: results[f"r{index}"] for index, part in enumerate(self.parts)}
+        later = []
+        for part, found in columns.items():
+            if isinstance(part.kind, Picked):
+                is_same = pc.equal(splits.take(found), splits.take(first))
+                kept = pc.if_else(is_same, found, pa.scalar(None, pa.int64()))
+                columns[part] = take_column(rows[self.parts[part]], kept)
+                later.append((part, found.filter(pc.invert(is_same))))
+        pieces = [self._parts_table(take(rows, first), columns)]
+        for part, found in later:
+            taken = take(rows, found)
+            pieces.append(self._parts_table(taken, {part: taken[self.parts[part]]}))
+        numbers = [
+            chunk for found in (first, *(found for _, found in later)) for chunk in found.chunks
+        ]
+        return pa.concat_tables(pieces), splits.take(pa.chunked_array(numbers, pa.int64()))
 
     def final(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """The groups of a partition, from all that ``partial`` made for it, in map order; has ``output_schema``.
@@ -213,7 +253,7 @@ class GroupBy:
         return pa.table(columns, schema=self.output_schema)
 
     @cached_property
-    def _parts(self) -> dict[PartColumn, str]:
+    def parts(self) -> dict[PartColumn, str]:
         """The parts of all aggregates, each once, and the names of their columns."""
         names: dict[PartColumn, str] = {}
         for part in (part for aggregate in self.aggregates for part in aggregate.parts.values()):
@@ -236,7 +276,7 @@ class GroupBy:
     def _combining_pays(self, table: pa.Table) -> bool:
         pairs = [
             dict.fromkeys((*self.keys, part.column))
-            for part in self._parts
+            for part in self.parts
             if part.column is not None and isinstance(part.kind, Kept) and part.kind.is_per_value
         ]
         return all(repeats(table, tuple(columns)) for columns in (self.keys, *pairs))
@@ -247,7 +287,7 @@ class GroupBy:
 
         operands = Operands(table, self.keys)
         pieces = [self._folded(operands)]
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part.kind, Kept):
                 sql = operands.sql(part.kind.keep, part.column, part.parameter)
                 rows = take(table, operands.computed(sql)["number"])
@@ -257,7 +297,7 @@ class GroupBy:
     def _folded(self, operands: Operands) -> pa.Table:
         folds = {
             part: operands.sql(part.kind.fold, part.column)
-            for part in self._parts
+            for part in self.parts
             if not isinstance(part.kind, Kept)
         }
         results = operands.computed(f"{operands.grouped(folds.values())} ORDER BY number")
@@ -284,7 +324,7 @@ class GroupBy:
         import pyarrow as pa
 
         arrays = [rows[key] for key in self.keys]
-        for part, name in self._parts.items():
+        for part, name in self.parts.items():
             kind = self.partial_schema.field(name).type
             if part in columns:
                 arrays.append(
@@ -296,8 +336,8 @@ class GroupBy:
 
     def _final_sql(self, operands: Operands) -> str:
         if self.combines:
-            inner = [self._merge(part, operands) for part in self._parts]
-            merged = {part: f"r{index}" for index, part in enumerate(self._parts)}
+            inner = [self._merge(part, operands) for part in self.parts]
+            merged = {part: f"r{index}" for index, part in enumerate(self.parts)}
             outer = [item.finish(merged) for item in self.aggregates]
         else:
             inner = [item.direct(operands) for item in self.aggregates]
@@ -308,9 +348,9 @@ class GroupBy:
 
     def _merge(self, part: PartColumn, operands: Operands) -> str:
         siblings = {
-            other.part: name for other, name in self._parts.items() if other.column == part.column
+            other.part: name for other, name in self.parts.items() if other.column == part.column
         }
-        return operands.sql(part.kind.merge, self._parts[part], part.parameter, siblings)
+        return operands.sql(part.kind.merge, self.parts[part], part.parameter, siblings)
 
     def _result(self, item: Aggregate, table: pa.Table, results: pa.ChunkedArray) -> Any:
         function = item.definition
@@ -319,7 +359,7 @@ class GroupBy:
             return _fitted(results, kind, f"{item.function} of column {item.column!r}")
         source = item.column
         if self.combines:
-            (source,) = (self._parts[part] for part in item.parts.values())
+            (source,) = (self.parts[part] for part in item.parts.values())
         chosen = lists_of if function.result == "rows" else take_column
         return chosen(table[source], results)
 

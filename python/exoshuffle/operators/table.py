@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
+from exoshuffle.errors import InputError
 from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig
@@ -131,7 +132,24 @@ class BatchInput:
         """The batches of an item, after the steps."""
         from exoshuffle.operators.steps import apply_steps
 
-        return apply_steps(self.steps, as_reader(self.reader.open(item)))
+        return apply_steps(self.steps, self.read(item))
+
+    def read(self, item: Any) -> pa.RecordBatchReader:
+        """The batches of an item, before the steps.
+
+        A failure to read them, of which an Arrow stream carries no more than the text, is an error of ours again.
+        """
+        import pyarrow as pa
+
+        batches = as_reader(self.reader.open(item))
+
+        def checked() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from batches
+            except pa.ArrowException as error:
+                raise InputError(str(error).removeprefix("External error: ")) from error
+
+        return pa.RecordBatchReader.from_batches(batches.schema, checked())
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
