@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks import verify
 from benchmarks.data import parquet_input
-from benchmarks.engines.job import SortJob
+from benchmarks.engines.job import Job
 from benchmarks.measure import Measurement, measure
 from benchmarks.rounds import Rounds, Run, publish, table
 
@@ -106,7 +106,8 @@ class Arena:
         spill = self.scratch / "spill"
         spill.mkdir(parents=True)
         output = self.scratch / ("output" if contender.folder else "output.parquet")
-        job = SortJob(
+        job = Job(
+            "sort",
             str(self.input.resolve()),
             str(output.resolve()),
             str(spill.resolve()),
@@ -115,7 +116,7 @@ class Arena:
         )
         set_cached(self.input.iterdir(), not self.cold)
         measured = measure(
-            [_python(contender), "-m", f"benchmarks.engines.{contender.engine}", job.to_json()]
+            [python_of(contender), "-m", f"benchmarks.engines.{contender.engine}", job.to_json()]
         )
         notes = self._inspect(output, measured, check)
         shutil.rmtree(self.scratch)
@@ -133,7 +134,7 @@ class Arena:
         }
 
 
-def _python(contender: Contender) -> str:
+def python_of(contender: Contender) -> str:
     """Peers have an environment of their own, if ``make bench`` made it."""
     if contender.engine.startswith("exoshuffle") or not PEERS_PYTHON.exists():
         return sys.executable

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import os
 import random
@@ -34,8 +35,9 @@ import exoshuffle as xs
 from benchmarks.engine.experiment import NUM_CPUS, Finding, engine, in_turn, parser, ratio, show
 from benchmarks.rounds import spread
 from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.dataset.logical import Shuffled
+from exoshuffle.futures.options import Executor
 from exoshuffle.observe.events import TaskFinished
-from exoshuffle.operators.sort import SortTasks
 
 BUDGET_BYTES = 600_000_000
 RECORD_BYTES = 100
@@ -61,11 +63,19 @@ class Job:
     num_records: int
     checksum: str
 
-    def run(self, disturbance: contextlib.AbstractContextManager[list[int]]) -> Outcome:
+    def run(
+        self,
+        disturbance: contextlib.AbstractContextManager[list[int]],
+        executor: Executor = "thread",
+    ) -> Outcome:
         """Sorts and checks the output."""
+        node = xs.read_records(self.input).sort().node
+        assert isinstance(node, Shuffled)
+        shuffle = dataclasses.replace(node.shuffle, executor=executor)
+        dataset = xs.Dataset(dataclasses.replace(node, shuffle=shuffle))
         with disturbance as killed:
             begun = time.perf_counter()
-            xs.read_records(self.input).sort().write_records(self.output)
+            dataset.write_records(self.output)
             seconds = time.perf_counter() - begun
         after = valsort(self.output)
         assert after.is_sorted
@@ -117,12 +127,8 @@ def is_ray_task(process: psutil.Process) -> bool:
 
 def on_local(job: Job, root: Path, disturbed: bool) -> Outcome:
     """On the embedded engine, in worker processes."""
-    SortTasks.executor = "process"
-    try:
-        with engine(root, BUDGET_BYTES):
-            return job.run(kills(lambda _: True) if disturbed else undisturbed())
-    finally:
-        SortTasks.executor = "thread"
+    with engine(root, BUDGET_BYTES):
+        return job.run(kills(lambda _: True) if disturbed else undisturbed(), "process")
 
 
 def on_ray(job: Job, disturbed: bool) -> Outcome:

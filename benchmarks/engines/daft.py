@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.engines.job import SortJob, run
+from benchmarks.engines.job import Job, run
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``."""
+def sort(job: Job) -> None:
+    """See ``Job``."""
     import daft
 
     daft.set_runner_native(num_threads=job.num_threads)

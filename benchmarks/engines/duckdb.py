@@ -1,12 +1,53 @@
-"""DuckDB: ORDER BY into one file, spilling to its temporary directory at its memory limit."""
+"""DuckDB: one query each, into one file, spilling to its temporary directory at its memory limit."""
 
 from __future__ import annotations
 
-from benchmarks.engines.job import SortJob, run
+from typing import TYPE_CHECKING
+
+from benchmarks.engines.consume import consume
+from benchmarks.engines.job import Job, run
+
+if TYPE_CHECKING:
+    import duckdb
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``."""
+def sort(job: Job) -> None:
+    """See ``Job``."""
+    with _connect(job) as connection:
+        _write(connection, job, f"SELECT * FROM {_rows(job)} ORDER BY key")
+
+
+def random_shuffle(job: Job) -> None:
+    """See ``Job``. A relation streams its result; a cursor (``execute``) would hold all of it, limit or not."""
+    with _connect(job) as connection:
+        rows = connection.sql(f"SELECT * FROM {_rows(job)} ORDER BY random()")
+        consume(rows.to_arrow_reader())
+
+
+def group_by(job: Job) -> None:
+    """See ``Job``. A sum of BIGINT is a HUGEINT, which Parquet lacks, so it is cast."""
+    with _connect(job) as connection:
+        _write(
+            connection,
+            job,
+            f"SELECT key % {job.num_keys} AS k, count(*) AS n, sum(row)::BIGINT AS total, min(row) AS lowest "
+            f"FROM {_rows(job)} GROUP BY k",
+        )
+
+
+def join(job: Job) -> None:
+    """See ``Job``."""
+    with _connect(job) as connection:
+        # Nobody asks for an order here; without this, threads wait for each other and rows for their turn.
+        connection.execute("SET preserve_insertion_order = false")
+        tables = [
+            f"read_parquet('{job.input}/{name}/*.parquet')" for name in ("lineitem", "orders")
+        ]
+        on = "l_orderkey = o_orderkey"
+        _write(connection, job, f"SELECT * FROM {tables[0]} JOIN {tables[1]} ON {on}")
+
+
+def _connect(job: Job) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -15,12 +56,18 @@ def sort(job: SortJob) -> None:
     }
     if job.memory_limit_bytes is not None:
         config["memory_limit"] = f"{job.memory_limit_bytes} bytes"
-    with duckdb.connect(config=config) as connection:
-        connection.execute(
-            f"COPY (SELECT * FROM read_parquet('{job.input}/*.parquet') ORDER BY key) "
-            f"TO '{job.output}' (FORMAT parquet, COMPRESSION uncompressed)"
-        )
+    return duckdb.connect(config=config)
+
+
+def _rows(job: Job) -> str:
+    return f"read_parquet('{job.input}/*.parquet')"
+
+
+def _write(connection: duckdb.DuckDBPyConnection, job: Job, query: str) -> None:
+    connection.execute(
+        f"COPY ({query}) TO '{job.output}' (FORMAT parquet, COMPRESSION uncompressed)"
+    )
 
 
 if __name__ == "__main__":
-    run(sort)
+    run(sort, random_shuffle, group_by, join)

@@ -1,4 +1,4 @@
-"""Exoshuffle by its own command, as a user would call it."""
+"""Exoshuffle as a user would call it: sorting by its own command, the rest as programs of a few lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks.engines.job import NOT_INSTALLED, SortJob, run
+from benchmarks.engines.consume import consume
+from benchmarks.engines.job import NOT_INSTALLED, Job, run
 
 
 def command() -> Path:
@@ -14,8 +15,8 @@ def command() -> Path:
     return Path(sys.executable).with_name("exoshuffle")
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``. Becomes the command, so that nothing but it is measured."""
+def sort(job: Job) -> None:
+    """See ``Job``. Becomes the command, so that nothing but it is measured."""
     if not command().exists():
         print(f"{command()} does not exist; run make build", file=sys.stderr)
         sys.exit(NOT_INSTALLED)
@@ -36,5 +37,42 @@ def sort(job: SortJob) -> None:
     os.execv(arguments[0], arguments)
 
 
+def random_shuffle(job: Job) -> None:
+    """See ``Job``."""
+    import exoshuffle as xs
+
+    _start(job)
+    consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
+    xs.shutdown()
+
+
+def group_by(job: Job) -> None:
+    """See ``Job``."""
+    import exoshuffle as xs
+
+    _start(job)
+    groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
+    result = groups.agg(n="count", total=("row", "sum"), lowest=("row", "min"))
+    result.write_parquet(job.output, compression="none")
+    xs.shutdown()
+
+
+def join(job: Job) -> None:
+    """See ``Job``."""
+    import exoshuffle as xs
+
+    _start(job)
+    lineitem, orders = (xs.read_parquet(f"{job.input}/{name}") for name in ("lineitem", "orders"))
+    joined = lineitem.join(orders, left_on="l_orderkey", right_on="o_orderkey")
+    joined.write_parquet(job.output, compression="none")
+    xs.shutdown()
+
+
+def _start(job: Job) -> None:
+    import exoshuffle as xs
+
+    xs.init(memory_limit=job.memory_limit_bytes, spill_dirs=job.scratch, num_cpus=job.num_threads)
+
+
 if __name__ == "__main__":
-    run(sort)
+    run(sort, random_shuffle, group_by, join)

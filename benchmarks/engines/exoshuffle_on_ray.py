@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.engines.job import SortJob, run
+from benchmarks.engines.job import Job, run
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``."""
+def sort(job: Job) -> None:
+    """See ``Job``."""
     import ray  # noqa: F401  to say that it is missing in the way that the others do
 
     import exoshuffle as xs

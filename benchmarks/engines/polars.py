@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from benchmarks.engines.job import SortJob, run
+from benchmarks.engines.job import Job, run
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``."""
+def sort(job: Job) -> None:
+    """See ``Job``."""
+    _write(_scan(job).sort("key"), job)
+
+
+def group_by(job: Job) -> None:
+    """See ``Job``. Polars' own remainder has the sign of the divisor, so it is taken of the absolute value."""
+    rows = _scan(job)
+    import polars as pl
+
+    key, row = pl.col("key"), pl.col("row")
+    groups = rows.group_by(k=key.abs() % job.num_keys * key.sign())
+    _write(groups.agg(n=pl.len(), total=row.sum(), lowest=row.min()), job)
+
+
+def _scan(job: Job) -> pl.LazyFrame:
     os.environ["POLARS_MAX_THREADS"] = str(job.num_threads)
     if job.memory_limit_bytes is not None:
         os.environ["POLARS_OOC_MEMORY_BUDGET_MB"] = str(job.memory_limit_bytes // 1_000_000)
         os.environ["POLARS_OOC_SPILL_DIR"] = job.scratch
     import polars as pl
 
-    rows = pl.scan_parquet(f"{job.input}/*.parquet").sort("key")
+    return pl.scan_parquet(f"{job.input}/*.parquet")
+
+
+def _write(rows: pl.LazyFrame, job: Job) -> None:
     rows.sink_parquet(job.output, compression="uncompressed", engine="streaming")
 
 
 if __name__ == "__main__":
-    run(sort)
+    run(sort, group_by)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 
-from benchmarks.engines.job import SortJob, run
+from benchmarks.engines.job import Job, run
 
 
-def sort(job: SortJob) -> None:
-    """See ``SortJob``."""
+def sort(job: Job) -> None:
+    """See ``Job``."""
     from pyspark.sql import SparkSession
 
     if shutil.which("java") is None:

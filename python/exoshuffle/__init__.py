@@ -28,6 +28,9 @@ from exoshuffle.futures import (
     wait,
 )
 
+# The function takes the place of the package as an attribute; ``from exoshuffle.shuffle import ...`` finds the package.
+from exoshuffle.shuffle.functions import shuffle
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -55,6 +58,7 @@ __all__ = [
     "read_parquet",
     "read_records",
     "remote",
+    "shuffle",
     "shutdown",
     "wait",
 ]

@@ -12,7 +12,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 import exoshuffle as xs
-from exoshuffle.operators.sort import SortKey
+from exoshuffle.operators.keys import SortKey
 
 ROW = "row_number"
 

@@ -50,7 +50,10 @@ def test_the_program_is_installed(tmp_path: Path) -> None:
     assert __version__ in done.stdout
 
 
-@pytest.mark.parametrize("name", ["", "sort", "explain", "gensort", "valsort"])
+SHUFFLES = ["shuffle", "repartition", "groupby", "distinct", "join"]
+
+
+@pytest.mark.parametrize("name", ["", "sort", "explain", "gensort", "valsort", *SHUFFLES])
 def test_help_shows_an_example(name: str, command) -> None:
     shown = command(*[name] * bool(name), "--help")
     assert shown.code == 0

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.errors import TaskError
+from exoshuffle.futures import current_engine
 from exoshuffle.operators.sinks import WriteSink
 from exoshuffle.shuffle import (
     Push,
@@ -155,9 +157,10 @@ def test_files_are_written_once(
     dataset = xs.read_records(records).sort(strategy=strategy)
     output = tmp_path / "output"
     output.mkdir()
-    options = WriteOptions("records").to_json(dataset._source, 1_000_000)
+    options = WriteOptions("records").to_json(dataset.node, 1_000_000)
     sink = FailingSink(WriteSink(str(output), options), Script(2))
-    files = [file for part in xs.get(list(dataset._job().run(sink))) for file in part]
+    job = Execution(current_engine()).job(dataset.node)
+    files = [file for part in xs.get(list(job.run(sink))) for file in part]
     assert sorted(path.name for path in output.iterdir()) == sorted(file["name"] for file in files)
-    assert sum(file["rows"] for file in files) == dataset._source.rows
+    assert sum(file["rows"] for file in files) == dataset.node.num_rows
     check_sorted(output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.sort import SortKey, parse_by, parse_keys
+from exoshuffle.operators.keys import SortKey, parse_by, parse_keys
 
 
 @pytest.mark.parametrize(

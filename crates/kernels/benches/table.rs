@@ -12,7 +12,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema};
 use criterion::{criterion_group, criterion_main, Criterion};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Boundaries, Position, RowLayout, Scatter, SortKey, SortedRows,
+    choose_boundaries, sample, Assignment, GatheredRows, Position, RowLayout, Scatter, SortKey,
 };
 
 const ROWS: u64 = 1_000_000;
@@ -52,13 +52,13 @@ fn batch(start: u64, rows: u64, begin: &str) -> RecordBatch {
     RecordBatch::try_from_iter(["key", "id", "text"].into_iter().zip(columns)).unwrap()
 }
 
-fn boundaries(layout: &RowLayout, begin: &str) -> Boundaries {
+fn boundaries(layout: &RowLayout, begin: &str) -> Assignment {
     let keys = batch(ROWS, 6400, begin)
         .project(layout.key_columns())
         .unwrap();
     let positions: Vec<Position> = (0..6400).map(|row| Position { split: 1, row }).collect();
     let blob = sample(&layout.key_layout(), &keys, &positions).unwrap();
-    choose_boundaries(&layout.key_layout(), &[&blob], PARTITIONS).unwrap()
+    Assignment::Range(choose_boundaries(&layout.key_layout(), &[&blob], PARTITIONS).unwrap())
 }
 
 fn table(c: &mut Criterion) {
@@ -91,9 +91,9 @@ fn table(c: &mut Criterion) {
             .map(|w| Buffer::from(&block[w[0] as usize..w[1] as usize]))
             .collect();
         group.bench_function(format!("{name}/sort"), |b| {
-            b.iter(|| SortedRows::try_new(&layout, slices.clone()).unwrap())
+            b.iter(|| GatheredRows::sorted(&layout, slices.clone()).unwrap())
         });
-        let rows = SortedRows::try_new(&layout, slices).unwrap();
+        let rows = GatheredRows::sorted(&layout, slices).unwrap();
         group.bench_function(format!("{name}/gather"), |b| {
             b.iter(|| {
                 for start in (0..rows.num_rows()).step_by(BATCH_ROWS as usize) {

@@ -4,54 +4,18 @@
 //! because positions differ, rows with equal keys are split evenly too, and the split is stable.
 
 use std::cmp::Ordering;
-use std::hint::select_unpredictable;
 
-use arrow_array::RecordBatch;
-
-use crate::encode::{pack, row_lengths, write_rows};
+use crate::assignment::{PartitionCount, MAX_PARTITIONS};
 use crate::error::{KernelError, Result};
-use crate::key_rows::KeyRows;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::Prefix;
 use crate::prefix::{PrefixPlan, State};
-use crate::source::Sources;
+use crate::window::{count_below, Window};
 
-pub use crate::key_rows::Position;
-
-/// The most partitions that can be planned.
-pub const MAX_PARTITIONS: usize = 1 << 20;
+use crate::key_rows::{KeyRows, Position};
 
 /// No partition has this number.
 const UNDECIDED: u32 = u32::MAX;
-
-/// Encodes sampled keys: `keys` has the columns of `key_layout`, `positions[i]` is where row i comes from.
-///
-/// # Errors
-/// Columns that do not match the layout, or another number of positions than rows.
-pub fn sample(
-    key_layout: &RowLayout,
-    keys: &RecordBatch,
-    positions: &[Position],
-) -> Result<Vec<u8>> {
-    if positions.len() != keys.num_rows() {
-        return Err(KernelError::CorruptKeys {
-            what: "samples",
-            reason: "there is not one position per row",
-        });
-    }
-    let sources = Sources::try_new(key_layout, keys)?;
-    let mut lengths = Vec::new();
-    row_lengths(key_layout, &sources, 0, sources.rows, &mut lengths)?;
-    let mut starts = Vec::new();
-    let mut rows = vec![0; pack(&lengths, &mut starts)];
-    write_rows(key_layout, &sources, 0, &starts, &mut Vec::new(), &mut rows);
-    Ok(KeyRows {
-        rows,
-        starts,
-        positions: positions.to_vec(),
-    }
-    .to_bytes())
-}
 
 /// Picks the boundaries of `num_partitions` partitions, evenly spaced in the sorted samples.
 ///
@@ -62,12 +26,7 @@ pub fn choose_boundaries(
     samples: &[&[u8]],
     num_partitions: usize,
 ) -> Result<Boundaries> {
-    if !(1..=MAX_PARTITIONS).contains(&num_partitions) {
-        return Err(KernelError::PartitionCount {
-            count: num_partitions,
-            limit: MAX_PARTITIONS,
-        });
-    }
+    let num_partitions = PartitionCount::try_new(num_partitions)?.get();
     let mut all = KeyRows::default();
     for sample in samples {
         all.append(&KeyRows::from_bytes(key_layout, sample, "samples")?);
@@ -97,35 +56,6 @@ pub struct Boundaries {
     /// Window of each prefix, which nearly always decides.
     windows: Vec<u64>,
     window: Window,
-}
-
-/// The 64 bits of a prefix behind those that all boundaries have in common.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    base: u128,
-    shift: u32,
-}
-
-impl Window {
-    /// For sorted prefixes of `bits` bits.
-    fn new(prefixes: &[u128], bits: u32) -> Self {
-        let (first, last) = (
-            prefixes.first().copied().unwrap_or(0),
-            prefixes.last().copied().unwrap_or(0),
-        );
-        let common = ((first ^ last).leading_zeros() + bits - 128).min(bits - 64);
-        let shift = bits - 64 - common;
-        Self {
-            base: first >> shift >> 64 << shift << 64,
-            shift,
-        }
-    }
-
-    /// Keeps the order; what does not begin like the boundaries becomes 0 or the maximum.
-    #[inline]
-    fn of(self, prefix: u128) -> u64 {
-        u64::try_from(prefix.saturating_sub(self.base) >> self.shift).unwrap_or(u64::MAX)
-    }
 }
 
 /// A longer common beginning is left to comparisons.
@@ -293,46 +223,5 @@ impl Boundaries {
             }
         }
         low - start
-    }
-}
-
-/// Number of boundaries below. No branch depends on the data (a mispredicted one costs more than all the
-/// comparisons), so searches of several rows overlap.
-#[inline]
-fn count_below(boundaries: &[u64], window: u64) -> usize {
-    let (mut start, mut size) = (0, boundaries.len());
-    while size > 1 {
-        let half = size / 2;
-        start = select_unpredictable(boundaries[start + half] < window, start + half, start);
-        size -= half;
-    }
-    start + usize::from(size == 1 && boundaries[start] < window)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_keep_the_order() {
-        let inside = [7 << 100 | 5 << 60, 7 << 100 | 9 << 60];
-        let window = Window::new(&inside, 128);
-        assert!(window.of(inside[0]) < window.of(inside[1]));
-        assert_eq!((window.of(6 << 100), window.of(9 << 100)), (0, u64::MAX));
-        assert_eq!(Window::new(&[3, 4], 64).of(4), 4);
-        assert_eq!(Window::new(&[], 128).of(1 << 127), u64::MAX);
-    }
-
-    #[test]
-    fn counting_matches_a_plain_count() {
-        for size in 0..40u64 {
-            let boundaries: Vec<u64> = (0..size).map(|b| b / 3 * 10).collect();
-            for prefix in 0..150 {
-                assert_eq!(
-                    count_below(&boundaries, prefix),
-                    boundaries.iter().filter(|&&b| b < prefix).count()
-                );
-            }
-        }
     }
 }

@@ -79,10 +79,13 @@ pub enum KernelError {
         /// What was wrong there.
         reason: &'static str,
     },
-    /// Encoded samples or boundaries cannot be read.
-    #[error("encoded {what} are corrupt: {reason}; they were damaged or written with another key, sample again")]
+    /// A hash was asked for where there is nothing to hash.
+    #[error("rows without key columns cannot be assigned by hash; name the columns to hash, or deal rows in turn")]
+    NoKeys,
+    /// Encoded samples, boundaries or assignments cannot be read.
+    #[error("encoded {what} cannot be read: {reason}; the bytes were damaged or written with another key, sample again")]
     CorruptKeys {
-        /// "samples" or "boundaries".
+        /// "samples", "boundaries" or "assignment".
         what: &'static str,
         /// What was wrong.
         reason: &'static str,

@@ -1,21 +1,21 @@
-//! Gather: a reducer's slices become sorted batches.
+//! Gather: a reducer's slices become batches, sorted or in the order of the slices.
 //!
 //! Rows stay where they are. One pass walks them (checking every length) and makes an entry of each, the entries are
-//! sorted, and `batch` collects the fields of a range of rows in order; strings are only pointed at.
+//! sorted unless the order is to stay, and `batch` collects the fields of a range of rows in order; strings are only pointed at.
 
 use std::sync::Arc;
 
-use arrow_array::{new_empty_array, Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{new_empty_array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
-use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::interleave::interleave;
+use arrow_schema::SchemaRef;
 
 use crate::decode::{Chunk, Decoder, ViewBuffers};
 use crate::error::{KernelError, Result};
+use crate::framed_rows::FramedRows;
 use crate::frames::{parse, Frame};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
-use crate::output::{cast_to_user_schema, output_schema, undo_wire};
+use crate::output::{output_schema, undo_wire};
 use crate::prefetch::{prefetch_line, LINE_BYTES};
 use crate::slot::Slot;
 use crate::ties::TieBreaker;
@@ -26,12 +26,12 @@ const MAX_SLICES: usize = 1 << 16;
 /// Longer rows are not fetched ahead as a whole: nobody may read the middle of a string soon.
 const MAX_PREFETCH_BYTES: usize = 512;
 
-/// The rows of one output partition in sorted order.
+/// The rows of one output partition, in order.
 #[derive(Debug)]
-pub struct SortedRows {
+pub struct GatheredRows {
     layout: RowLayout,
     slices: Vec<Buffer>,
-    /// Location of every row, in sorted order.
+    /// Location of every row, in order.
     locs: Vec<u64>,
     views: ViewBuffers,
     framed: Option<FramedRows>,
@@ -39,18 +39,7 @@ pub struct SortedRows {
     prefetch_bytes: usize,
 }
 
-/// The columns beside the rows, and how to find a row in them.
-#[derive(Debug)]
-struct FramedRows {
-    /// For each column its array in every frame.
-    columns: Vec<Vec<ArrayRef>>,
-    /// Location of every row in input order, that is ascending.
-    locs: Vec<u64>,
-    /// Number of rows before each frame, and of all.
-    starts: Vec<usize>,
-}
-
-impl SortedRows {
+impl GatheredRows {
     /// Finds and sorts the rows of `slices`; equal keys stay in the order of the slices, and of rows within a slice.
     ///
     /// # Errors
@@ -58,7 +47,27 @@ impl SortedRows {
     ///
     /// # Cost
     /// `RowLayout::sort_bytes_per_row` for each row, beside the slices.
-    pub fn try_new(layout: &RowLayout, slices: Vec<Buffer>) -> Result<Self> {
+    pub fn sorted(layout: &RowLayout, slices: Vec<Buffer>) -> Result<Self> {
+        if layout.prefix().is_narrow() {
+            Self::found(layout, slices, sorted_locs::<u64>)
+        } else {
+            Self::found(layout, slices, sorted_locs::<Wide>)
+        }
+    }
+
+    /// Finds the rows of `slices` and leaves them in the order of the slices, whatever their keys.
+    ///
+    /// # Errors
+    /// As `sorted`.
+    ///
+    /// # Cost
+    /// 8 bytes for each row, beside the slices.
+    pub fn in_order(layout: &RowLayout, slices: Vec<Buffer>) -> Result<Self> {
+        Self::found(layout, slices, locs_in_order)
+    }
+
+    /// Rows whose locations `find` tells, together with the columns beside them.
+    fn found(layout: &RowLayout, slices: Vec<Buffer>, find: Find) -> Result<Self> {
         if slices.len() > MAX_SLICES {
             return Err(KernelError::TooManySlices {
                 count: slices.len(),
@@ -73,11 +82,7 @@ impl SortedRows {
                 .map(|slice| parse(layout, slice))
                 .collect::<Result<_>>()?;
         }
-        let (locs, framed) = if layout.prefix().is_narrow() {
-            sort::<u64>(layout, &bytes, frames)?
-        } else {
-            sort::<Wide>(layout, &bytes, frames)?
-        };
+        let (locs, framed) = find(layout, &bytes, frames)?;
         let row_bytes = bytes.iter().map(|b| b.len()).sum::<usize>() / locs.len().max(1);
         Ok(Self {
             layout: layout.clone(),
@@ -95,12 +100,17 @@ impl SortedRows {
         self.locs.len()
     }
 
+    /// Bytes of the slices.
+    pub fn num_bytes(&self) -> usize {
+        self.slices.iter().map(Buffer::len).sum()
+    }
+
     /// The schema of `batch`: strings and binary as views, dictionaries as plain values, all else as declared.
     pub fn output_schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Rows `start..start + len` in sorted order, or as many as there are. Views point into the slices.
+    /// Rows `start..start + len` in order, or as many as there are. Views point into the slices.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot put together again.
@@ -156,14 +166,6 @@ impl SortedRows {
             .map_err(|e| KernelError::arrow("putting an output batch together", e))
     }
 
-    /// A batch of `batch` with the types that the user declared.
-    ///
-    /// # Errors
-    /// A dictionary whose key type cannot number the distinct values of the batch.
-    pub fn cast_to_user_schema(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        cast_to_user_schema(self.layout.schema(), batch)
-    }
-
     /// A row, on its way from memory: asking for whole rows early, many at once, hides most of their latency.
     #[inline]
     fn fetch(&self, loc: u64) -> &[u8] {
@@ -176,45 +178,72 @@ impl SortedRows {
     }
 }
 
-/// Locations in sorted order, and the framed columns if there are any. `frames` is empty or has an entry per slice.
-fn sort<P: Prefix>(
+/// Locations of rows in the order they are wanted, and the framed columns if there are any. The frames are none or have
+/// an entry per slice.
+type Find = fn(&RowLayout, &[&[u8]], Vec<Vec<Frame>>) -> Result<(Vec<u64>, Option<FramedRows>)>;
+
+fn sorted_locs<P: Prefix>(
     layout: &RowLayout,
     slices: &[&[u8]],
     frames: Vec<Vec<Frame>>,
 ) -> Result<(Vec<u64>, Option<FramedRows>)> {
     let mut entries: Vec<Entry<P>> = Vec::new();
-    for (index, slice) in slices.iter().enumerate() {
-        match frames.get(index) {
-            None => add_entries(layout, index, slice, 0, &mut entries)?,
-            Some(frames) => {
-                for frame in frames {
-                    let before = entries.len();
-                    add_entries(
-                        layout,
-                        index,
-                        &slice[frame.rows.clone()],
-                        frame.rows.start,
-                        &mut entries,
-                    )?;
-                    if entries.len() - before != frame.columns.num_rows() {
-                        let offset = frame.rows.start as u64;
-                        return Err(KernelError::CorruptSlice {
-                            offset,
-                            reason: "a frame lacks rows",
-                        });
-                    }
-                }
-            }
-        }
-    }
-    let framed = frames
-        .iter()
-        .any(|frames| !frames.is_empty())
-        .then(|| FramedRows::new(frames, entries.iter().map(|e| e.loc).collect()));
+    walk_slices(slices, &frames, |index, rows, base| {
+        let before = entries.len();
+        add_entries(layout, index, rows, base, &mut entries)?;
+        Ok(entries.len() - before)
+    })?;
+    let framed = FramedRows::new(frames, || entries.iter().map(|e| e.loc).collect());
     let ties = TieBreaker::new(layout, slices);
     sort_entries(&mut entries, |run| ties.resolve(run));
     // Collected into the memory of the entries.
     Ok((entries.into_iter().map(|e| e.loc).collect(), framed))
+}
+
+fn locs_in_order(
+    layout: &RowLayout,
+    slices: &[&[u8]],
+    frames: Vec<Vec<Frame>>,
+) -> Result<(Vec<u64>, Option<FramedRows>)> {
+    let mut locs = Vec::new();
+    let mut starts = Vec::with_capacity(CHUNK_ROWS);
+    walk_slices(slices, &frames, |index, rows, base| {
+        let before = locs.len();
+        let mut walker = RowWalker::new(layout, rows, base);
+        loop {
+            walker.next_chunk(&mut starts)?;
+            if starts.is_empty() {
+                return Ok(locs.len() - before);
+            }
+            locs.extend(starts.iter().map(|start| location(index, base + start)));
+        }
+    })?;
+    let framed = FramedRows::new(frames, || locs.clone());
+    Ok((locs, framed))
+}
+
+/// Calls `add` with (number of the slice, rows, where they start in it) for all rows; it returns how many there are.
+fn walk_slices(
+    slices: &[&[u8]],
+    frames: &[Vec<Frame>],
+    mut add: impl FnMut(usize, &[u8], usize) -> Result<usize>,
+) -> Result<()> {
+    for (index, slice) in slices.iter().enumerate() {
+        let Some(frames) = frames.get(index) else {
+            add(index, slice, 0)?;
+            continue;
+        };
+        for frame in frames {
+            let base = frame.rows.start;
+            if add(index, &slice[frame.rows.clone()], base)? != frame.columns.num_rows() {
+                return Err(KernelError::CorruptSlice {
+                    offset: base as u64,
+                    reason: "a frame lacks rows",
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Walks `rows`, which start at `base` in their slice, and appends an entry for each.
@@ -244,48 +273,5 @@ fn add_entries<P: Prefix>(
             prefix,
             loc: location(slice, base + start),
         }));
-    }
-}
-
-impl FramedRows {
-    fn new(frames: Vec<Vec<Frame>>, locs: Vec<u64>) -> Self {
-        let batches: Vec<RecordBatch> = frames
-            .into_iter()
-            .flatten()
-            .map(|frame| frame.columns)
-            .collect();
-        let mut starts = vec![0];
-        starts.extend(batches.iter().scan(0, |end, batch| {
-            *end += batch.num_rows();
-            Some(*end)
-        }));
-        let num_columns = batches.first().map_or(0, RecordBatch::num_columns);
-        let columns = (0..num_columns)
-            .map(|c| batches.iter().map(|b| Arc::clone(b.column(c))).collect())
-            .collect();
-        Self {
-            columns,
-            locs,
-            starts,
-        }
-    }
-
-    /// Frame and row within the frame for each location.
-    fn places(&self, locs: &[u64]) -> Vec<(usize, usize)> {
-        let place = |loc| {
-            let row = self.locs.partition_point(|&l| l < loc);
-            let frame = self.starts.partition_point(|&start| start <= row) - 1;
-            (frame, row - self.starts[frame])
-        };
-        locs.iter().map(|&loc| place(loc)).collect()
-    }
-
-    fn take(
-        &self,
-        column: usize,
-        places: &[(usize, usize)],
-    ) -> std::result::Result<ArrayRef, ArrowError> {
-        let arrays: Vec<&dyn Array> = self.columns[column].iter().map(AsRef::as_ref).collect();
-        interleave(&arrays, places)
     }
 }

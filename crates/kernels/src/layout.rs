@@ -131,7 +131,7 @@ impl RowLayout {
         (self.0.num_variable == 0 && self.0.num_framed == 0).then_some(self.0.fixed_bytes)
     }
 
-    /// Memory of `SortedRows` per row, beside the slices: an entry each. Ties among long keys and nested columns come on
+    /// Memory of `GatheredRows` per row, beside the slices: an entry each. Ties among long keys and nested columns come on
     /// top.
     pub fn sort_bytes_per_row(&self) -> usize {
         let entry = match self.0.prefix.is_narrow() {

@@ -1,7 +1,7 @@
 //! Pure functions on Arrow data and fixed-length records: no files, no threads, no clock, no Python.
 //!
-//! Table rows on the map side: `RowLayout` says how rows look, `sample` and `choose_boundaries` split the key space,
-//! `Scatter` writes the rows of each partition to a slice. On the reduce side `SortedRows` sorts the rows of slices and
+//! Table rows on the map side: `RowLayout` says how rows look, an `Assignment` which partition each belongs to (`sample`
+//! and `choose_boundaries` split the key space), `Scatter` writes the rows of each partition to a slice. On the reduce side `GatheredRows` finds the rows of slices, sorts them and
 //! hands them out as batches. `order` sorts (prefix, location) entries for any kind of row.
 
 #[cfg(target_endian = "big")]
@@ -9,31 +9,45 @@ compile_error!(
     "rows hold numbers as Arrow does on little-endian machines; big-endian ones are not supported"
 );
 
-pub mod boundaries;
+mod assignment;
+mod boundaries;
 mod decode;
 mod encode;
 mod error;
+mod framed_rows;
 mod frames;
 mod gather;
 pub mod gensort;
+mod hash;
 mod key;
 mod key_rows;
 mod layout;
+mod mix;
 pub mod order;
 mod output;
+mod permutation;
 mod prefetch;
 mod prefix;
 pub mod records;
+mod sample;
 mod scatter;
+mod sections;
 mod segment;
 mod slot;
 mod source;
 mod ties;
 pub mod valsort;
 mod walk;
+mod window;
 
-pub use boundaries::{choose_boundaries, sample, Boundaries, Position, MAX_PARTITIONS};
+pub use assignment::{Assignment, PartitionCount, MAX_PARTITIONS};
+pub use boundaries::{choose_boundaries, Boundaries};
 pub use error::{KernelError, Result};
-pub use gather::SortedRows;
+pub use gather::GatheredRows;
+pub use key_rows::Position;
 pub use layout::{RowLayout, SortKey};
+pub use output::cast_to_user_schema;
+pub use permutation::Permutation;
+pub use sample::{sample, sample_rows};
 pub use scatter::Scatter;
+pub use sections::sections;

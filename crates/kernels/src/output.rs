@@ -51,8 +51,12 @@ pub(crate) fn undo_wire(
     }
 }
 
-/// A sorted batch with the declared types.
-pub(crate) fn cast_to_user_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+/// A batch with the types that the user declared.
+///
+/// # Errors
+/// Another number of columns, a value that the declared type cannot hold, a dictionary whose key type cannot number the
+/// distinct values of the batch.
+pub fn cast_to_user_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     if batch.num_columns() != schema.fields().len() {
         return Err(KernelError::ColumnCount {
             expected: schema.fields().len(),

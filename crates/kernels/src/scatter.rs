@@ -5,12 +5,14 @@
 
 use arrow_array::RecordBatch;
 
-use crate::boundaries::{Boundaries, Position};
+use crate::assignment::Assignment;
 use crate::encode::{pack, row_lengths, write_rows};
 use crate::error::{KernelError, Result};
 use crate::frames::{encode, HEADER_BYTES};
+use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::prefetch::prefetch;
+use crate::sections;
 use crate::source::Sources;
 
 /// Planned output of one map.
@@ -22,6 +24,7 @@ pub struct Scatter {
     offsets: Vec<u64>,
     /// Encoded columns beside the rows, per partition; empty for schemas without any.
     framed: Vec<Vec<u8>>,
+    tag: Option<u8>,
 }
 
 impl Scatter {
@@ -35,18 +38,18 @@ impl Scatter {
     pub fn plan(
         layout: &RowLayout,
         batches: &[RecordBatch],
-        boundaries: &Boundaries,
+        assignment: &Assignment,
         first: Position,
     ) -> Result<Self> {
         let num_rows = batches.iter().map(RecordBatch::num_rows).sum();
         let mut planner = Planner {
             layout,
             key_layout: layout.key_layout(),
-            boundaries,
+            assignment,
             position: first,
             partitions: vec![0; num_rows],
             planned: 0,
-            slice_bytes: vec![0; boundaries.num_partitions()],
+            slice_bytes: vec![0; assignment.num_partitions()],
             scratch: Scratch::default(),
         };
         let mut sources = Vec::with_capacity(batches.len());
@@ -88,7 +91,28 @@ impl Scatter {
             partitions,
             offsets,
             framed,
+            tag: None,
         })
+    }
+
+    /// The same with every slice that has rows as a section of this tag (`sections.rs`).
+    #[must_use]
+    pub fn tagged(mut self, tag: u8) -> Self {
+        if self.tag.replace(tag).is_some() {
+            // The headers are counted already.
+            return self;
+        }
+        let mut headers = 0;
+        for slice in 1..self.offsets.len() {
+            let is_empty = self.offsets[slice] + headers == self.offsets[slice - 1];
+            headers += if is_empty {
+                0
+            } else {
+                sections::HEADER_BYTES as u64
+            };
+            self.offsets[slice] += headers;
+        }
+        self
     }
 
     /// Where each slice starts in the block, and where the block ends: R+1 offsets.
@@ -114,6 +138,7 @@ impl Scatter {
             });
         }
         let mut next: Vec<usize> = self.offsets.iter().map(|&offset| offset as usize).collect();
+        self.write_section_headers(&mut next, out);
         self.write_frames(&mut next, out);
         let (mut lengths, mut starts, mut tails) = (Vec::new(), Vec::new(), Vec::new());
         let mut partitions = self.partitions.as_slice();
@@ -136,10 +161,24 @@ impl Scatter {
         Ok(())
     }
 
+    /// Writes the headers of sections, and moves `next` behind them.
+    fn write_section_headers(&self, next: &mut [usize], out: &mut [u8]) {
+        let Some(tag) = self.tag else {
+            return;
+        };
+        for (ends, next) in self.offsets.windows(2).zip(next) {
+            let slice = &mut out[ends[0] as usize..ends[1] as usize];
+            if !slice.is_empty() {
+                sections::write_header(tag, slice.len() - sections::HEADER_BYTES, slice);
+                *next += sections::HEADER_BYTES;
+            }
+        }
+    }
+
     /// Writes everything of the frames but the rows, and moves `next` to where the rows of each partition go.
     fn write_frames(&self, next: &mut [usize], out: &mut [u8]) {
         for ((columns, ends), next) in self.framed.iter().zip(self.offsets.windows(2)).zip(next) {
-            let slice = &mut out[ends[0] as usize..ends[1] as usize];
+            let slice = &mut out[*next..ends[1] as usize];
             if slice.is_empty() {
                 continue;
             }
@@ -156,7 +195,7 @@ impl Scatter {
 struct Planner<'a> {
     layout: &'a RowLayout,
     key_layout: RowLayout,
-    boundaries: &'a Boundaries,
+    assignment: &'a Assignment,
     position: Position,
     partitions: Vec<u32>,
     planned: usize,
@@ -179,7 +218,15 @@ impl Planner<'_> {
         for first in (0..sources.rows).step_by(CHUNK_ROWS) {
             let count = CHUNK_ROWS.min(sources.rows - first);
             let chunk = self.planned..self.planned + count;
-            self.assign(&keys, first, chunk.clone())?;
+            if self.assignment.reads_keys() {
+                self.encode_keys(&keys, first, count)?;
+            }
+            self.assignment.assign(
+                &self.key_layout,
+                (&self.scratch.keys, &self.scratch.starts),
+                self.position,
+                &mut self.partitions[chunk.clone()],
+            );
             row_lengths(
                 self.layout,
                 sources,
@@ -196,28 +243,21 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Encodes the keys of a chunk and finds its partitions. Keys are compared only in encoded form, so map and reduce
-    /// cannot disagree about the order.
-    fn assign(
-        &mut self,
-        keys: &Sources,
-        first: usize,
-        chunk: std::ops::Range<usize>,
-    ) -> Result<()> {
+    /// Encodes the keys of a chunk. Keys are compared and hashed only in encoded form, so map and reduce cannot
+    /// disagree about them.
+    fn encode_keys(&mut self, keys: &Sources, first: usize, count: usize) -> Result<()> {
         let Scratch {
             lengths,
             starts,
             tails,
             keys: rows,
         } = &mut self.scratch;
-        row_lengths(&self.key_layout, keys, first, chunk.len(), lengths)?;
+        row_lengths(&self.key_layout, keys, first, count, lengths)?;
         let end = pack(lengths, starts);
         if rows.len() < end {
             rows.resize(end, 0);
         }
         write_rows(&self.key_layout, keys, first, starts, tails, rows);
-        self.boundaries
-            .assign(rows, starts, self.position, &mut self.partitions[chunk]);
         Ok(())
     }
 }

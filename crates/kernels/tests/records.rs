@@ -214,6 +214,13 @@ fn large_skewed_inputs_are_sorted() {
     assert!(sorted.gather(1, &mut out).is_err());
     sorted.gather(59_999, &mut out[..20]).unwrap();
     assert_eq!(out[..20], out[out.len() - 20..]);
+    let order = sorted.into_order();
+    let resumed = SortedRecords::resume(shape, &input.slices(5), order).unwrap();
+    let mut again = vec![0; input.records.len()];
+    resumed.gather(0, &mut again).unwrap();
+    assert!(again == input.sorted());
+    let order = resumed.into_order();
+    assert!(SortedRecords::resume(shape, &input.slices(5)[1..], order).is_err());
 }
 
 #[test]

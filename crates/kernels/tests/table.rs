@@ -11,8 +11,8 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Boundaries, KernelError, Position, RowLayout, Scatter, SortKey,
-    SortedRows,
+    cast_to_user_schema, choose_boundaries, sample, sections, Assignment, GatheredRows,
+    KernelError, Position, RowLayout, Scatter, SortKey,
 };
 use proptest::prelude::*;
 use support::columns::{delivered, Random};
@@ -29,9 +29,15 @@ fn block(scatter: &Scatter) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// The assignment by boundaries out of samples.
+fn ranges(layout: &RowLayout, samples: &[&[u8]], partitions: usize) -> Assignment {
+    let boundaries = choose_boundaries(&layout.key_layout(), samples, partitions);
+    Assignment::Range(boundaries.unwrap())
+}
+
 fn scatter_split(
     layout: &RowLayout,
-    boundaries: &Boundaries,
+    assignment: &Assignment,
     split: usize,
     batches: &[RecordBatch],
 ) -> Vec<Vec<u8>> {
@@ -39,17 +45,17 @@ fn scatter_split(
         split: split as u32,
         row: 0,
     };
-    block(&Scatter::plan(layout, batches, boundaries, first).unwrap())
+    block(&Scatter::plan(layout, batches, assignment, first).unwrap())
 }
 
 /// The sorted rows in batches of `step`, with the declared types.
-fn collect(schema: &SchemaRef, rows: &SortedRows, step: usize) -> RecordBatch {
+fn collect(schema: &SchemaRef, rows: &GatheredRows, step: usize) -> RecordBatch {
     let batches: Vec<RecordBatch> = (0..rows.num_rows().max(1))
         .step_by(step)
         .map(|start| {
             let batch = rows.batch(start, step).unwrap();
             assert_eq!(batch.schema(), rows.output_schema());
-            rows.cast_to_user_schema(&batch).unwrap()
+            cast_to_user_schema(schema, &batch).unwrap()
         })
         .collect();
     concat_batches(schema, &batches).unwrap()
@@ -62,8 +68,8 @@ fn check_round_trip(shape: &Shape) {
     let layout = table.layout();
     let samples = table.samples(&layout, SAMPLE_STEP);
     let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
-    let chosen = choose_boundaries(&layout.key_layout(), &samples, shape.partitions).unwrap();
-    let boundaries = Boundaries::from_bytes(&layout.key_layout(), &chosen.to_bytes()).unwrap();
+    let chosen = ranges(&layout, &samples, shape.partitions);
+    let assignment = Assignment::from_bytes(&layout, &chosen.to_bytes()).unwrap();
 
     let blocks: Vec<Vec<Vec<u8>>> = table
         .splits
@@ -71,7 +77,7 @@ fn check_round_trip(shape: &Shape) {
         .enumerate()
         .map(|(i, batches)| {
             let batches: Vec<RecordBatch> = batches.iter().map(|b| delivered(b, random)).collect();
-            scatter_split(&layout, &boundaries, i, &batches)
+            scatter_split(&layout, &assignment, i, &batches)
         })
         .collect();
 
@@ -101,7 +107,7 @@ fn check_round_trip(shape: &Shape) {
                     .collect::<Vec<u8>>(),
             )],
         };
-        let rows = SortedRows::try_new(&layout, slices).unwrap();
+        let rows = GatheredRows::sorted(&layout, slices).unwrap();
         assert_eq!(rows.num_rows(), count, "rows of partition {partition}");
         outputs.push(collect(&table.schema, &rows, 64 + random.below(2000)));
     }
@@ -120,17 +126,63 @@ proptest! {
     }
 
     #[test]
+    fn rows_that_are_not_sorted_keep_the_order_of_their_slices(shape in shape()) {
+        let table = table(&shape);
+        let layout = RowLayout::try_new(&table.schema, &[]).unwrap();
+        let assignment = Assignment::round_robin(1).unwrap();
+        let slices: Vec<Buffer> = table
+            .splits
+            .iter()
+            .map(|batches| Buffer::from(scatter_split(&layout, &assignment, 0, batches).remove(0)))
+            .collect();
+        let all = concat_batches(&table.schema, table.splits.iter().flatten()).unwrap();
+        for layout in [layout, table.layout()] {
+            let rows = GatheredRows::in_order(&layout, slices.clone()).unwrap();
+            prop_assert_eq!(collect(&table.schema, &rows, 300), all.clone());
+        }
+    }
+
+    #[test]
+    fn sections_of_several_inputs_share_slices(left in shape(), right in shape()) {
+        let partitions = left.partitions;
+        let tables = [table(&left), table(&Shape { partitions, ..right })];
+        let mut merged = vec![Vec::new(); partitions];
+        let mut alone = [vec![Vec::new(); partitions], vec![Vec::new(); partitions]];
+        for split in 0..3 {
+            for (tag, table) in (0u8..).zip(&tables) {
+                let Some(batches) = table.splits.get(split) else { continue };
+                let assignment = Assignment::round_robin(partitions).unwrap();
+                let first = Position { split: split as u32, row: 0 };
+                let scatter = Scatter::plan(&table.layout(), batches, &assignment, first).unwrap();
+                for (slice, own) in block(&scatter).into_iter().zip(&mut alone[tag as usize]) {
+                    own.push(slice);
+                }
+                for (slice, merged) in block(&scatter.tagged(tag)).iter().zip(&mut merged) {
+                    merged.extend(slice);
+                }
+            }
+        }
+        for (tag, alone) in (0u8..).zip(alone) {
+            for (slice, alone) in merged.iter().zip(alone) {
+                let found: Vec<&[u8]> = sections(slice, tag).unwrap().into_iter().map(|range| &slice[range]).collect();
+                let expected: Vec<Vec<u8>> = alone.into_iter().filter(|slice| !slice.is_empty()).collect();
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
     fn scattering_in_two_parts_gives_the_same_slices(shape in shape(), cut in 0usize..2000) {
         let table = table(&Shape { splits: 1, nested: false, ..shape });
         let layout = table.layout();
         let samples = table.samples(&layout, 5);
-        let boundaries = choose_boundaries(&layout.key_layout(), &[&samples[0]], shape.partitions).unwrap();
+        let assignment = ranges(&layout, &[&samples[0]], shape.partitions);
         let all = concat_batches(&table.schema, &table.splits[0]).unwrap();
         let cut = cut.min(all.num_rows());
-        let whole = scatter_split(&layout, &boundaries, 0, std::slice::from_ref(&all));
-        let head = scatter_split(&layout, &boundaries, 0, &[all.slice(0, cut)]);
+        let whole = scatter_split(&layout, &assignment, 0, std::slice::from_ref(&all));
+        let head = scatter_split(&layout, &assignment, 0, &[all.slice(0, cut)]);
         let position = Position { split: 0, row: cut as u64 };
-        let tail = block(&Scatter::plan(&layout, &[all.slice(cut, all.num_rows() - cut)], &boundaries, position).unwrap());
+        let tail = block(&Scatter::plan(&layout, &[all.slice(cut, all.num_rows() - cut)], &assignment, position).unwrap());
         for (whole, (head, tail)) in whole.iter().zip(head.iter().zip(&tail)) {
             prop_assert_eq!(whole, &[head.as_slice(), tail].concat());
         }
@@ -142,8 +194,8 @@ proptest! {
         let table = table(&Shape { rows: shape.rows % 50 + 1, ..shape });
         let layout = table.layout();
         let samples = table.samples(&layout, 1);
-        let boundaries = choose_boundaries(&layout.key_layout(), &[&samples[0]], 1).unwrap();
-        let mut slice = scatter_split(&layout, &boundaries, 0, &table.splits[0]).remove(0);
+        let assignment = ranges(&layout, &[&samples[0]], 1);
+        let mut slice = scatter_split(&layout, &assignment, 0, &table.splits[0]).remove(0);
         match random.below(3) {
             0 => slice.truncate(random.below(slice.len())),
             1 => slice.extend((0..random.below(9)).map(|_| 0xFF)),
@@ -152,16 +204,20 @@ proptest! {
                 slice[at] ^= 1 << random.below(8);
             },
         }
-        if let Ok(rows) = SortedRows::try_new(&layout, vec![Buffer::from(slice)]) {
+        let damaged = Buffer::from(slice);
+        if let Ok(rows) = GatheredRows::sorted(&layout, vec![damaged.clone()]) {
             // Nested columns may be refused here; the bytes of strings are not looked at.
+            let _ = rows.batch(0, rows.num_rows());
+        }
+        if let Ok(rows) = GatheredRows::in_order(&layout, vec![damaged]) {
             let _ = rows.batch(0, rows.num_rows());
         }
         let mut blob = samples[0].clone();
         blob.truncate(random.below(blob.len()));
         let _ = choose_boundaries(&layout.key_layout(), &[&blob], 3);
-        let mut bytes = boundaries.to_bytes();
+        let mut bytes = assignment.to_bytes();
         bytes.truncate(random.below(bytes.len()));
-        let _ = Boundaries::from_bytes(&layout.key_layout(), &bytes);
+        let _ = Assignment::from_bytes(&layout, &bytes);
     }
 }
 
@@ -204,12 +260,12 @@ fn equal_keys_are_split_evenly() {
             })
             .collect();
         let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
-        let boundaries = choose_boundaries(&layout.key_layout(), &samples, PARTITIONS).unwrap();
+        let assignment = ranges(&layout, &samples, PARTITIONS);
         let mut bytes = [0; PARTITIONS];
         for split in 0..3 {
             for (sum, slice) in bytes.iter_mut().zip(scatter_split(
                 &layout,
-                &boundaries,
+                &assignment,
                 split,
                 std::slice::from_ref(&batch),
             )) {
@@ -227,11 +283,11 @@ fn equal_keys_are_split_evenly() {
 #[test]
 fn without_samples_all_rows_go_to_the_first_partition() {
     let layout = int_layout(false);
-    let boundaries = choose_boundaries(&layout.key_layout(), &[], 3).unwrap();
-    assert_eq!(boundaries.num_partitions(), 3);
+    let assignment = ranges(&layout, &[], 3);
+    assert_eq!(assignment.num_partitions(), 3);
     let slices = scatter_split(
         &layout,
-        &boundaries,
+        &assignment,
         0,
         &[one_column(Int64Array::from(vec![1, 2]))],
     );
@@ -248,10 +304,10 @@ fn rows_without_columns_are_still_counted() {
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(5));
     let batch =
         RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
-    let boundaries = choose_boundaries(&layout.key_layout(), &[], 1).unwrap();
-    let slices = scatter_split(&layout, &boundaries, 0, &[batch]);
+    let assignment = ranges(&layout, &[], 1);
+    let slices = scatter_split(&layout, &assignment, 0, &[batch]);
     let rows =
-        SortedRows::try_new(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
+        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
     assert_eq!(rows.batch(0, 10).unwrap().num_rows(), 5);
 }
 
@@ -272,15 +328,15 @@ fn long_equal_beginnings_are_sorted_in_few_passes() {
         }],
     )
     .unwrap();
-    let boundaries = choose_boundaries(&layout.key_layout(), &[], 1).unwrap();
+    let assignment = ranges(&layout, &[], 1);
     let slices = scatter_split(
         &layout,
-        &boundaries,
+        &assignment,
         0,
         &[one_column(StringArray::from(strings.clone()))],
     );
     let rows =
-        SortedRows::try_new(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
+        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
     let mut expected = strings;
     expected.sort_by(|a, b| b.cmp(a));
     assert_eq!(
@@ -294,12 +350,12 @@ fn a_dictionary_that_overflows_is_named() {
     let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Binary));
     let schema = Arc::new(Schema::new(vec![Field::new("word", dictionary, false)]));
     let layout = RowLayout::try_new(&schema, &[]).unwrap();
-    let boundaries = choose_boundaries(&layout.key_layout(), &[], 1).unwrap();
+    let assignment = ranges(&layout, &[], 1);
     let words = BinaryArray::from_iter_values((0..300u32).map(|i| i.to_le_bytes()));
-    let slices = scatter_split(&layout, &boundaries, 0, &[one_column(words)]);
+    let slices = scatter_split(&layout, &assignment, 0, &[one_column(words)]);
     let rows =
-        SortedRows::try_new(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
-    let batch = |len| rows.cast_to_user_schema(&rows.batch(0, len).unwrap());
+        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
+    let batch = |len| cast_to_user_schema(&schema, &rows.batch(0, len).unwrap());
     assert_eq!(batch(128).unwrap().schema(), schema);
     let error = batch(300).unwrap_err();
     assert!(
@@ -311,12 +367,12 @@ fn a_dictionary_that_overflows_is_named() {
 #[test]
 fn a_block_must_be_given_its_exact_size() {
     let layout = int_layout(false);
-    let boundaries = choose_boundaries(&layout.key_layout(), &[], 1).unwrap();
+    let assignment = ranges(&layout, &[], 1);
     let first = Position { split: 0, row: 0 };
     let scatter = Scatter::plan(
         &layout,
         &[one_column(Int64Array::from(vec![1]))],
-        &boundaries,
+        &assignment,
         first,
     )
     .unwrap();
@@ -335,7 +391,7 @@ fn a_block_must_be_given_its_exact_size() {
 fn kernels_can_move_between_threads() {
     fn check<T: Send + Sync>() {}
     check::<RowLayout>();
-    check::<Boundaries>();
+    check::<Assignment>();
     check::<Scatter>();
-    check::<SortedRows>();
+    check::<GatheredRows>();
 }

@@ -1,5 +1,7 @@
 //! The only place where Rust errors become Python exceptions.
 
+use std::fmt;
+
 use arrow_schema::ArrowError;
 use exoshuffle_io::IoError;
 use exoshuffle_kernels::records::RecordError;
@@ -62,7 +64,10 @@ pub fn io_error(error: IoError) -> PyErr {
 pub fn kernel_error(error: KernelError) -> PyErr {
     let message = error.to_string();
     match error {
-        KernelError::UnsortableKey { .. } => SchemaError::new_err(message),
+        KernelError::UnsortableKey { .. }
+        | KernelError::ColumnCount { .. }
+        | KernelError::ColumnType { .. } => SchemaError::new_err(message),
+        KernelError::PartitionCount { .. } | KernelError::NoKeys => OptionsError::new_err(message),
         _ => InputError::new_err(message),
     }
 }
@@ -85,4 +90,39 @@ pub fn options_error(message: String) -> PyErr {
 /// A schema that does not have what was asked for.
 pub fn schema_error(message: String) -> PyErr {
     SchemaError::new_err(message)
+}
+
+/// What can go wrong while rows come. An exception is made of it only where there is an interpreter to raise it in.
+#[derive(Debug)]
+pub enum RowError {
+    /// Of reading files.
+    Io(IoError),
+    /// Of the table kernels.
+    Kernel(KernelError),
+    /// Of the record kernels.
+    Record(RecordError),
+    /// Of an Arrow stream that somebody else produces or has written.
+    Stream(String),
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Kernel(error) => error.fmt(f),
+            Self::Record(error) => error.fmt(f),
+            Self::Stream(message) => message.fmt(f),
+        }
+    }
+}
+
+impl From<RowError> for PyErr {
+    fn from(error: RowError) -> Self {
+        match error {
+            RowError::Io(error) => io_error(error),
+            RowError::Kernel(error) => kernel_error(error),
+            RowError::Record(error) => record_error(error),
+            RowError::Stream(message) => InputError::new_err(message),
+        }
+    }
 }

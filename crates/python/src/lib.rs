@@ -3,13 +3,19 @@
 //! A shim takes owned, typed arguments, releases the GIL, makes one call into the other crates and wraps the result. Bytes
 //! cross in both directions by Python's buffer protocol, so kernels do not know which engine owns them.
 
+mod arrow_stream;
 mod buffers;
+mod columns;
 mod errors;
 mod ipc;
 mod memory;
 mod merge;
 mod records;
+mod row_kind;
+mod row_source;
 mod rows;
+mod scattered;
+mod sections;
 mod sorter;
 mod source;
 mod store;
@@ -37,11 +43,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<sorter::Sorter>()?;
-    module.add_class::<sorter::Scattered>()?;
+    module.add_class::<scattered::Scattered>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::PendingFiles>()?;
+    module.add_class::<sections::Section>()?;
     module.add_class::<ipc::IpcStream>()?;
     module.add_class::<records::ValsortSummary>()?;
+    module.add_function(wrap_pyfunction!(sections::sections, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(records::gensort_file, module)?)?;

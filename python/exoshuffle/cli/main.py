@@ -14,6 +14,13 @@ import click
 
 from exoshuffle import __version__
 from exoshuffle.cli.records import gensort_command, valsort_command
+from exoshuffle.cli.shuffles import (
+    distinct_command,
+    groupby_command,
+    join_command,
+    repartition_command,
+    shuffle_command,
+)
 from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
@@ -22,7 +29,7 @@ from exoshuffle.futures import shutdown
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="exoshuffle")
 def cli() -> None:
-    """Sort data larger than memory.
+    """Sort, shuffle, group and join data larger than memory.
 
     \b
     Example:
@@ -30,10 +37,18 @@ def cli() -> None:
     """
 
 
-cli.add_command(sort_command)
-cli.add_command(explain_command)
-cli.add_command(gensort_command)
-cli.add_command(valsort_command)
+for command in (
+    sort_command,
+    explain_command,
+    shuffle_command,
+    repartition_command,
+    groupby_command,
+    distinct_command,
+    join_command,
+    gensort_command,
+    valsort_command,
+):
+    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,6 +1,16 @@
 """The lazy dataset."""
 
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.online import Aggregated, Partial
 from exoshuffle.dataset.read import read_csv, read_ipc, read_json, read_parquet, read_records
 
-__all__ = ["Dataset", "read_csv", "read_ipc", "read_json", "read_parquet", "read_records"]
+__all__ = [
+    "Aggregated",
+    "Dataset",
+    "Partial",
+    "read_csv",
+    "read_ipc",
+    "read_json",
+    "read_parquet",
+    "read_records",
+]

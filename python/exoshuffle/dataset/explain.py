@@ -1,4 +1,4 @@
-"""The plan of a sort as a bill: what it will take, before it takes it."""
+"""The plan of a shuffle as a bill: what it will take, before it takes it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.dataset.job import SortJob
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.inputs import UnmadeInput
+from exoshuffle.dataset.logical import Node, Shuffled, sources
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import Engine
+from exoshuffle.shuffle.plan import Workload
 from exoshuffle.units import format_bytes
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What a sort will take.
+    """What a shuffle will take.
 
     Attributes:
+        operator: What is done.
         strategy: Strategy and why.
         input_files: Number of input files.
         input_bytes: Their size on disk.
@@ -32,8 +38,10 @@ class Bill:
         spill_free_bytes: Free space there; None if it cannot be told.
         output_bytes: Size of the output, taken as that of the input.
         output_free_bytes: Free space where the output goes; None if that is not known.
+        before: Bills of the shuffles that come before.
     """
 
+    operator: str
     strategy: str
     input_files: int
     input_bytes: int
@@ -49,6 +57,7 @@ class Bill:
     spill_free_bytes: int | None
     output_bytes: int
     output_free_bytes: int | None
+    before: tuple[Bill, ...] = ()
 
     @property
     def fits_on_disk(self) -> bool:
@@ -63,6 +72,7 @@ class Bill:
 
     def __str__(self) -> str:
         lines = [
+            ("operator", self.operator),
             (
                 "input",
                 f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows",
@@ -78,31 +88,68 @@ class Bill:
             ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
             ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
         ]
-        return "\n".join(f"{name:<22}{value}" for name, value in lines)
+        bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
+        return "\n\n".join([*map(str, self.before), bill])
 
 
-def make_bill(job: SortJob, output: str | None) -> Bill:
-    """Plans the job and writes the bill; ``output`` is where the result would go, if that is known."""
+def explain_node(node: Node, engine: Engine, output: str | None) -> Bill:
+    """Plans the last shuffle of a tree, and estimates those below it; ``output`` is where the result would go.
+
+    Raises:
+        OptionsError: There is no shuffle.
+    """
+    while not isinstance(node, Shuffled) and len(node.children) == 1:
+        node = node.children[0]
+    if not isinstance(node, Shuffled):
+        raise OptionsError(
+            "there is no shuffle to explain; call sort() first, or another operation that shuffles"
+        )
+    job = Estimation(engine).shuffle_job(node)
     # Files and row groups do not always divide as planned: the bill counts the maps that there are.
-    plan = dataclasses.replace(job.plan, num_splits=len(job.splits))
-    baseline = job.engine.memory_limit - job.engine.budget_bytes
+    plan = dataclasses.replace(job.plan, num_splits=job.num_maps)
+    output_bytes = sum(source.bytes for source in sources(node))
     return Bill(
+        operator=node.shuffle.name,
         strategy=f"{plan.strategy}: {plan.why}",
-        input_files=len(job.source.files),
-        input_bytes=job.source.bytes,
+        input_files=sum(len(source.files) for source in sources(node)),
+        input_bytes=output_bytes,
         rows=job.workload.num_rows,
         row_bytes=job.workload.total_bytes,
-        splits=len(job.splits),
+        splits=job.num_maps,
         partitions=plan.num_partitions,
         rounds=plan.num_rounds,
         merge_factor=plan.merge_factor,
         slices=plan.num_slices,
-        memory_bytes=baseline + plan.peak_bytes,
+        memory_bytes=engine.memory_limit - engine.budget_bytes + plan.peak_bytes,
         spilled_bytes=plan.spilled_bytes,
-        spill_free_bytes=_free_bytes(job.engine.spill_dirs),
-        output_bytes=job.source.bytes,
+        spill_free_bytes=_free_bytes(engine.spill_dirs),
+        output_bytes=output_bytes,
         output_free_bytes=None if output is None else _free_bytes([_existing_folder(output)]),
+        before=tuple(
+            explain_node(below, engine, None)
+            for child in node.children
+            for below in _shuffles(child)
+        ),
     )
+
+
+class Estimation(Execution):
+    """Makes the last job of a tree without running those below: their results count as large as what they read."""
+
+    def made(self, node: Node) -> UnmadeInput:
+        """See ``Execution``."""
+        below = _shuffles(node)
+        if not below:
+            return UnmadeInput(Workload(0, 0), 1)
+        job = self.shuffle_job(below[0])
+        return UnmadeInput(job.workload, job.plan.num_partitions)
+
+
+def _shuffles(node: Node) -> list[Shuffled]:
+    """The uppermost shuffles of a tree."""
+    if isinstance(node, Shuffled):
+        return [node]
+    return [found for child in node.children for found in _shuffles(child)]
 
 
 def _fits(needed_bytes: int, free_bytes: int | None) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.logical import Files
 from exoshuffle.errors import InputError
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -82,7 +83,7 @@ def open_dataset(paths: Paths, **options: Any) -> Dataset:
     for name in names:
         if not _is_utf8(name):
             raise InputError(f"path {name!r} is not UTF-8 text; rename the file or link to it")
-    return Dataset(_native.Source(names, read_options))
+    return Dataset(Files(_native.Source(names, read_options)))
 
 
 def _is_utf8(name: str) -> bool:

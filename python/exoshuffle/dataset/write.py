@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from exoshuffle.dataset.commit import OutputDirectory
-from exoshuffle.dataset.job import SortJob, finished, plain_errors
-from exoshuffle.errors import ExoshuffleError, OptionsError
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs import finished
+from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
+from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
+from exoshuffle.futures import Engine, get
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import WriteSink
@@ -26,6 +30,9 @@ COMPRESSIONS = {
     "jsonl": ("none",),
     "records": ("none",),
 }
+
+#: Of a result that no shuffle made.
+ROW_GROUP_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class WriteOptions:
                 f"{self.format} cannot be compressed by {self.compression!r}; known are {known}"
             )
 
-    def to_json(self, source: Any, row_group_bytes: int) -> str:
+    def to_json(self, node: Node, row_group_bytes: int) -> str:
         """The options as the native writer reads them."""
         target = None if self.target_file_size is None else parse_bytes(self.target_file_size)
         if target is not None and target < 1:
@@ -64,7 +71,7 @@ class WriteOptions:
                 "compression": self.compression,
                 "target_file_bytes": target,
                 "row_group_bytes": row_group_bytes,
-                "dictionary_columns": source.dictionary_columns(),
+                "dictionary_columns": dictionary_columns(node),
             }
         )
 
@@ -98,19 +105,19 @@ class WriteResult:
         return dataclasses.asdict(self)
 
 
-def write_job(
-    source: Any,
-    make_job: Callable[[], Any],
+def write_node(
+    node: Node,
+    engine: Engine,
     path: str | os.PathLike[str],
     options: WriteOptions,
     overwrite: bool,
     progress: Progress | None = None,
 ) -> WriteResult:
-    """Runs a job and commits its output.
+    """Runs a tree of operations and commits its output.
 
     Args:
-        source: ``_native.Source`` of the job.
-        make_job: Makes the job, once the output is known to be possible.
+        node: The tree.
+        engine: Where it runs.
         path: The directory to make.
         options: How to write.
         overwrite: Replace what is there.
@@ -119,37 +126,30 @@ def write_job(
     Raises:
         ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
     """
-    if (options.format == "records") != bool(source.record_bytes):
-        kind = "fixed-length records" if source.record_bytes else "tables"
+    if (options.format == "records") != is_records(node):
+        kind = "fixed-length records" if is_records(node) else "tables"
         raise OptionsError(f"{kind} cannot be written as {options.format}")
     started = time.monotonic()
-    output = OutputDirectory(path, [*source.paths, *source.files], overwrite)
-    job = make_job()
-    plan = job.plan if isinstance(job, SortJob) else None
-    row_group_bytes = plan.row_group_bytes if plan else 8_000_000
-    spilled_before = job.engine.stats().get("spilled_bytes", 0)
+    read = [path for source in sources(node) for path in (*source.paths, *source.files)]
+    output = OutputDirectory(path, read, overwrite)
+    execution = Execution(engine, progress)
+    spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
-        sink = WriteSink(str(output.staging), options.to_json(source, row_group_bytes))
-        if progress is not None and isinstance(job, SortJob):
-            progress.start(job.workload.total_bytes, len(job.splits), job.plan.num_partitions)
-            job.engine.add_observer(progress)
-        try:
-            with plain_errors():
-                files = [
-                    file for part in finished(job.run(sink), job.engine.num_cpus) for file in part
-                ]
-        finally:
-            if progress is not None and isinstance(job, SortJob):
-                job.engine.remove_observer(progress)
-                progress.stop()
+        with observed(engine, progress), plain_errors():
+            job = execution.job(node)
+            plan = job.plan
+            row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
+            sink = WriteSink(str(output.staging), options.to_json(node, row_group_bytes))
+            refs = finished(job.run(sink), engine.num_cpus)
+            files = [file for ref in refs for file in get(ref)]
         rows = sum(file["rows"] for file in files)
-        if source.rows is not None and rows != source.rows:
+        if node.num_rows is not None and rows != node.num_rows:
             raise ExoshuffleError(
-                f"{source.rows} rows were read but {rows} written; this is a bug, please report it (nothing was kept)"
+                f"{node.num_rows} rows were read but {rows} written; this is a bug, please report it (nothing was kept)"
             )
         files = _without_empty(output, files)
         output.commit(files)
-    spilled = job.engine.stats().get("spilled_bytes")
+    spilled = engine.stats().get("spilled_bytes")
     return WriteResult(
         path=str(path),
         rows=rows,
@@ -160,6 +160,31 @@ def write_job(
         spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
     )
+
+
+@contextlib.contextmanager
+def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
+    """Tells ``progress`` of every finished task."""
+    if progress is None:
+        yield
+        return
+    engine.add_observer(progress)
+    try:
+        yield
+    finally:
+        engine.remove_observer(progress)
+        progress.stop()
+
+
+@contextlib.contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy."""
+    try:
+        yield
+    except TaskError as error:
+        if isinstance(error.__cause__, ExoshuffleError):
+            raise error.__cause__ from error
+        raise
 
 
 def _without_empty(output: OutputDirectory, files: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 Guarantee: columns keep their types. DuckDB has no type for some that Arrow has (dictionaries, durations, half floats):
 these go in as what they are made of (``storable``) and come out cast to the schema that the caller expects
-(``conform``).
+(``conform``). What is only passed on need not go in at all: let a query find row numbers and ``take`` the rows.
 
 Why DuckDB: per core it grouped 10.5 million rows a second, pyarrow 9.1, Polars 6.9 (2 million rows in 0.86 million
 groups), and rows must compare as its users know them: NaN is one value, null is a group, −0.0 equals 0.0. DataFusion's
@@ -12,13 +12,31 @@ kernels would have been in our language, but take 8 minutes to build on two core
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import SchemaError
+from exoshuffle.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+#: Bytes that offsets of 32 bits can address: what one chunk of a string or binary column can hold.
+MAX_CHUNK_BYTES = 2**31 - 1
+
+#: What rows are taken from where a column's own type is too small, or pyarrow cannot take from it (views).
+_WIDE = {
+    "string": "large_string",
+    "string_view": "large_string",
+    "binary": "large_binary",
+    "binary_view": "large_binary",
+}
+
+
+def load() -> None:
+    """Loads DuckDB and pyarrow, 90 MB: before an engine starts, which takes what is resident then off its budget."""
+    importlib.import_module("pyarrow")
+    _database()
 
 
 def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
@@ -32,24 +50,88 @@ def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
     return cursor.sql(sql).to_arrow_reader()
 
 
+def computed(sql: str, **tables: Any) -> pa.Table:
+    """``query``, read whole.
+
+    Raises:
+        SchemaError: A column is of a type that DuckDB cannot read.
+        InputError: A value is out of range, for example a sum of more than 38 digits.
+    """
+    import duckdb
+
+    try:
+        return query(sql, **tables).read_all()
+    except duckdb.NotImplementedException as error:
+        raise SchemaError(
+            f"cannot compute with a column, cast it first: {_reason(error)}"
+        ) from None
+    except duckdb.OutOfRangeException as error:
+        raise InputError(
+            f"a result is out of range, cast the column to double first: {_reason(error)}"
+        ) from None
+
+
+def as_table(rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
+    """The rows as a table; batches are read, not copied."""
+    import pyarrow as pa
+
+    return rows if isinstance(rows, pa.Table) else rows.read_all()
+
+
+def row_numbers(num_rows: int) -> pa.Array:
+    """0, 1, 2 … as int64: what rows are called in queries."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), num_rows), start=-1)
+
+
+def take(table: pa.Table, rows: Any) -> pa.Table:
+    """The rows of these numbers (an int64 array), columns as they are; a null number gives a row of nulls.
+
+    Cost: pyarrow first joins the chunks of a column, so for a moment there is a second copy of the largest one.
+    """
+    import pyarrow as pa
+
+    columns = [take_column(column, rows) for column in table.columns]
+    return pa.table(columns, schema=table.schema)
+
+
+def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
+    """``take`` for one column."""
+    import pyarrow as pa
+
+    wide = _WIDE.get(str(column.type))
+    fits = column.nbytes <= MAX_CHUNK_BYTES and not str(column.type).endswith("_view")
+    if wide is None or fits:
+        return column.take(rows)
+    taken = column.cast(wide).take(rows)
+    return pa.chunked_array(
+        [part.cast(column.type).combine_chunks() for part in _parts(taken)], column.type
+    )
+
+
 def storable(table: pa.Table) -> pa.Table:
     """The table with types that DuckDB keeps, so that ``conform`` can bring the declared ones back.
 
     Raises:
         SchemaError: A column of a type that has no such form; names it.
     """
-    columns = [
-        column.cast(_stored_type(field))
-        for field, column in zip(table.schema, table.columns, strict=True)
-    ]
     import pyarrow as pa
 
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        kind = _stored_type(field.type, field.name)
+        columns.append(column if kind == field.type else column.cast(kind))
     return pa.table(columns, names=table.column_names)
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of ``schema``, in its order and with its types."""
-    return table.select(schema.names).cast(schema)
+    import pyarrow as pa
+
+    columns = [_conformed(table[field.name], field.type) for field in schema]
+    return pa.table(columns, schema=schema)
 
 
 def quoted(name: str) -> str:
@@ -57,22 +139,65 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _stored_type(field: pa.Field) -> pa.DataType:
+def _conformed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     import pyarrow as pa
 
-    kind = field.type
+    if kind == column.type:
+        return column
+    # DuckDB 1.5 makes integers of nulls without a type, and Arrow casts nothing to that.
+    return pa.nulls(len(column)) if pa.types.is_null(kind) else column.cast(kind)
+
+
+def _parts(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """The column in parts that fit into a chunk; a value that does not is left for the cast to refuse."""
+    if column.nbytes <= MAX_CHUNK_BYTES or len(column) < 2:
+        return [column]
+    half = len(column) // 2
+    return [*_parts(column.slice(0, half)), *_parts(column.slice(half))]
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error of DuckDB; more lines would repeat the query."""
+    return str(error).splitlines()[0]
+
+
+def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:
+    import pyarrow as pa
+
     if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+        return _stored_type(kind.value_type, name)
     if pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_float16(kind):
         return pa.float32()
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        # With a zone DuckDB 1.5 cuts it to microseconds; the instants, in UTC, need no zone.
+        return pa.timestamp("ns")
     if pa.types.is_decimal256(kind):
         if kind.precision > 38:
             raise SchemaError(
-                f"column {field.name!r} is {kind}; at most 38 digits can be computed with, so cast it first"
+                f"column {name!r} is {kind}; at most 38 digits can be computed with, so cast it first"
             )
         return pa.decimal128(kind.precision, kind.scale)
+    return _stored_nested_type(kind, name)
+
+
+def _stored_nested_type(kind: pa.DataType, name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    def stored(field: pa.Field) -> pa.Field:
+        return field.with_type(_stored_type(field.type, name))
+
+    if pa.types.is_list(kind):
+        return pa.list_(stored(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(stored(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(stored(kind.value_field), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct([stored(kind.field(index)) for index in range(kind.num_fields)])
+    if pa.types.is_map(kind):
+        return pa.map_(stored(kind.key_field), stored(kind.item_field), kind.keys_sorted)
     return kind
 
 
@@ -82,4 +207,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     import duckdb
 
     # Tasks are the threads. Nothing may be written beside the engine's own spill files.
-    return duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
+    database = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
+    # Results must not depend on the zone of the machine that a task happens to run on.
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    return database

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from exoshuffle.futures import allocate_block, waiting
+from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.table import Sink, as_reader, as_rows
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,20 @@ class CollectSink:
         block = allocate_block([0, stream.num_bytes])
         stream.write_into(block)
         return block
+
+
+@dataclass(frozen=True)
+class SteppedSink:
+    """Applies steps to a partition on its way to another sink.
+
+    Attributes:
+        steps: What to do with the rows.
+        sink: Where they go then.
+    """
+
+    steps: tuple[Step, ...]
+    sink: Sink
+
+    def __call__(self, partition: int, rows: Any) -> Any:
+        """Returns what the other sink does."""
+        return self.sink(partition, as_rows(apply_steps(self.steps, as_reader(rows))))

@@ -54,11 +54,19 @@ class Workload:
         total_bytes: Size of all rows in blocks.
         num_rows: Number of rows, or an estimate.
         max_row_bytes: Size of the largest row that is known of.
+        max_item_bytes: Size of the largest piece of the input that cannot be cut further.
+        read_bytes: Size of what maps read, if that is more.
+        reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it,
+        reduce_row_bytes: and further, per row of it.
     """
 
     total_bytes: int
     num_rows: int
     max_row_bytes: int = 0
+    max_item_bytes: int = 0
+    read_bytes: int = 0
+    reduce_percent: int = 0
+    reduce_row_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,7 @@ def plan_shuffle(
     smallest = _smallest_budget(workload, resources, strategy, num_partitions)
     with_partitions = f" in {num_partitions} partitions" if num_partitions else ""
     raise MemoryLimitError(
-        f"sorting {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
+        f"shuffling {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
         f"{format_bytes(resources.budget_bytes + resources.other_bytes)}; the smallest that works is "
         f"{format_bytes((smallest + resources.other_bytes) * 1.01)}"
         + (", or ask for more partitions" if num_partitions else "")
@@ -232,8 +240,8 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * _PUSH_BLOCKS)
     for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
     # A map holds a row as a whole, however large it is.
-    row = workload.max_row_bytes
-    least, most = max(MIN_SPLIT_BYTES, row), max(MAX_SPLIT_BYTES, row)
+    whole = max(workload.max_row_bytes, workload.max_item_bytes)
+    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 
 
@@ -243,12 +251,17 @@ def _map_memory(split: int) -> int:
 
 def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
     slices = max(_skewed(workload, partitions), workload.max_row_bytes)
-    return cpus * (2 * slices + _reduce_memory(workload, partitions, row_group))
+    running = min(cpus, partitions)
+    prefetched = min(cpus, partitions - running)
+    return (running + prefetched) * slices + running * _reduce_memory(
+        workload, partitions, row_group
+    )
 
 
 def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     rows = _ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
-    return rows * ENTRY_BYTES + row_group + BUFFER_BYTES
+    finishing = _skewed(workload, partitions) * workload.reduce_percent // 100
+    return rows * (ENTRY_BYTES + workload.reduce_row_bytes) + finishing + row_group + BUFFER_BYTES
 
 
 def _skewed(workload: Workload, partitions: int) -> int:

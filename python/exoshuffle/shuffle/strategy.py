@@ -30,16 +30,45 @@ class TaskSet(Protocol):
         """Turns the slices of one partition, in order, into its result."""
 
 
-def stage(tasks: TaskSet, name: str, **options: Any) -> RemoteFunction:
-    """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``."""
-    function: RemoteFunction = remote(
-        getattr(tasks, name), name=name, executor=tasks.executor, **options
-    )
-    return function
+class StreamingTaskSet(Protocol):
+    """What to shuffle by in rounds (the strategy ``streaming``); a task set may be this and ``TaskSet`` at once."""
+
+    @property
+    def executor(self) -> Executor:
+        """See ``TaskSet``."""
+        ...
+
+    def map(self, index: int, split: Any) -> Any:
+        """See ``TaskSet``."""
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        """The state of a partition, given that before (None at first) and the slices of a round, in order.
+
+        The state before is not to be changed: somebody may be looking at it, and the task may run again.
+        """
+
+
+def stage(tasks: TaskSet | StreamingTaskSet, name: str, **options: Any) -> RemoteFunction:
+    """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``.
+
+    Raises:
+        OptionsError: The task set has no such function.
+    """
+    function = getattr(tasks, name, None)
+    if function is None:
+        raise OptionsError(
+            f"the strategy needs a task set with {name}, which {type(tasks).__name__} has not; choose another strategy"
+        )
+    made: RemoteFunction = remote(function, name=name, executor=tasks.executor, **options)
+    return made
 
 
 class Strategy(Protocol):
-    """When and where the tasks of a shuffle run: a program over the futures API."""
+    """When and where the tasks of a shuffle run: a program over the futures API.
+
+    A strategy that says in an attribute ``steps`` which functions of the task set it calls gets a refusal of task sets
+    that lack one before it starts (``exoshuffle.shuffle``).
+    """
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """Submits the shuffle and yields the references to the results, partition by partition.
@@ -51,7 +80,14 @@ class Strategy(Protocol):
 _STRATEGIES = {
     "simple": "exoshuffle.shuffle.simple:Simple",
     "push": "exoshuffle.shuffle.push:Push",
+    "pre_shuffle_merge": "exoshuffle.shuffle.pre_shuffle_merge:PreShuffleMerge",
+    "streaming": "exoshuffle.shuffle.streaming:Streaming",
 }
+
+
+def strategy_names() -> list[str]:
+    """Names of the strategies that shuffle any ``TaskSet``; ``streaming`` needs one that can ``fold``."""
+    return [name for name in _STRATEGIES if name != "streaming"]
 
 
 def get_strategy(strategy: str | Strategy) -> Strategy:

@@ -244,6 +244,13 @@ class LabelTasks:
         """The partition and its rows, in the order in which they came."""
         return partition, [*itertools.chain(*slices)]
 
+    def fold(
+        self, partition: int, state: tuple[int, list[Any]] | None, slices: list[list[Any]]
+    ) -> tuple[int, list[Any]]:
+        """The same as ``reduce``, in rounds."""
+        before = [] if state is None else state[1]
+        return partition, [*before, *itertools.chain(*slices)]
+
 
 def _block(slices: list[list[Any]]) -> list[Any]:
     """What a task returns: the value of an object of one slice is that slice, not a list of one."""

@@ -11,11 +11,17 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.shuffle import (
+    FixedBlockSize,
+    FixedFiles,
+    MergeOptions,
+    PreShuffleMerge,
     Push,
     Resources,
     ShufflePlan,
     Simple,
+    Speculation,
     Strategy,
+    Streaming,
     Workload,
     plan_shuffle,
 )
@@ -26,6 +32,14 @@ STRATEGIES: list[Any] = [
     pytest.param(Simple(), id="simple"),
     pytest.param(Push(), id="push*"),
     pytest.param(Push(keep_map_outputs=True), id="push"),
+    pytest.param(Push(merge_bytes=1000), id="push*-bytes"),
+    pytest.param(PreShuffleMerge(MergeOptions(FixedFiles(2))), id="pre-shuffle-merge"),
+    pytest.param(
+        PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100)),
+        id="pre-shuffle-merge-bytes",
+    ),
+    pytest.param(Simple(Speculation(multiple=1, fraction=0.1, min_seconds=0)), id="simple-copies"),
+    pytest.param(Streaming(), id="streaming"),
 ]
 NUM_RECORDS, NUM_PARTITIONS = 20_000, 5
 
@@ -79,7 +93,7 @@ class ShuffleConformance(Conformance):
         gensort(tmp_path / "records", NUM_RECORDS, partitions=4)
         before = valsort(tmp_path / "records")
         outputs = []
-        for name in ("simple", "push"):
+        for name in ("simple", "push", "pre_shuffle_merge"):
             dataset = xs.read_records(tmp_path / "records")
             ordered = dataset.sort(strategy=name, num_partitions=NUM_PARTITIONS)
             ordered.write_records(tmp_path / name)
@@ -88,5 +102,5 @@ class ShuffleConformance(Conformance):
             assert (after.records, after.checksum) == (NUM_RECORDS, before.checksum)
             files = sorted((tmp_path / name).glob("part-*"))
             outputs.append([file.read_bytes() for file in files])
-        assert outputs[0] == outputs[1]
+        assert outputs[0] == outputs[1] == outputs[2]
         assert len(outputs[0]) == NUM_PARTITIONS

@@ -172,7 +172,7 @@ impl Source {
     /// exactly one. The same files and target give the same splits.
     pub fn splits(&self, target_bytes: u64) -> Result<Vec<Split>> {
         let mut splits = Vec::new();
-        for file in &self.files {
+        for file in self.files.iter().enumerate() {
             splits.extend(split::split_file(
                 file,
                 self.format,

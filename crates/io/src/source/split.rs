@@ -18,6 +18,8 @@ use crate::{ipc, parquet, records, text, Format};
 pub struct Split {
     /// The file.
     pub path: PathBuf,
+    /// Number of the file in its source.
+    pub file_index: u64,
     /// Its format.
     pub format: Format,
     /// Where the split begins: a row for Parquet and IPC, else a byte offset.
@@ -41,6 +43,17 @@ pub struct Split {
 }
 
 impl Split {
+    /// Number of the first row within its file, so that rows have the same numbers however the file is cut. CSV and JSON
+    /// lines do not tell: there it is the byte offset, which is larger than any number of a row before it.
+    pub fn first_row(&self) -> u64 {
+        match (self.format, self.rows) {
+            (Format::Records, Some(rows)) if rows > 0 => {
+                self.start / ((self.end - self.start) / rows)
+            }
+            _ => self.start,
+        }
+    }
+
     fn open_file(&self) -> Result<Arc<RangeReader>> {
         let stamp = FileStamp {
             bytes: self.file_bytes,
@@ -112,7 +125,7 @@ impl<'a> Request<'a> {
 }
 
 pub(super) fn split_file(
-    file: &SourceFile,
+    (file_index, file): (usize, &SourceFile),
     format: Format,
     csv_delimiter: u8,
     target: u64,
@@ -137,6 +150,7 @@ pub(super) fn split_file(
     };
     let split = |range: Range| Split {
         path: file.path.clone(),
+        file_index: file_index as u64,
         format,
         start: range.start,
         end: range.end,
@@ -294,6 +308,7 @@ mod tests {
     fn splits_travel_as_json() {
         let split = Split {
             path: "/data/x.parquet".into(),
+            file_index: 4,
             format: Format::Parquet,
             start: 1,
             end: 9,
@@ -307,5 +322,27 @@ mod tests {
         };
         let json = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
+    }
+
+    #[test]
+    fn rows_are_numbered_within_their_file() {
+        let of = |format, (start, end), rows| Split {
+            path: "/data/x".into(),
+            file_index: 0,
+            format,
+            start,
+            end,
+            group: 0,
+            group_start: 0,
+            groups: 0,
+            rows,
+            bytes: 0,
+            file_bytes: 0,
+            file_mtime_ns: 0,
+        };
+        assert_eq!(of(Format::Ipc, (7, 20), Some(13)).first_row(), 7);
+        assert_eq!(of(Format::Records, (300, 700), Some(4)).first_row(), 3);
+        assert_eq!(of(Format::Records, (0, 0), Some(0)).first_row(), 0);
+        assert_eq!(of(Format::Csv, (55, 80), None).first_row(), 55);
     }
 }

@@ -13,7 +13,7 @@ mod sort;
 pub use boundaries::{choose_boundaries, sample, Boundaries};
 pub use error::RecordError;
 pub use scatter::Scatter;
-pub use sort::{sort_into, SortedRecords};
+pub use sort::{sort_into, RecordOrder, SortedRecords};
 
 /// The record width of the sort benchmarks. Copies of this width are compiled with the width as a constant.
 pub(crate) const BENCHMARK_RECORD_BYTES: usize = 100;

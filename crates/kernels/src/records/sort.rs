@@ -24,6 +24,9 @@ pub struct SortedRecords<'a> {
     entries: Vec<u64>,
 }
 
+/// The sorted order of the records of some slices, apart from these.
+pub struct RecordOrder(Vec<u64>);
+
 impl<'a> SortedRecords<'a> {
     /// Sorts the records of `slices` by key; equal keys stay in input order.
     ///
@@ -43,6 +46,31 @@ impl<'a> SortedRecords<'a> {
         split_run(&slices, all, span, &mut entries, &mut scratch, &mut runs);
         while let Some(run) = runs.pop() {
             sort_run(&slices, run, &mut entries, &mut scratch, &mut runs);
+        }
+        Ok(Self { slices, entries })
+    }
+
+    /// The order alone, to be resumed with the same slices: for who owns the slices and cannot borrow from itself.
+    pub fn into_order(self) -> RecordOrder {
+        RecordOrder(self.entries)
+    }
+
+    /// The records of `slices` in an order found before.
+    ///
+    /// # Errors
+    /// [`RecordError::OutputSize`] if it is the order of another number of records.
+    pub fn resume(
+        shape: RecordShape,
+        slices: &[&'a [u8]],
+        order: RecordOrder,
+    ) -> Result<Self, RecordError> {
+        let slices = Slices::try_new(shape, slices)?;
+        let RecordOrder(entries) = order;
+        if slices.len() != entries.len() {
+            return Err(RecordError::OutputSize {
+                expected: entries.len() * shape.record_bytes(),
+                actual: slices.len() * shape.record_bytes(),
+            });
         }
         Ok(Self { slices, entries })
     }

@@ -21,6 +21,8 @@ class Watcher:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: Held by who looks: once somebody else could look, all that was found before has been told.
+        self._looking = threading.Lock()
         self._observers: list[Observer] = []
         self._names: dict[ray.ObjectRef, str] = {}
         self._thread: threading.Thread | None = None
@@ -59,21 +61,22 @@ class Watcher:
 
     def _look(self, timeout: float) -> bool:
         """Tells of those that are done; says whether there was anything to wait for."""
-        with self._lock:
-            pending = list(self._names)
-        if not pending:
-            return False
-        done, _ = ray.wait(pending, num_returns=len(pending), timeout=timeout, fetch_local=False)
-        for status in done:
-            self._tell(status)
-        return True
+        with self._looking:
+            with self._lock:
+                pending = list(self._names)
+            if not pending:
+                return False
+            done, _ = ray.wait(
+                pending, num_returns=len(pending), timeout=timeout, fetch_local=False
+            )
+            for status in done:
+                self._tell(status)
+            return True
 
     def _tell(self, status: ray.ObjectRef) -> None:
         with self._lock:
-            name = self._names.pop(status, None)
+            name = self._names.pop(status)
             observers = list(self._observers)
-        if name is None:
-            return  # told by another thread
         try:
             found: Status = ray.get(status)
         except ray.exceptions.RayError:

@@ -1,0 +1,46 @@
+"""TPC-H's tables ``lineitem`` and ``orders`` as uncompressed Parquet, by ``tpchgen-cli``.
+
+Guarantee: the same scale gives the same rows. Row groups are small, so that engines can spread a file over threads.
+
+    python -m benchmarks.tpch --scale 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+NUM_FILES = 16
+
+
+def tpch_input(scale: float, root: Path) -> Path:
+    """The folder of the tables, a folder of files each, generated on the first call.
+
+    Half-written tables are never taken for whole ones: the folder gets its name when they are complete.
+    """
+    folder = root / f"tpch-sf{scale:g}"
+    if folder.exists():
+        return folder
+    unfinished = root / f"{folder.name}.unfinished"
+    program = Path(sys.executable).with_name("tpchgen-cli")
+    arguments = [f"--scale-factor={scale:g}", "--tables=lineitem,orders", f"--parts={NUM_FILES}"]
+    options = ["--compression=UNCOMPRESSED", "--overwrite", "--quiet"]
+    command = [str(program), "parquet", *arguments, *options, f"--output-dir={unfinished}"]
+    subprocess.run(command, check=True)
+    unfinished.rename(folder)
+    return folder
+
+
+def main() -> None:
+    """Generates the tables and prints where they are."""
+    parser = argparse.ArgumentParser(description="Generate two tables of TPC-H.")
+    parser.add_argument("--scale", type=float, default=1, help="scale factor, about gigabytes")
+    parser.add_argument("--root", type=Path, default=Path("bench-data"))
+    options = parser.parse_args()
+    print(tpch_input(options.scale, options.root))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+//! Assignments: how rows find their partition. By ranges of keys, by a hash of keys, or in turn.
+//!
+//! Ranges order the partitions and split equal keys between them; a hash keeps equal keys together, in no order; in turn
+//! makes partitions of equal size, whatever the rows hold.
+
+use crate::boundaries::Boundaries;
+use crate::error::{KernelError, Result};
+use crate::hash::hash_keys;
+use crate::key_rows::Position;
+use crate::layout::{RowLayout, CHUNK_ROWS};
+use crate::mix::scale;
+
+/// The most partitions that can be planned.
+pub const MAX_PARTITIONS: usize = 1 << 20;
+
+/// First byte of a serialised assignment.
+const RANGE: u8 = 0;
+const HASH: u8 = 1;
+const ROUND_ROBIN: u8 = 2;
+
+/// A number of partitions that can be planned: 1 to [`MAX_PARTITIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionCount(u32);
+
+impl PartitionCount {
+    /// Checks the number.
+    ///
+    /// # Errors
+    /// [`KernelError::PartitionCount`] if it is out of range.
+    pub fn try_new(count: usize) -> Result<Self> {
+        match u32::try_from(count) {
+            Ok(number) if (1..=MAX_PARTITIONS).contains(&count) => Ok(Self(number)),
+            _ => Err(KernelError::PartitionCount {
+                count,
+                limit: MAX_PARTITIONS,
+            }),
+        }
+    }
+
+    /// The number.
+    pub fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How rows find their partition.
+#[allow(clippy::large_enum_variant, reason = "a map has one")]
+#[derive(Debug, Clone)]
+pub enum Assignment {
+    /// By key: partition r holds what lies between boundaries r - 1 and r.
+    Range(Boundaries),
+    /// By the hash of the key columns (`hash.rs`): equal keys meet in one partition.
+    Hash(PartitionCount),
+    /// In turn, by position alone: the partitions of a split differ by at most one row.
+    RoundRobin(PartitionCount),
+}
+
+impl Assignment {
+    /// By the hash of the layout's keys.
+    ///
+    /// # Errors
+    /// A number of partitions out of range, a layout without keys.
+    pub fn hash(layout: &RowLayout, num_partitions: usize) -> Result<Self> {
+        if layout.keys().is_empty() {
+            return Err(KernelError::NoKeys);
+        }
+        PartitionCount::try_new(num_partitions).map(Self::Hash)
+    }
+
+    /// In turn.
+    ///
+    /// # Errors
+    /// A number of partitions out of range.
+    pub fn round_robin(num_partitions: usize) -> Result<Self> {
+        PartitionCount::try_new(num_partitions).map(Self::RoundRobin)
+    }
+
+    /// Number of partitions, R.
+    pub fn num_partitions(&self) -> usize {
+        match self {
+            Self::Range(boundaries) => boundaries.num_partitions(),
+            Self::Hash(count) | Self::RoundRobin(count) => count.get(),
+        }
+    }
+
+    /// The assignment as bytes, for another process: a tag byte, then the boundaries or the number of partitions.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (tag, rest) = match self {
+            Self::Range(boundaries) => (RANGE, boundaries.to_bytes()),
+            Self::Hash(count) => (HASH, u64::from(count.0).to_le_bytes().to_vec()),
+            Self::RoundRobin(count) => (ROUND_ROBIN, u64::from(count.0).to_le_bytes().to_vec()),
+        };
+        let mut bytes = vec![tag];
+        bytes.extend(rest);
+        bytes
+    }
+
+    /// Reads what `to_bytes` wrote for the same layout.
+    ///
+    /// # Errors
+    /// Bytes that hold no assignment, or boundaries of other keys.
+    pub fn from_bytes(layout: &RowLayout, bytes: &[u8]) -> Result<Self> {
+        let corrupt = |reason| KernelError::CorruptKeys {
+            what: "assignment",
+            reason,
+        };
+        let (&tag, rest) = bytes.split_first().ok_or(corrupt("it is empty"))?;
+        let count = || {
+            let count = <[u8; 8]>::try_from(rest);
+            let count = count.map_err(|_| corrupt("it has no number of partitions"))?;
+            Ok(usize::try_from(u64::from_le_bytes(count)).unwrap_or(usize::MAX))
+        };
+        match tag {
+            RANGE => Boundaries::from_bytes(&layout.key_layout(), rest).map(Self::Range),
+            HASH => Self::hash(layout, count()?),
+            ROUND_ROBIN => Self::round_robin(count()?),
+            _ => Err(corrupt("its first byte names no kind")),
+        }
+    }
+
+    /// Whether `assign` looks at keys.
+    pub(crate) fn reads_keys(&self) -> bool {
+        !matches!(self, Self::RoundRobin(_))
+    }
+
+    /// Fills `partitions[i]` for the key row at `keys[starts[i]..]`; the first row has position `first`, the others
+    /// follow. At most `CHUNK_ROWS` rows: the kind is looked at once for all of them.
+    pub(crate) fn assign(
+        &self,
+        key_layout: &RowLayout,
+        (keys, starts): (&[u8], &[usize]),
+        first: Position,
+        partitions: &mut [u32],
+    ) {
+        match self {
+            Self::Range(boundaries) => boundaries.assign(keys, starts, first, partitions),
+            Self::Hash(count) => {
+                let mut hashes = [0; CHUNK_ROWS];
+                let hashes = &mut hashes[..starts.len()];
+                hash_keys(key_layout, keys, starts, hashes);
+                for (partition, &hash) in partitions.iter_mut().zip(hashes.iter()) {
+                    *partition = scale(hash, u64::from(count.0)) as u32;
+                }
+            }
+            Self::RoundRobin(count) => deal(*count, first, partitions),
+        }
+    }
+}
+
+/// Splits begin at partitions that spread as multiples of the golden ratio do: however many small splits there are,
+/// their rows do not crowd in the first partitions.
+fn deal(count: PartitionCount, first: Position, partitions: &mut [u32]) {
+    let count = u64::from(count.0);
+    let start = (u64::from(first.split.wrapping_mul(0x9E37_79B9)) * count) >> 32;
+    let mut next = ((start + first.row % count) % count) as u32;
+    for partition in partitions {
+        *partition = next;
+        next += 1;
+        if u64::from(next) == count {
+            next = 0;
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Arrow's C stream interface in both directions: batches of other libraries as ours and ours as theirs, no bytes copied.
+//!
+//! Neither direction needs the interpreter while batches come. What batches keep alive may be objects of Python: whoever
+//! drops the last reference to one waits for the interpreter then, so nothing here is dropped under a lock.
+
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::{options_error, RowError};
+use crate::row_source::Batches;
+
+/// The name that the protocol gives to capsules of streams.
+const NAME: &std::ffi::CStr = c"arrow_array_stream";
+
+/// The stream of an object that has `__arrow_c_stream__`.
+pub fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let Some(export) = object.getattr_opt("__arrow_c_stream__")? else {
+        return Err(options_error(format!(
+            "{} holds no Arrow batches; pass a pyarrow.Table, a RecordBatchReader or anything else with __arrow_c_stream__",
+            object.get_type()
+        )));
+    };
+    let capsule = export.call0()?.cast_into::<PyCapsule>()?;
+    let stream = capsule.pointer_checked(Some(NAME))?;
+    // SAFETY: by the protocol a capsule of this name points to an initialised stream, and lives until the end of this
+    // function. The stream is moved out; what is left in the capsule is marked as released, so its destructor passes over
+    // it. The interpreter is held, so nobody else takes it at the same time.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.cast().as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|error| stream_error(&error).into())
+}
+
+/// The batches of a stream, the first one empty, so that there always is one to check the types by.
+pub fn read_all(reader: RecordBatchStreamReader) -> Result<Vec<RecordBatch>, RowError> {
+    let mut batches = vec![RecordBatch::new_empty(reader.schema())];
+    for batch in reader {
+        batches.push(batch.map_err(|error| stream_error(&error))?);
+    }
+    Ok(batches)
+}
+
+/// An error of a stream that somebody else produces.
+pub fn stream_error(error: &ArrowError) -> RowError {
+    RowError::Stream(format!(
+        "an Arrow stream cannot be read: {error}; check what produces it"
+    ))
+}
+
+/// A capsule with a stream of `batches`, all of which have this schema; it is released with the capsule if nobody takes it.
+pub fn export<'py>(
+    py: Python<'py>,
+    schema: SchemaRef,
+    batches: Batches,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(Exported { schema, batches }));
+    PyCapsule::new_with_value(py, stream, NAME)
+}
+
+struct Exported {
+    schema: SchemaRef,
+    batches: Batches,
+}
+
+impl Iterator for Exported {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // The message becomes a C string, which must not hold a zero byte.
+        let error = |error: RowError| error.to_string().replace('\0', "\\0");
+        let batch = self.batches.next()?;
+        Some(batch.map_err(|e| ArrowError::ExternalError(error(e).into())))
+    }
+}
+
+impl RecordBatchReader for Exported {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}

@@ -1,0 +1,76 @@
+//! Columns by name, and errors that say which names there are.
+
+use arrow_schema::{Schema, SchemaRef};
+use exoshuffle_kernels::{KernelError, RowLayout, SortKey};
+use pyo3::prelude::*;
+
+use crate::errors::{kernel_error, schema_error};
+
+/// The error, with the columns that could be sorted by if the one that was asked for cannot.
+pub fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
+    if !matches!(error, KernelError::UnsortableKey { .. }) {
+        return kernel_error(error);
+    }
+    let sortable = |column: &usize| {
+        let key = SortKey {
+            column: *column,
+            descending: false,
+            nulls_first: false,
+        };
+        RowLayout::try_new(schema, &[key]).is_ok()
+    };
+    let columns = (0..schema.fields().len()).filter(sortable);
+    let names: Vec<&str> = columns
+        .map(|column| schema.field(column).name().as_str())
+        .collect();
+    let candidates = if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    };
+    schema_error(format!("{error} (sortable here: {candidates})"))
+}
+
+/// The key with the index of its column.
+pub fn sort_key(
+    schema: &SchemaRef,
+    (name, descending, nulls_first): &(String, bool, bool),
+) -> PyResult<SortKey> {
+    Ok(SortKey {
+        column: column_index(schema, name)?,
+        descending: *descending,
+        nulls_first: *nulls_first,
+    })
+}
+
+/// The index of a column.
+pub fn column_index(schema: &SchemaRef, name: &str) -> PyResult<usize> {
+    schema.index_of(name).map_err(|_| {
+        schema_error(format!(
+            "there is no column {name:?}; the columns are {}",
+            names(schema)
+        ))
+    })
+}
+
+/// Refuses batches whose columns have other names: by position alone, columns of one type could change places unseen.
+pub fn check_names(expected: &Schema, actual: &Schema) -> PyResult<()> {
+    let own = expected.fields().iter().map(|field| field.name());
+    if own.eq(actual.fields().iter().map(|field| field.name())) {
+        return Ok(());
+    }
+    Err(schema_error(format!(
+        "the batches have the columns {} where {} are expected; select these, in this order",
+        names(actual),
+        names(expected)
+    )))
+}
+
+fn names(schema: &Schema) -> String {
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    names.join(", ")
+}

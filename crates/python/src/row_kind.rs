@@ -1,0 +1,203 @@
+//! What a sorter does differently for tables, for fixed-length records and for rows in random order.
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use exoshuffle_kernels::records::{self, RecordShape};
+use exoshuffle_kernels::{
+    choose_boundaries, sample, Assignment, GatheredRows, Permutation, Position, RowLayout, Scatter,
+};
+use pyo3::prelude::*;
+
+use crate::errors::{arrow_error, kernel_error, options_error, record_error};
+use crate::row_source::RowSource;
+use crate::scattered::{record_bytes, record_chunks, Planned};
+
+/// Rows of a kind, with what is needed to compare them.
+pub enum RowKind {
+    /// Rows of a table.
+    Table(RowLayout),
+    /// Fixed-length records.
+    Records(RecordShape),
+    /// Rows of a table in random order.
+    Permutation(Permutation),
+}
+
+/// Which row of the input is the first of a map.
+#[derive(Clone, Copy)]
+pub struct First {
+    /// Number of the map.
+    pub map_index: u32,
+    /// Number of the file, or of whatever else the rows come from.
+    pub source: u64,
+    /// Number of the row in that.
+    pub row: u64,
+}
+
+impl First {
+    /// Of a map whose rows come from nowhere else.
+    pub fn of_map(map_index: u32) -> Self {
+        Self {
+            map_index,
+            source: u64::from(map_index),
+            row: 0,
+        }
+    }
+
+    fn position(self) -> Position {
+        Position {
+            split: self.map_index,
+            row: 0,
+        }
+    }
+}
+
+impl RowKind {
+    /// The layout of table rows; others can only be sorted.
+    pub fn table(&self) -> PyResult<&RowLayout> {
+        match self {
+            Self::Table(layout) => Ok(layout),
+            Self::Records(_) | Self::Permutation(_) => Err(options_error(
+                "a sorter of records and one of random order can only sort; make one with Sorter.table"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Columns that a sample needs, `None` for all.
+    pub fn key_columns(&self) -> Option<&[usize]> {
+        match self {
+            Self::Table(layout) => Some(layout.key_columns()),
+            Self::Records(_) => None,
+            // Its boundaries need no sample.
+            Self::Permutation(_) => Some(&[]),
+        }
+    }
+
+    /// Batches with the key columns alone.
+    pub fn project(&self, batches: &[RecordBatch]) -> PyResult<Vec<RecordBatch>> {
+        let project = |batch: &RecordBatch| match self.key_columns() {
+            Some(columns) => batch.project(columns).map_err(arrow_error),
+            None => Ok(batch.clone()),
+        };
+        batches.iter().map(project).collect()
+    }
+
+    /// Bytes that a batch takes in a block.
+    pub fn row_bytes(&self, batch: &RecordBatch) -> PyResult<u64> {
+        match self {
+            Self::Records(shape) => Ok((batch.num_rows() * shape.record_bytes()) as u64),
+            Self::Table(layout) => block_bytes(layout, std::slice::from_ref(batch)),
+            Self::Permutation(permutation) => {
+                let batches = std::slice::from_ref(batch);
+                let batches = permutation.number(batches, 0, 0).map_err(kernel_error)?;
+                block_bytes(permutation.layout(), &batches)
+            }
+        }
+    }
+
+    /// The keys of sampled rows, serialised; `rows` are their numbers in split `split`.
+    pub fn sample(&self, batch: &RecordBatch, rows: &[u64], split: u32) -> PyResult<Vec<u8>> {
+        let positions = rows.iter().map(|&row| Position { split, row });
+        match self {
+            Self::Table(layout) => {
+                let positions: Vec<Position> = positions.collect();
+                sample(&layout.key_layout(), batch, &positions).map_err(kernel_error)
+            }
+            Self::Records(shape) => {
+                let records = record_bytes(*shape, batch)?.chunks_exact(shape.record_bytes());
+                let samples = records
+                    .zip(positions)
+                    .map(|(record, position)| records::sample(*shape, record, position, &[0]));
+                Ok(samples.flatten().collect())
+            }
+            Self::Permutation(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The assignment by boundaries out of samples, serialised.
+    pub fn choose_boundaries(&self, samples: &[&[u8]], num_partitions: usize) -> PyResult<Vec<u8>> {
+        match self {
+            Self::Table(layout) => {
+                let boundaries = choose_boundaries(&layout.key_layout(), samples, num_partitions);
+                Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
+            }
+            Self::Records(shape) => records::choose_boundaries(*shape, samples, num_partitions)
+                .map(|boundaries| boundaries.to_bytes())
+                .map_err(record_error),
+            Self::Permutation(permutation) => {
+                let boundaries = permutation.boundaries(num_partitions);
+                Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
+            }
+        }
+    }
+
+    /// Finds where the rows of a map go.
+    pub fn plan(
+        &self,
+        batches: Vec<RecordBatch>,
+        first: First,
+        assignment: &[u8],
+    ) -> PyResult<Planned> {
+        match self {
+            Self::Table(layout) => plan_table(layout, &batches, first, assignment),
+            Self::Permutation(permutation) => {
+                let batches = permutation.number(&batches, first.source, first.row);
+                let batches = batches.map_err(kernel_error)?;
+                plan_table(permutation.layout(), &batches, first, assignment)
+            }
+            Self::Records(shape) => {
+                let boundaries =
+                    records::Boundaries::from_bytes(*shape, assignment).map_err(record_error)?;
+                let chunks = record_chunks(*shape, &batches)?;
+                let scatter = records::Scatter::plan(&chunks, &boundaries, first.position())
+                    .map_err(record_error)?;
+                Ok(Planned::Records(*shape, scatter, batches))
+            }
+        }
+    }
+
+    /// The rows of slices by key, equal keys in the order of the slices.
+    pub fn sorted(&self, slices: Vec<Buffer>, schema: &SchemaRef) -> PyResult<RowSource> {
+        match self {
+            Self::Table(layout) => {
+                let rows = GatheredRows::sorted(layout, slices).map_err(kernel_error)?;
+                Ok(RowSource::Table(rows.into()))
+            }
+            Self::Records(shape) => Ok(RowSource::Records {
+                shape: *shape,
+                schema: SchemaRef::clone(schema),
+                slices,
+            }),
+            Self::Permutation(permutation) => {
+                let rows = GatheredRows::sorted(permutation.layout(), slices);
+                Ok(RowSource::Permuted(rows.map_err(kernel_error)?.into()))
+            }
+        }
+    }
+
+    /// The rows of slices in the order of these.
+    pub fn gathered(&self, slices: Vec<Buffer>) -> PyResult<RowSource> {
+        let rows = GatheredRows::in_order(self.table()?, slices).map_err(kernel_error)?;
+        Ok(RowSource::Table(rows.into()))
+    }
+}
+
+fn plan_table(
+    layout: &RowLayout,
+    batches: &[RecordBatch],
+    first: First,
+    assignment: &[u8],
+) -> PyResult<Planned> {
+    let assignment = Assignment::from_bytes(layout, assignment).map_err(kernel_error)?;
+    let scatter = Scatter::plan(layout, batches, &assignment, first.position());
+    Ok(Planned::Table(scatter.map_err(kernel_error)?))
+}
+
+/// Bytes that batches take in a block.
+fn block_bytes(layout: &RowLayout, batches: &[RecordBatch]) -> PyResult<u64> {
+    let all = Assignment::round_robin(1).map_err(kernel_error)?;
+    let first = First::of_map(0).position();
+    let scatter = Scatter::plan(layout, batches, &all, first).map_err(kernel_error)?;
+    Ok(scatter.slice_offsets()[1])
+}

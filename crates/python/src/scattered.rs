@@ -1,0 +1,80 @@
+//! The rows of a map between planning and writing: the block is allocated in between.
+
+use arrow_array::{Array, FixedSizeBinaryArray, RecordBatch};
+use exoshuffle_kernels::records::{self, RecordShape};
+use exoshuffle_kernels::Scatter;
+use pyo3::prelude::*;
+
+use crate::buffers::ByteViewMut;
+use crate::errors::{kernel_error, options_error, record_error, schema_error};
+
+/// Where each row goes.
+pub enum Planned {
+    /// Rows of a table.
+    Table(Scatter),
+    /// The records themselves are still in the buffers they were read into.
+    Records(RecordShape, records::Scatter, Vec<RecordBatch>),
+}
+
+impl Planned {
+    /// The same with slices that say which input they belong to, if there is a tag.
+    pub fn tagged(self, tag: Option<u8>) -> PyResult<Self> {
+        match (self, tag) {
+            (planned, None) => Ok(planned),
+            (Self::Table(scatter), Some(tag)) => Ok(Self::Table(scatter.tagged(tag))),
+            (Self::Records(..), Some(tag)) => Err(options_error(format!(
+                "records cannot have the tag {tag}; make a sorter with Sorter.table for their schema"
+            ))),
+        }
+    }
+}
+
+/// A split that has been read and planned, waiting for the block it goes to.
+#[pyclass(frozen)]
+pub struct Scattered(pub Planned);
+
+#[pymethods]
+impl Scattered {
+    /// Slice offsets of the block.
+    #[getter]
+    fn offsets(&self) -> Vec<u64> {
+        match &self.0 {
+            Planned::Table(scatter) => scatter.slice_offsets().to_vec(),
+            Planned::Records(_, scatter, _) => scatter.slice_offsets().to_vec(),
+        }
+    }
+
+    /// Fills the block.
+    fn write_into(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut out = ByteViewMut::new(block)?;
+        py.detach(|| match &self.0 {
+            Planned::Table(scatter) => scatter.write(out.as_mut()).map_err(kernel_error),
+            Planned::Records(shape, scatter, batches) => {
+                let chunks = record_chunks(*shape, batches)?;
+                scatter.write(&chunks, out.as_mut()).map_err(record_error)
+            }
+        })
+    }
+}
+
+/// The bytes of batches of records.
+pub fn record_chunks(shape: RecordShape, batches: &[RecordBatch]) -> PyResult<Vec<&[u8]>> {
+    let chunks = batches.iter().map(|batch| record_bytes(shape, batch));
+    chunks.collect()
+}
+
+/// The bytes of a batch of records.
+pub fn record_bytes(shape: RecordShape, batch: &RecordBatch) -> PyResult<&[u8]> {
+    let column = batch
+        .columns()
+        .first()
+        .and_then(|column| column.as_any().downcast_ref::<FixedSizeBinaryArray>())
+        .filter(|column| usize::try_from(column.value_length()) == Ok(shape.record_bytes()))
+        .filter(|column| column.null_count() == 0);
+    column.map(FixedSizeBinaryArray::value_data).ok_or_else(|| {
+        schema_error(format!(
+            "a batch holds no records of {} bytes; pass one fixed-size binary column of that width without nulls",
+            shape.record_bytes()
+        ))
+    })
+}

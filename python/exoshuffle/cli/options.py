@@ -1,0 +1,145 @@
+"""What the commands that shuffle have in common: their options, how they open the input, run, and report."""
+
+from __future__ import annotations
+
+import functools
+import json
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.read import open_dataset
+from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import init
+from exoshuffle.futures.session import ENGINE_NAMES
+from exoshuffle.observe.progress import Progress
+from exoshuffle.shuffle.strategy import strategy_names
+from exoshuffle.units import format_bytes
+
+FORMATS = list(COMPRESSIONS)
+
+_FORMAT_OPTIONS = [
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(FORMATS),
+        help="Input format; default: by extension.",
+    ),
+    click.option(
+        "--output-format", type=click.Choice(FORMATS), help="Output format; default: the input's."
+    ),
+    click.option(
+        "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
+    ),
+    click.option(
+        "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
+    ),
+    click.option("--record-size", type=int, help="Bytes per record, with --format records."),
+    click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
+    click.option(
+        "--delimiter", default=",", show_default=True, help="Field delimiter of CSV input."
+    ),
+]
+_RUN_OPTIONS = [
+    click.option(
+        "--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."
+    ),
+    click.option("--spill-dir", "spill_dirs", multiple=True, metavar="DIR", help="Repeatable."),
+    click.option(
+        "--strategy",
+        default="auto",
+        show_default=True,
+        type=click.Choice(["auto", *strategy_names()]),
+    ),
+    click.option("--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)),
+    click.option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
+    ),
+    click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
+    click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
+    click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
+    click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
+]
+#: For commands that take any number of partitions.
+partitions_option = click.option(
+    "--partitions", type=int, help="Number of output partitions. Default: as few as fit."
+)
+
+
+def shuffle_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that all commands have which shuffle."""
+    decorators = [*_FORMAT_OPTIONS, *_RUN_OPTIONS]
+    return functools.reduce(lambda made, option: option(made), reversed(decorators), command)
+
+
+def input_output(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments of commands that read one dataset."""
+    command = click.argument("output", metavar="OUTPUT")(command)
+    return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
+
+
+def start(arguments: dict[str, Any]) -> None:
+    """Starts the engine that the options ask for."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    of_engine = {}
+    if arguments["address"] is not None:
+        if arguments["engine"] != "ray":
+            raise OptionsError("--address is of a Ray cluster; add --engine ray, or leave it out")
+        of_engine["address"] = arguments["address"]
+    init(
+        arguments["engine"],
+        memory_limit=arguments["memory_limit"],
+        spill_dirs=list(arguments["spill_dirs"]) or None,
+        num_cpus=arguments["num_cpus"],
+        **of_engine,
+    )
+
+
+def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
+    """The dataset of some paths."""
+    return open_dataset(
+        paths,
+        format=arguments["format_"],
+        record_bytes=arguments["record_size"],
+        key_bytes=arguments["key_size"],
+        csv_delimiter=arguments["delimiter"],
+    )
+
+
+def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
+    """Writes the dataset and reports, or prints its plan."""
+    if arguments["explain_only"]:
+        bill = dataset.explain(arguments["output"])
+        click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
+        return
+    options = WriteOptions(
+        arguments["output_format"] or dataset.format,
+        arguments["compression"],
+        arguments["target_file_size"],
+    )
+    result = dataset.write(
+        arguments["output"], options, overwrite=arguments["overwrite"], progress=Progress(label)
+    )
+    click.echo(json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result))
+
+
+def names(text: str) -> list[str]:
+    """Column names from a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _summary(result: WriteResult) -> str:
+    rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
+    lines = [
+        f"{result.rows:,} rows, {format_bytes(result.bytes)} in {len(result.files)} files -> {result.path}",
+        f"{result.seconds:.2f} s, {rate}/s, peak memory {format_bytes(result.peak_memory_bytes)}",
+    ]
+    if result.spilled_bytes is not None:
+        lines[-1] += f", spilled {format_bytes(result.spilled_bytes)}"
+    return "\n".join(lines)

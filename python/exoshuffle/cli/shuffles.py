@@ -1,0 +1,159 @@
+"""``exoshuffle shuffle``, ``repartition``, ``groupby``, ``distinct`` and ``join``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from exoshuffle.cli.options import (
+    finish,
+    input_output,
+    names,
+    open_input,
+    partitions_option,
+    shuffle_options,
+    start,
+)
+from exoshuffle.operators import relational
+from exoshuffle.operators.aggregate_text import parse_aggregate_text
+
+
+@click.command(name="shuffle")
+@input_output
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the permutation.")
+@partitions_option
+@shuffle_options
+def shuffle_command(**arguments: Any) -> None:
+    """Put all rows into random order: every order is as likely as any other.
+
+    \b
+    Example:
+      exoshuffle shuffle samples/ shuffled/ --seed 7 --memory-limit 2GB
+    """
+    start(arguments)
+    dataset = open_input(arguments["inputs"], arguments).random_shuffle(
+        arguments["seed"],
+        strategy=arguments["strategy"],
+        num_partitions=arguments["partitions"],
+    )
+    finish(dataset, "shuffle", arguments)
+
+
+@click.command(name="repartition")
+@input_output
+@click.option("--partitions", type=int, help="Number of output partitions.")
+@click.option("--target-size", metavar="SIZE", help="About how large, instead of how many.")
+@click.option("--by", help="Columns whose values decide, with commas; default: in turn.")
+@click.option(
+    "--method",
+    type=click.Choice(["hash", "range"]),
+    default="hash",
+    show_default=True,
+    help="With --by: equal values meet, or partitions follow each other in order.",
+)
+@shuffle_options
+def repartition_command(**arguments: Any) -> None:
+    """Cut rows into other partitions.
+
+    \b
+    Examples:
+      exoshuffle repartition small-files/ parts/ --target-size 256MB
+      exoshuffle repartition events/ parts/ --partitions 32 --by user
+    """
+    start(arguments)
+    dataset = open_input(arguments["inputs"], arguments).repartition(
+        arguments["partitions"],
+        target_size=arguments["target_size"],
+        by=names(arguments["by"]) if arguments["by"] else None,
+        method=arguments["method"],
+        strategy=arguments["strategy"],
+    )
+    finish(dataset, "repartition", arguments)
+
+
+@click.command(name="groupby")
+@input_output
+@click.option("--by", default="", help="Columns to group by, with commas; default: all rows.")
+@click.option("--agg", required=True, help='"n=count(), total=sum(x), p90=quantile(x, 0.9)".')
+@partitions_option
+@shuffle_options
+def groupby_command(**arguments: Any) -> None:
+    """Aggregate groups of rows with equal keys.
+
+    \b
+    Example:
+      exoshuffle groupby sales/ totals/ --by "shop, day" --agg "n=count(), total=sum(price)"
+    """
+    relational.load()
+    start(arguments)
+    grouped = open_input(arguments["inputs"], arguments).group_by(
+        *names(arguments["by"]),
+        strategy=arguments["strategy"],
+        num_partitions=arguments["partitions"],
+    )
+    finish(grouped.agg(**parse_aggregate_text(arguments["agg"])), "groupby", arguments)
+
+
+@click.command(name="distinct")
+@input_output
+@click.option("--on", help="Columns to compare, with commas; default: all.")
+@partitions_option
+@shuffle_options
+def distinct_command(**arguments: Any) -> None:
+    """Drop duplicates: of rows with equal values, the first stays.
+
+    \b
+    Example:
+      exoshuffle distinct documents/ unique/ --on url
+    """
+    relational.load()
+    start(arguments)
+    dataset = open_input(arguments["inputs"], arguments).distinct(
+        names(arguments["on"]) if arguments["on"] else None,
+        strategy=arguments["strategy"],
+        num_partitions=arguments["partitions"],
+    )
+    finish(dataset, "distinct", arguments)
+
+
+@click.command(name="join")
+@click.argument("left", metavar="LEFT")
+@click.argument("right", metavar="RIGHT")
+@click.argument("output", metavar="OUTPUT")
+@click.option("--on", help="Key columns of both sides, with commas.")
+@click.option("--left-on", help="Key columns of the left side, where names differ.")
+@click.option("--right-on", help="As many of the right side.")
+@click.option(
+    "--how",
+    type=click.Choice(["inner", "left", "right", "full", "semi", "anti", "cross"]),
+    default="inner",
+    show_default=True,
+)
+@click.option(
+    "--suffix", default="_right", show_default=True, help="For names that both sides have."
+)
+@partitions_option
+@shuffle_options
+def join_command(**arguments: Any) -> None:
+    """Join two datasets where keys are equal.
+
+    \b
+    Example:
+      exoshuffle join lineitem/ orders/ joined/ --left-on l_orderkey --right-on o_orderkey
+    """
+    relational.load()
+    start(arguments)
+    keys = {
+        name: names(arguments[name]) if arguments[name] else None
+        for name in ("on", "left_on", "right_on")
+    }
+    dataset = open_input([arguments["left"]], arguments).join(
+        open_input([arguments["right"]], arguments),
+        how=arguments["how"],
+        suffix=arguments["suffix"],
+        strategy=arguments["strategy"],
+        num_partitions=arguments["partitions"],
+        **keys,
+    )
+    finish(dataset, "join", arguments)

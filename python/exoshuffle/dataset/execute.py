@@ -1,0 +1,125 @@
+"""From a tree of operations to a job.
+
+The last shuffle streams into the caller's sink; those before it leave blocks in the store, which spills them where they
+do not fit, and their results are measured anew before the next one is planned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput
+from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
+from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Stepped, United
+from exoshuffle.errors import MemoryLimitError
+from exoshuffle.futures import Engine, get
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.join_broadcast import BroadcastJoin
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.table import as_reader
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MadeInput = BlockInput | UnmadeInput
+
+#: A right side up to this size, and up to this share of the budget, is joined without a shuffle.
+MAX_BROADCAST_BYTES = 16_000_000
+BROADCAST_SHARE = 16
+
+
+@dataclass
+class Execution:
+    """Makes jobs of trees.
+
+    Attributes:
+        engine: Where they run.
+        progress: Told of the plan of every shuffle.
+    """
+
+    engine: Engine
+    progress: Progress | None = None
+    #: Results by node: what is asked for twice, to be measured and to be read, is made once.
+    _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
+
+    def job(self, node: Node) -> Job:
+        """The job of a tree; runs the shuffles below the last one."""
+        node, steps = _without_steps(node)
+        job = self._job(node)
+        return SteppedJob(job, steps) if steps else job
+
+    def _job(self, node: Node) -> Job:
+        if isinstance(node, Shuffled):
+            return self._broadcast_job(node) or self.shuffle_job(node)
+        if isinstance(node, Limited):
+            return LimitJob(self.job(node.child), node.count, self.engine.num_cpus)
+        return ScanJob(self._inputs(node), node.schema, self.engine)
+
+    def _broadcast_job(self, node: Shuffled) -> Job | None:
+        """The job of a join whose right side is small; None if it is not."""
+        join = node.shuffle.broadcast
+        if join is None:
+            return None
+        left, right = node.children
+        limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
+        inputs = self._inputs(right)
+        side = Side(right.schema, ByKeys())
+        size = sum(source.measure(side).total_bytes for source in inputs)
+        if size > limit:
+            if join.how != "cross":
+                return None
+            raise MemoryLimitError(
+                f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
+                f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
+            )
+        table = self._table(ScanJob(inputs, right.schema, self.engine))
+        return SteppedJob(self.job(left), (BroadcastJoin(join, table),))
+
+    def _table(self, job: ScanJob) -> pa.Table:
+        import pyarrow as pa
+
+        refs = finished(job.run(CollectSink()), self.engine.num_cpus)
+        tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
+        return pa.concat_tables([job.schema.empty_table(), *tables])
+
+    def shuffle_job(self, node: Shuffled) -> ShuffleJob:
+        """The job of a shuffle; runs the shuffles below it."""
+        sides = node.shuffle.sides
+        inputs = [
+            (source, side)
+            for child, side in zip(node.children, sides, strict=True)
+            for source in self._inputs(child)
+        ]
+        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
+
+    def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
+        """What has to be read for a tree; ``later`` steps come after its own."""
+        node, steps = _without_steps(node)
+        steps += later
+        if isinstance(node, Files):
+            return [FileInput(node.source, steps)]
+        if isinstance(node, United):
+            return [source for child in node.children for source in self._inputs(child, steps)]
+        if id(node) not in self._made:
+            self._made[id(node)] = self.made(node)
+        return [dataclasses.replace(self._made[id(node)], steps=steps)]
+
+    def made(self, node: Node) -> MadeInput:
+        """The result of a tree, as something to read."""
+        return BlockInput(tuple(finished(self.job(node).run(CollectSink()), self.engine.num_cpus)))
+
+
+def _without_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
+    """The node below the steps that come last, and these in their order."""
+    steps: tuple[Step, ...] = ()
+    while isinstance(node, Stepped):
+        steps = (node.step, *steps)
+        node = node.child
+    return node, steps

@@ -1,0 +1,77 @@
+"""``Grouped``: what can be done with groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.operators import shuffles
+from exoshuffle.operators.aggregate import AggregateSpec, parse_aggregates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.dataset.dataset import Dataset
+    from exoshuffle.dataset.online import Aggregated
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Groups of rows with equal keys; made by ``Dataset.group_by``.
+
+    Attributes:
+        schema: Of the rows.
+        keys: Columns to group by.
+        options: How to run the shuffle.
+        shuffled: Makes the dataset of a shuffle.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    options: ShuffleOptions
+    shuffled: Callable[[shuffles.Shuffle, ShuffleOptions], Dataset]
+
+    def agg(self, **aggregates: AggregateSpec) -> Aggregated:
+        """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
+
+        Args:
+            **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
+                parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``. Functions are
+                listed in ``exoshuffle.operators.aggregate``.
+
+        Returns:
+            A dataset; its ``stream`` yields estimates while the aggregation runs.
+
+        Raises:
+            SchemaError: An unknown column, or a function that its type has not.
+            OptionsError: An unknown function, a bad parameter, no aggregate at all.
+
+        Cost: maps combine the rows of a split where that makes fewer of them; only keys and the columns that are
+        aggregated travel.
+        """
+        from exoshuffle.dataset.online import Aggregated
+
+        grouping = parse_aggregates(self.schema, self.keys, aggregates)
+        dataset = self.shuffled(shuffles.group_by(grouping), self.options)
+        return Aggregated(dataset.node, grouping, self.options)
+
+    def count(self) -> Aggregated:
+        """One row per group, with the keys and the number of its rows as ``count``."""
+        return self.agg(count="count")
+
+    def map_groups(
+        self, function: Callable[[pa.Table], Any], *, schema: pa.Schema | None = None
+    ) -> Dataset:
+        """Hands every group, as a ``pyarrow.Table`` in input order, to a function of yours, in worker processes.
+
+        Args:
+            function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
+            schema: Of what it returns; default: what it returns for no rows.
+
+        Raises:
+            SchemaError: While running: it returned another schema.
+        """
+        shuffle = shuffles.map_groups(self.schema, self.keys, function, schema)
+        return self.shuffled(shuffle, self.options)

@@ -1,0 +1,310 @@
+"""Jobs: what turns inputs into results, part by part, each ending in a sink.
+
+A shuffle is measured, planned and assigned, and then handed to a strategy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs import Input, evenly
+from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
+from exoshuffle.futures.options import Executor
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.shuffles import Shuffle, Side
+from exoshuffle.operators.sinks import CollectSink, SteppedSink
+from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
+from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.shuffle.strategy import get_strategy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Sampled keys per partition: the size of a partition then varies by 1/sqrt(400) = 5 % around the mean.
+SAMPLES_PER_PARTITION = 400
+#: Sampling reads this many items at most, evenly spread.
+SAMPLED_ITEMS = 64
+#: Reduces that are submitted and not done, at most: a task that waits costs its engine something for every argument
+#: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
+MAX_PENDING = 64
+MAX_PENDING_PER_CPU = 4
+MAX_SCAN_BYTES = 32_000_000
+MIN_SCAN_BYTES = 1_000_000
+
+
+class Job(Protocol):
+    """Makes a result, part by part."""
+
+    @property
+    def plan(self) -> ShufflePlan | None:
+        """The plan of its shuffle, if it is one."""
+        ...
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """References to what ``sink`` makes of the parts, in order; work is submitted as they are taken."""
+
+
+@dataclass
+class ShuffleJob:
+    """One shuffle on one engine: its numbers, and its tasks.
+
+    Attributes:
+        inputs: What is read, with which side of the shuffle reads it.
+        shuffle: The operator.
+        options: How to run it.
+        engine: Where it runs.
+        progress: Told of the plan.
+    """
+
+    inputs: Sequence[tuple[Input, Side]]
+    shuffle: Shuffle
+    options: ShuffleOptions
+    engine: Engine
+    progress: Progress | None = None
+
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """Size of each input's rows as they will travel."""
+        return [source.measure(side) for source, side in self.inputs]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """Size of all rows."""
+        return Workload(
+            sum(work.total_bytes for work in self.workloads),
+            sum(work.num_rows for work in self.workloads),
+            max((work.max_row_bytes for work in self.workloads), default=0),
+            max((work.max_item_bytes for work in self.workloads), default=0),
+            reduce_percent=self.shuffle.reduce_percent,
+            reduce_row_bytes=self.shuffle.reduce_row_bytes,
+        )
+
+    @cached_property
+    def plan(self) -> ShufflePlan:
+        """The plan; refuses what cannot fit."""
+        strategy = self.options.strategy if isinstance(self.options.strategy, str) else "push"
+        if isinstance(self.options.strategy, str) and strategy != "auto":
+            get_strategy(strategy)
+        engine = self.engine
+        other = engine.memory_limit - engine.budget_bytes
+        resources = Resources(engine.budget_bytes, engine.num_cpus, other)
+        return plan_shuffle(self.workload, resources, strategy, self._num_partitions())
+
+    def _num_partitions(self) -> int | None:
+        if self.shuffle.num_partitions is not None:
+            return self.shuffle.num_partitions
+        if self.options.target_bytes is not None:
+            return max(1, -(-self.workload.total_bytes // self.options.target_bytes))
+        return self.options.num_partitions
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the maps read, input by input."""
+        return [
+            source.cut(self.plan.split_bytes, work)
+            for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+        ]
+
+    @property
+    def num_maps(self) -> int:
+        """Number of maps."""
+        return sum(map(len, self.items))
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """Submits everything but the reduces, which are submitted as their references are taken."""
+        strategy = self.options.strategy
+        if isinstance(strategy, str):
+            strategy = get_strategy(self.plan.strategy)
+        steps = [step for source, _ in self.inputs for step in source.steps]
+        executor = executor_of(self.shuffle.executor, [*steps, *_steps_of(sink)])
+        if self.progress is not None:
+            self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
+        map_inputs = tuple(source.map_input(side) for source, side in self.inputs)
+        starts = [0]
+        for items in self.items:
+            starts.append(starts[-1] + len(items))
+        tasks = TableTasks(
+            map_inputs,
+            tuple(starts[:-1]),
+            self._assignment(map_inputs, starts),
+            self.shuffle.finish,
+            sink,
+            executor,
+        )
+        return strategy.shuffle(tasks, [item for items in self.items for item in items], self.plan)
+
+    def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
+        num_partitions = self.plan.num_partitions
+        samples: list[bytes] = []
+        if self.shuffle.is_sampled and num_partitions > 1:
+            samples = get(self._sample(starts, num_partitions))
+        return self.shuffle.assign(map_inputs[0].config.build(), samples, num_partitions)
+
+    def _sample(self, starts: Sequence[int], num_partitions: int) -> list[Ref]:
+        per_input = max(1, SAMPLED_ITEMS // max(len(self.inputs), 1))
+        chosen = [
+            evenly(list(enumerate(items, start)), per_input)
+            for items, start in zip(self.items, starts[:-1], strict=True)
+        ]
+        num_rows = max(16, SAMPLES_PER_PARTITION * num_partitions // max(sum(map(len, chosen)), 1))
+        refs: list[Ref] = []
+        for (source, side), items in zip(self.inputs, chosen, strict=True):
+            refs += source.sample(side, items, num_rows)
+        return refs
+
+
+@dataclass
+class ScanJob:
+    """Reads in order and hands every item to the sink: no shuffle at all.
+
+    Attributes:
+        inputs: What is read.
+        schema: Of the rows.
+        engine: Where it runs.
+    """
+
+    inputs: Sequence[Input]
+    schema: pa.Schema
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
+        num_bytes = min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+        steps = [step for source in self.inputs for step in source.steps]
+        executor = executor_of("thread", [*steps, *_steps_of(sink)])
+        run = remote(scan, memory=2 * num_bytes, name="scan", executor=executor)
+        side = Side(self.schema, ByKeys())
+        index = 0
+        for source in self.inputs:
+            map_input = source.map_input(side)
+            for item in source.cut(num_bytes, Workload(0, 0)):
+                yield run.remote(map_input, index, item, sink)
+                index += 1
+
+
+@dataclass
+class SteppedJob:
+    """Another job, and steps behind it.
+
+    Attributes:
+        job: The other.
+        steps: What to do with its rows.
+    """
+
+    job: Job
+    steps: tuple[Step, ...]
+
+    @property
+    def plan(self) -> ShufflePlan | None:
+        """See ``Job``."""
+        return self.job.plan
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        return self.job.run(SteppedSink(self.steps, sink))
+
+
+@dataclass
+class LimitJob:
+    """The first rows of another job, of which no more is run than needed, and a few parts ahead.
+
+    Attributes:
+        job: The other.
+        count: Number of rows.
+        ahead: Parts that are made while those before them are counted.
+    """
+
+    job: Job
+    count: int
+    ahead: int
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        run = remote(rewrite, name="limit", executor=executor_of("thread", _steps_of(sink)))
+        for index, (ref, rows) in enumerate(self._blocks()):
+            yield run.remote(index, ref, rows, sink)
+
+    def _blocks(self) -> Iterator[tuple[Ref, int]]:
+        """Blocks, and how many of their rows are wanted."""
+        run_count = remote(count_rows, name="count", executor="thread")
+        left = self.count
+        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(CollectSink()))
+        for ref, counted in in_advance(parts, self.ahead):
+            rows = min(get(counted), left)
+            yield ref, rows
+            left -= rows
+            if left <= 0:
+                return
+
+
+def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
+    """The items, each taken from where they come ``count`` items before it is wanted."""
+    pending: deque[Any] = deque()
+    for item in items:
+        pending.append(item)
+        if len(pending) > count:
+            yield pending.popleft()
+    yield from pending
+
+
+def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
+    """The references, once all are done. After a failure or Ctrl-C none of the tasks runs, or will run."""
+    taken: list[Ref] = []
+    pending: list[Ref] = []
+    try:
+        for ref in refs:
+            taken.append(ref)
+            pending.append(ref)
+            if len(pending) >= max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus):
+                done, pending = wait(pending, num_ready=len(pending) // 2)
+                raise_errors(done)
+        wait(taken, num_ready=len(taken))
+        raise_errors(taken)
+    except BaseException:
+        for ref in reversed(taken):
+            cancel(ref)
+        wait(taken, num_ready=len(taken))
+        raise
+    return taken
+
+
+def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
+    """Task: an item as it is, after its steps."""
+    with own_errors():
+        return sink(index, map_input.rows(item))
+
+
+def count_rows(block: Any) -> int:
+    """Task: number of rows of a block."""
+    return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
+
+
+def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
+    """Where tasks run: users' Python functions in worker processes, all else on threads."""
+    has_functions = any(isinstance(step, MapBatches) for step in steps)
+    return "process" if has_functions else shuffle_executor
+
+
+def _steps_of(sink: Sink) -> tuple[Step, ...]:
+    return sink.steps if isinstance(sink, SteppedSink) else ()
+
+
+def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
+    """Task: the first rows of a block, to a sink."""
+    import pyarrow as pa
+
+    reader = as_reader(_native.Rows.from_ipc(block))
+    first = pa.Table.from_batches(reader, reader.schema).slice(0, num_rows)
+    with own_errors():
+        return sink(index, _native.Rows.from_batches(first))

@@ -1,0 +1,189 @@
+"""What a dataset is to do, as a tree; nothing here runs or reads more than metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs import schema_of
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.shuffles import Shuffle
+from exoshuffle.operators.steps import Step, steps_schema
+from exoshuffle.shuffle.strategy import Strategy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class ShuffleOptions:
+    """How to run a shuffle.
+
+    Attributes:
+        strategy: ``auto``, the name of a strategy, or an instance.
+        num_partitions: Output partitions; default: as few as memory allows.
+        target_bytes: Size of an output partition, instead of their number.
+        seed: Of the key sample.
+    """
+
+    strategy: str | Strategy = "auto"
+    num_partitions: int | None = None
+    target_bytes: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are read.
+
+    Attributes:
+        source: ``_native.Source``.
+    """
+
+    source: Any
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return schema_of(self.source)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Number of rows, if it can be told without reading them."""
+        rows: int | None = self.source.rows
+        return rows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """What this is made from."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Rows after a step that needs no shuffle."""
+
+    child: Node
+    step: Step
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return steps_schema((self.step,), self.child.schema)
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return None
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Rows after a shuffle of its children."""
+
+    children: tuple[Node, ...]
+    shuffle: Shuffle
+    options: ShuffleOptions
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.shuffle.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return self.children[0].num_rows if self.shuffle.keeps_rows else None
+
+
+@dataclass(frozen=True)
+class United:
+    """The rows of its children, one after the other."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.children[0].schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        rows = [child.num_rows for child in self.children]
+        return None if None in rows else sum(row for row in rows if row is not None)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The first rows of its child."""
+
+    child: Node
+    count: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.child.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        rows = self.child.num_rows
+        return None if rows is None else min(rows, self.count)
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+Node = Files | Stepped | Shuffled | United | Limited
+
+
+def sources(node: Node) -> list[Any]:
+    """The sources of all files below."""
+    if isinstance(node, Files):
+        return [node.source]
+    return [source for child in node.children for source in sources(child)]
+
+
+def is_records(node: Node) -> bool:
+    """Whether the rows are fixed-length records, as they were read."""
+    read = sources(node)
+    return all(source.record_bytes for source in read) and node.schema.equals(schema_of(read[0]))
+
+
+def dictionary_columns(node: Node) -> list[bool]:
+    """For each column whether a dictionary is worth trying: not where the files it comes from did without."""
+    plain = {
+        name
+        for source in sources(node)
+        for name, has_dictionary in zip(
+            schema_of(source).names, source.dictionary_columns(), strict=True
+        )
+        if not has_dictionary
+    }
+    return [name not in plain for name in node.schema.names]
+
+
+def describe(node: Node) -> str:
+    """A line about the tree, for people."""
+    if isinstance(node, Files):
+        return f"{len(node.source.files)} {node.source.format} files"
+    below = ", ".join(describe(child) for child in node.children)
+    if isinstance(node, Stepped):
+        return f"{below} | {type(node.step).__name__.lower()}"
+    if isinstance(node, Limited):
+        return f"{below} | limit {node.count}"
+    if isinstance(node, United):
+        return f"{below} | union"
+    order = node.shuffle.sides[0].order
+    keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
+    return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")

@@ -1,0 +1,181 @@
+"""Groups whose results can be watched while they are computed.
+
+Guarantee: the same seed, input and engine settings give the same partial results; the last one has the rows of
+``to_arrow()`` (sums of floats up to rounding). A program that stops taking results ends the shuffle: what was
+submitted, a round at most, runs out.
+
+Why by the strategy ``streaming`` and no other: only there are states of rounds. Why a round ahead: workers must not
+wait for a program that looks at a result.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs import ShuffleJob, executor_of, in_advance
+from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.write import plain_errors
+from exoshuffle.futures import Ref, current_engine, get
+from exoshuffle.operators.aggregate import GroupBy
+from exoshuffle.operators.online import (
+    Online,
+    OnlineTasks,
+    parse_online,
+    shuffle_online,
+    stored_table,
+    summary_step,
+)
+from exoshuffle.operators.shuffles import rows_config
+from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.table import MapInput, TableTasks
+from exoshuffle.shuffle.strategy import stage
+from exoshuffle.shuffle.streaming import Streaming
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Splits that an input is cut into, at least, if they are not smaller than this: errors are made of the spread between
+#: splits. A task takes some milliseconds beside its rows; reading this much takes about as long.
+NUM_SPLITS = 32
+MIN_SPLIT_BYTES = 100_000
+#: Rounds, at most: each merges all groups once more.
+NUM_ROUNDS = 16
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What is known of all groups at some time.
+
+    Attributes:
+        fraction: Of the input that was read, 0 < fraction <= 1.
+        table: The groups that were seen, with estimates for the whole input; see ``Aggregated.stream``.
+    """
+
+    fraction: float
+    table: pa.Table
+
+
+class Aggregated(Dataset):
+    """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
+
+    Attributes:
+        grouping: What is aggregated.
+        options: How to run it; ``stream`` has a strategy of its own.
+    """
+
+    def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
+        super().__init__(node)
+        self.grouping = grouping
+        self.options = options
+
+    def stream(self, seed: int = 0) -> Iterator[Partial]:
+        """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
+
+        Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
+        the unit of the estimate: the truth is within so much of it in about 95 % of cases. Errors are zero in the last
+        result, and null where they cannot be told (one split read, or no value seen). ``min``, ``max``, ``first``,
+        ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not seen yet are
+        missing, and estimates that do not fit the type of their column are null.
+
+        The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
+
+        Args:
+            seed: Of the order in which the input is read.
+
+        Raises:
+            OptionsError: At once: a function that needs more than a row per group (``median``, ``count_distinct`` …),
+                or a column that already has the name of an error.
+            InputError: While it runs: a sum of what has been read that its type cannot hold.
+
+        Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
+        ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
+        is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
+        ``exoshuffle.operators.online``.
+        """
+        online = parse_online(self.grouping)
+        options = replace(self.options, strategy="simple")
+        node = Shuffled(self.node.children, shuffle_online(online), options)
+        return _partials(node, online, seed)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """What one map reads.
+
+    Attributes:
+        source: How to read it, with the summary of this split as the last step.
+        item: What to read.
+    """
+
+    source: MapInput
+    item: Any
+
+
+def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
+    engine = current_engine()
+    with plain_errors():
+        job = Execution(engine).shuffle_job(node)
+        splits = _splits(job, online)
+        random.Random(seed).shuffle(splits)
+        # The first result shall come early, but all CPUs have something to do.
+        round_size = max(engine.num_cpus, -(-len(splits) // NUM_ROUNDS))
+        for num_seen, refs in in_advance(_rounds(job, online, splits, round_size), 1):
+            yield Partial(num_seen / len(splits) if splits else 1.0, _table(refs, online))
+
+
+def _rounds(
+    job: ShuffleJob, online: Online, splits: Sequence[_Split], round_size: int
+) -> Iterator[tuple[int, list[Ref]]]:
+    """After each round the number of splits read and the results of all partitions; work starts as they are taken."""
+    tasks = OnlineTasks(online, len(splits), _table_tasks(job, splits))
+    run_estimate = stage(tasks, "estimate", memory=job.plan.reduce_memory_bytes)
+    rounds = Streaming(round_size=round_size).rounds(
+        tasks, [split.item for split in splits], job.plan
+    )
+    for folded in rounds:
+        yield (
+            folded.num_maps,
+            [
+                run_estimate.remote(partition, state, folded.num_maps)
+                for partition, state in enumerate(folded.states)
+            ],
+        )
+
+
+def _splits(job: ShuffleJob, online: Online) -> list[_Split]:
+    """The input in splits, in order."""
+    total = sum(max(work.total_bytes, work.read_bytes) for work in job.workloads)
+    size = min(job.plan.split_bytes, max(MIN_SPLIT_BYTES, total // NUM_SPLITS))
+    splits: list[_Split] = []
+    for (source, side), work in zip(job.inputs, job.workloads, strict=True):
+        for item in source.cut(size, work):
+            step = summary_step(online, len(splits))
+            splits.append(_Split(source.map_input(replace(side, steps=(step,))), item))
+    return splits
+
+
+def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
+    shuffle = job.shuffle
+    steps = [step for source, _ in job.inputs for step in source.steps]
+    rows = rows_config(shuffle.schema, shuffle.sides[0].order).build()
+    return TableTasks(
+        tuple(split.source for split in splits),
+        tuple(range(len(splits))),
+        shuffle.assign(rows, [], job.plan.num_partitions),
+        shuffle.finish,
+        CollectSink(),
+        executor_of(shuffle.executor, steps),
+    )
+
+
+def _table(refs: Sequence[Ref], online: Online) -> pa.Table:
+    import pyarrow as pa
+
+    # Copies: tables that lie in blocks would keep these in memory for as long as the program has the tables.
+    tables = (stored_table(bytes(get(ref))) for ref in refs)
+    return pa.concat_tables([online.output_schema.empty_table(), *tables])

@@ -1,0 +1,136 @@
+"""What a dataset can become: files, or Arrow data in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs import in_advance
+from exoshuffle.dataset.logical import Node
+from exoshuffle.dataset.write import WriteOptions, WriteResult, plain_errors, write_node
+from exoshuffle.futures import current_engine, get
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.sinks import CollectSink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PathLike = str | os.PathLike[str]
+
+
+class Results:
+    """The results of a tree of operations; each asks for all of it to run.
+
+    Attributes:
+        node: The tree.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema, as ``pyarrow.Schema``."""
+        return self.node.schema
+
+    def write_parquet(
+        self,
+        path: PathLike,
+        *,
+        compression: str = "none",
+        target_file_size: int | str | None = None,
+        overwrite: bool = False,
+    ) -> WriteResult:
+        """Writes a directory of Parquet files, in order of their names; appears complete or not at all.
+
+        Args:
+            path: The directory to make.
+            compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
+            target_file_size: Begin a new file at about this size; default: one file per partition.
+            overwrite: Replace what is there.
+
+        Raises:
+            OutputError: The output exists or cannot be written.
+        """
+        return self.write(
+            path, WriteOptions("parquet", compression, target_file_size), overwrite=overwrite
+        )
+
+    def write_ipc(
+        self,
+        path: PathLike,
+        *,
+        compression: str = "none",
+        target_file_size: int | str | None = None,
+        overwrite: bool = False,
+    ) -> WriteResult:
+        """Writes a directory of Arrow IPC files; see ``write_parquet``. Compression: ``none``, ``zstd`` or ``lz4``."""
+        return self.write(
+            path, WriteOptions("arrow", compression, target_file_size), overwrite=overwrite
+        )
+
+    def write_csv(
+        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+    ) -> WriteResult:
+        """Writes a directory of CSV files with headers; see ``write_parquet``."""
+        return self.write(path, WriteOptions("csv", "none", target_file_size), overwrite=overwrite)
+
+    def write_json(
+        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+    ) -> WriteResult:
+        """Writes a directory of JSON lines files; see ``write_parquet``."""
+        return self.write(
+            path, WriteOptions("jsonl", "none", target_file_size), overwrite=overwrite
+        )
+
+    def write_records(
+        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+    ) -> WriteResult:
+        """Writes a directory of fixed-length record files; for datasets of ``read_records`` only."""
+        return self.write(
+            path, WriteOptions("records", "none", target_file_size), overwrite=overwrite
+        )
+
+    def write(
+        self,
+        path: PathLike,
+        options: WriteOptions,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> WriteResult:
+        """Writes a directory in the format of ``options``; see ``write_parquet``."""
+        return write_node(self.node, current_engine(), path, options, overwrite, progress)
+
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """Arrow record batches in order. Cost: a few partitions in memory at a time, and one copy of each."""
+        import pyarrow as pa
+
+        for stream in self._streams():
+            with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+                yield from reader
+
+    def to_arrow(self) -> pa.Table:
+        """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.iter_batches(), schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        import pyarrow as pa
+
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _streams(self) -> Iterator[Any]:
+        """One Arrow stream per partition; a few partitions ahead of the consumer.
+
+        Copies: a consumer that keeps what it gets would otherwise pin the store's memory until no task can go on.
+        """
+        engine = current_engine()
+        with plain_errors():
+            refs = Execution(engine).job(self.node).run(CollectSink())
+            for ref in in_advance(refs, engine.num_cpus):
+                yield bytes(get(ref))

@@ -1,0 +1,459 @@
+"""Grouping and aggregating: what a map makes of a split, and a reduce of a partition of what maps made.
+
+Guarantee: the result is that of one ``GROUP BY`` over all rows in input order, however they were split; exact functions
+of integers to the bit, of floats up to rounding. Keys, and values that are only chosen (min, max, first, last, top_k,
+list), come back as they were, whatever their types. Groups of a partition are in order of their first row.
+
+Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``; a group without
+values gives null, except from counts. NaN is greater than all numbers.
+
+| Function | Result |
+| --- | --- |
+| ``count`` | rows; of a column: values that are not null |
+| ``count_distinct`` | different values |
+| ``approx_count_distinct`` | the same; exact to 1,024, beyond with a standard error of 3.1 % |
+| ``sum`` | of integers and booleans int64, of uint64 and durations the same, of decimals 38 digits, of floats double |
+| ``mean`` | double |
+| ``var``, ``std`` | double, of a sample (n − 1): null for one value, NaN where one is infinite |
+| ``min``, ``max``, ``first``, ``last`` | a value; first and last in input order |
+| ``any``, ``all`` | of booleans |
+| ``top_k`` (k) | list of the k largest, largest first |
+| ``list`` | list of all values in input order, nulls too |
+| ``median``, ``quantile`` (fraction) | double, interpolated |
+| ``approx_quantile`` (fraction) | double, in memory that does not grow with the group (t-digest) |
+
+Maps combine rows of equal keys, unless a function needs them all: ``list``, ``median`` and the quantiles. Then the
+needed columns travel as they are. Nor do they combine a split in which keys hardly repeat; what travels then has the
+same schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import InputError, OptionsError, SchemaError
+from exoshuffle.operators.aggregate_functions import (
+    FUNCTIONS,
+    PARTS,
+    ROWS,
+    Function,
+    Kept,
+    Part,
+    Picked,
+    accepts,
+    parameter_sql,
+    part_type,
+    result_type,
+)
+from exoshuffle.operators.aggregate_rows import (
+    Operands,
+    check_column,
+    check_keys,
+    lists_of,
+    repeats,
+)
+from exoshuffle.operators.relational import as_table, take, take_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: One aggregate as users write it: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``.
+AggregateSpec = str | tuple[str, str] | tuple[str, str, float]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One column of the result.
+
+    Attributes:
+        name: Of the column.
+        function: A key of ``FUNCTIONS``.
+        column: What it aggregates; None: rows.
+        parameter: As SQL; empty if the function takes none.
+    """
+
+    name: str
+    function: str
+    column: str | None = None
+    parameter: str = ""
+
+    @property
+    def definition(self) -> Function:
+        """What the function does."""
+        return ROWS if self.column is None else FUNCTIONS[self.function]
+
+    def direct(self, operands: Operands) -> str:
+        """SQL over rows."""
+        return operands.sql(self.definition.direct, self.column, self.parameter)
+
+    def finish(self, merged: Mapping[PartColumn, str]) -> str:
+        """SQL over merged parts, which have these names."""
+        words = {word: merged[part] for word, part in self.parts.items()}
+        return self.definition.finish.format_map(words)
+
+    @property
+    def parts(self) -> dict[str, PartColumn]:
+        """What maps send for it, by the name of the part."""
+        return {
+            part: PartColumn(part, self.column, self.parameter) for part in self.definition.parts
+        }
+
+
+@dataclass(frozen=True)
+class PartColumn:
+    """One column of what maps send.
+
+    Attributes:
+        part: A key of ``PARTS``.
+        column: What it is a part of; None: rows.
+        parameter: As in ``Aggregate``.
+    """
+
+    part: str
+    column: str | None
+    parameter: str
+
+    @property
+    def kind(self) -> Part:
+        """What the part is: ``Folded``, ``Picked`` or ``Kept``."""
+        return PARTS[self.part]
+
+
+@dataclass(frozen=True)
+class GroupBy:
+    """Groups and aggregates; made by ``parse_aggregates``.
+
+    Attributes:
+        schema: Of the input.
+        keys: Columns to group by; none: all rows are one group, which exists even without rows.
+        aggregates: Columns of the result beside the keys.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The input columns that are needed."""
+        used = (aggregate.column for aggregate in self.aggregates if aggregate.column is not None)
+        return tuple(dict.fromkeys((*self.keys, *used)))
+
+    @property
+    def combines(self) -> bool:
+        """Whether maps can combine rows."""
+        return all(aggregate.definition.parts for aggregate in self.aggregates)
+
+    @cached_property
+    def partial_schema(self) -> pa.Schema:
+        """What ``partial`` makes and ``final`` takes."""
+        import pyarrow as pa
+
+        if not self.combines:
+            return pa.schema([self.schema.field(column) for column in self.columns])
+        parts = [
+            pa.field(name, part_type(part.kind.type, self._type(part.column)))
+            for part, name in self.parts.items()
+        ]
+        return pa.schema([*self._key_fields, *parts])
+
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """Of the result: the keys as they were, then the aggregates."""
+        import pyarrow as pa
+
+        results = [
+            pa.field(item.name, result_type(item.definition.type, self._type(item.column)))
+            for item in self.aggregates
+        ]
+        return pa.schema([*self._key_fields, *results])
+
+    def partial(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """What of a split has to travel; has ``partial_schema``.
+
+        Raises:
+            InputError: A sum of decimals of more than 38 digits.
+
+        Cost: holds the needed columns of the split; while rows are combined another 20 to 50 bytes per row, up to 150
+        for distinct values and 230 for their sketch (measured with keys and values of 8 bytes each).
+        """
+        table = as_table(rows).select(list(self.columns))
+        if not self.combines:
+            return table
+        if self._combining_pays(table):
+            combined = self._combined(table)
+            # Some parts take several rows per key, so there can be more than before.
+            if combined.num_rows < table.num_rows:
+                return combined
+        return self._parts_table(table, self._alone(table, self.parts))
+
+    def merged(self, rows: pa.Table, splits: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
+        """Fewer rows that say the same as these, which ``partial`` or this made; not for parts that are ``Kept``.
+
+        Args:
+            rows: In map order.
+            splits: Of each row the number of its split, ascending.
+
+        Returns:
+            Of each key a row, keys in order of their first row; then rows for values that were chosen from a later
+            split than the first of their key. And the split of each row, by which they can be put in order again.
+
+        Raises:
+            InputError: A sum of more than 38 digits.
+
+        Cost: a hash table of the keys, and the rows of the result.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        operands = Operands(rows, self.keys)
+        query = operands.grouped([self._merge(part, operands) for part in self.parts])
+        results = operands.computed(f"{query} ORDER BY number")
+        first = results["number"]
+        columns = {part: results[f"r{index}"] for index, part in enumerate(self.parts)}
+        later = []
+        for part, found in columns.items():
+            if isinstance(part.kind, Picked):
+                is_same = pc.equal(splits.take(found), splits.take(first))
+                kept = pc.if_else(is_same, found, pa.scalar(None, pa.int64()))
+                columns[part] = take_column(rows[self.parts[part]], kept)
+                later.append((part, found.filter(pc.invert(is_same))))
+        pieces = [self._parts_table(take(rows, first), columns)]
+        for part, found in later:
+            taken = take(rows, found)
+            pieces.append(self._parts_table(taken, {part: taken[self.parts[part]]}))
+        numbers = [
+            chunk for found in (first, *(found for _, found in later)) for chunk in found.chunks
+        ]
+        return pa.concat_tables(pieces), splits.take(pa.chunked_array(numbers, pa.int64()))
+
+    def final(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """The groups of a partition, from all that ``partial`` made for it, in map order; has ``output_schema``.
+
+        Raises:
+            InputError: A sum that its type cannot hold.
+
+        Cost: beside its input 20 bytes per row, and 150 to 300 per group (550 for ``approx_quantile``), among them the
+        result; 90 per row for ``list`` and ``count_distinct`` (measured with keys and values of 8 bytes each).
+        """
+        import pyarrow as pa
+
+        table = as_table(rows)
+        operands = Operands(table, self.keys)
+        results = operands.computed(self._final_sql(operands))
+        columns = take(table.select(list(self.keys)), results["number"]).columns
+        columns += [
+            self._result(aggregate, table, results[f"a{index}"])
+            for index, aggregate in enumerate(self.aggregates)
+        ]
+        return pa.table(columns, schema=self.output_schema)
+
+    @cached_property
+    def parts(self) -> dict[PartColumn, str]:
+        """The parts of all aggregates, each once, and the names of their columns."""
+        names: dict[PartColumn, str] = {}
+        for part in (part for aggregate in self.aggregates for part in aggregate.parts.values()):
+            about = ", ".join(filter(None, (part.column, part.parameter)))
+            name = f"{part.part}({about})"
+            while name in self.keys:
+                name += "'"
+            names[part] = name
+        return names
+
+    @property
+    def _key_fields(self) -> list[pa.Field]:
+        return [self.schema.field(key) for key in self.keys]
+
+    def _type(self, column: str | None) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.null() if column is None else self.schema.field(column).type
+
+    def _combining_pays(self, table: pa.Table) -> bool:
+        pairs = [
+            dict.fromkeys((*self.keys, part.column))
+            for part in self.parts
+            if part.column is not None and isinstance(part.kind, Kept) and part.kind.is_per_value
+        ]
+        return all(repeats(table, tuple(columns)) for columns in (self.keys, *pairs))
+
+    def _combined(self, table: pa.Table) -> pa.Table:
+        """A row per key, for the parts that have one; then, for each other part, the rows that matter."""
+        import pyarrow as pa
+
+        operands = Operands(table, self.keys)
+        pieces = [self._folded(operands)]
+        for part in self.parts:
+            if isinstance(part.kind, Kept):
+                sql = operands.sql(part.kind.keep, part.column, part.parameter)
+                rows = take(table, operands.computed(sql)["number"])
+                pieces.append(self._parts_table(rows, self._alone(rows, [part])))
+        return pa.concat_tables(pieces)
+
+    def _folded(self, operands: Operands) -> pa.Table:
+        folds = {
+            part: operands.sql(part.kind.fold, part.column)
+            for part in self.parts
+            if not isinstance(part.kind, Kept)
+        }
+        results = operands.computed(f"{operands.grouped(folds.values())} ORDER BY number")
+        columns = {part: results[f"r{index}"] for index, part in enumerate(folds)}
+        for part, numbers in columns.items():
+            if isinstance(part.kind, Picked):
+                columns[part] = take_column(operands.table[part.column], numbers)
+        return self._parts_table(take(operands.table, results["number"]), columns)
+
+    def _alone(self, rows: pa.Table, parts: Iterable[PartColumn]) -> dict[PartColumn, Any]:
+        """These parts of every row for itself."""
+        operands = Operands(rows, self.keys)
+        columns = {part: rows[part.column] for part in parts if not part.kind.row}
+        made = [part for part in parts if part.kind.row]
+        if made:
+            results = operands.computed(
+                operands.each([operands.sql(part.kind.row, part.column) for part in made])
+            )
+            columns |= {part: results[f"r{index}"] for index, part in enumerate(made)}
+        return columns
+
+    def _parts_table(self, rows: pa.Table, columns: Mapping[PartColumn, Any]) -> pa.Table:
+        """The keys of rows, and parts, as ``partial_schema`` has them; parts that are not given are null."""
+        import pyarrow as pa
+
+        arrays = [rows[key] for key in self.keys]
+        for part, name in self.parts.items():
+            kind = self.partial_schema.field(name).type
+            if part in columns:
+                arrays.append(
+                    _fitted(columns[part], kind, f"{part.part} of column {part.column!r}")
+                )
+            else:
+                arrays.append(pa.nulls(rows.num_rows, kind))
+        return pa.table(arrays, schema=self.partial_schema)
+
+    def _final_sql(self, operands: Operands) -> str:
+        if self.combines:
+            inner = [self._merge(part, operands) for part in self.parts]
+            merged = {part: f"r{index}" for index, part in enumerate(self.parts)}
+            outer = [item.finish(merged) for item in self.aggregates]
+        else:
+            inner = [item.direct(operands) for item in self.aggregates]
+            outer = [f"r{index}" for index in range(len(inner))]
+        results = "".join(f", {sql} AS a{index}" for index, sql in enumerate(outer))
+        grouped = operands.grouped(inner)
+        return f"SELECT number{results} FROM ({grouped}) ORDER BY number"  # noqa: S608  only names of ours
+
+    def _merge(self, part: PartColumn, operands: Operands) -> str:
+        siblings = {
+            other.part: name for other, name in self.parts.items() if other.column == part.column
+        }
+        return operands.sql(part.kind.merge, self.parts[part], part.parameter, siblings)
+
+    def _result(self, item: Aggregate, table: pa.Table, results: pa.ChunkedArray) -> Any:
+        function = item.definition
+        if function.result == "value":
+            kind = self.output_schema.field(item.name).type
+            return _fitted(results, kind, f"{item.function} of column {item.column!r}")
+        source = item.column
+        if self.combines:
+            (source,) = (self.parts[part] for part in item.parts.values())
+        chosen = lists_of if function.result == "rows" else take_column
+        return chosen(table[source], results)
+
+
+def parse_aggregates(
+    schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, AggregateSpec]
+) -> GroupBy:
+    """``GroupBy`` from the arguments of ``Dataset.group_by`` and ``agg``.
+
+    Args:
+        schema: Of the input.
+        keys: Columns to group by; none: all rows are one group.
+        aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``.
+
+    Raises:
+        OptionsError: No aggregate, an unknown function, a bad parameter, or a name that a key has.
+        SchemaError: An unknown column, or a function that is not defined for a column's type.
+
+    Cost: some milliseconds: the queries are tried on no rows.
+    """
+    check_keys(schema, keys)
+    if not aggregates:
+        raise OptionsError('agg needs at least one aggregate, for example n="count"')
+    for name in keys:
+        if name in aggregates:
+            raise OptionsError(f"aggregate {name!r} has the name of a key; give it another")
+    parsed = [_parse(schema, name, spec) for name, spec in aggregates.items()]
+    grouping = GroupBy(schema, tuple(keys), tuple(parsed))
+    for item in parsed:
+        _check_type(schema, item)
+    _check(grouping)
+    return grouping
+
+
+def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
+    if spec == "count":
+        return Aggregate(name, "count")
+    parts = list(spec) if isinstance(spec, tuple | list) else []
+    if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts[:2]):
+        raise OptionsError(
+            f'aggregate {name!r} is {spec!r}; write "count", (column, function) or (column, function, parameter)'
+        )
+    column, function = str(parts[0]), str(parts[1])
+    if function not in FUNCTIONS:
+        raise OptionsError(
+            f"aggregate {name!r} asks for {function!r}, which is none of {', '.join(sorted(FUNCTIONS))}"
+        )
+    check_column(schema, column)
+    return Aggregate(name, function, column, parameter_sql(function, parts[2:]))
+
+
+def _check_type(schema: pa.Schema, item: Aggregate) -> None:
+    takes = item.definition.takes
+    if item.column is not None and not accepts(takes, schema.field(item.column).type):
+        raise SchemaError(
+            f"{_described(schema, item)}, and it takes {takes}; cast the column or choose another function"
+        )
+
+
+def _check(grouping: GroupBy) -> None:
+    """Raises ``SchemaError`` if DuckDB cannot read a column in the way that a function needs it."""
+    try:
+        grouping.final(grouping.partial(grouping.schema.empty_table()))
+    except SchemaError as error:
+        if len(grouping.aggregates) == 1:
+            about = _described(grouping.schema, grouping.aggregates[0])
+            raise SchemaError(f"{about}: {error}") from None
+        for item in grouping.aggregates:
+            _check(dataclasses.replace(grouping, aggregates=(item,)))
+        raise
+
+
+def _described(schema: pa.Schema, item: Aggregate) -> str:
+    kind = schema.field(item.column).type if item.column is not None else "rows"
+    return f"{item.function} is asked of column {item.column!r}, which is {kind}"
+
+
+def _fitted(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
+    """The column as this type.
+
+    Raises:
+        InputError: A value that the type cannot hold.
+    """
+    import pyarrow as pa
+
+    try:
+        if pa.types.is_duration(kind):
+            column = column.cast(pa.int64())
+        column = column.cast(kind)
+        if pa.types.is_decimal(kind):
+            # DuckDB 1.5 lets a sum have one digit more than its type.
+            column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"{what} does not fit {kind}; cast the column to double first: {error}"
+        ) from None
+    return column

@@ -1,0 +1,46 @@
+"""A user's function for each group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.aggregate_rows import iter_groups
+from exoshuffle.operators.steps import MapBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class MapGroups:
+    """The step that hands each group of a partition to a function, as one table.
+
+    Attributes:
+        keys: Columns that are equal within a group.
+        call: How to call the function.
+    """
+
+    keys: tuple[str, ...]
+    call: MapBatches
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return self.call.output_schema(schema)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: a function may read any column."""
+        del needed
+        return frozenset(schema.names)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``. Cost: all rows of the partition twice."""
+        import pyarrow as pa
+
+        def made() -> Iterator[pa.RecordBatch]:
+            for _, group in iter_groups(batches.read_all(), self.keys):
+                whole = group.combine_chunks()  # one batch, so one call
+                yield from self.call.apply(whole.to_reader())
+
+        return pa.RecordBatchReader.from_batches(self.output_schema(batches.schema), made())

@@ -1,0 +1,232 @@
+"""Every operator that shuffles, as data: what its maps do, where rows go, and what finishes a partition."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.futures.options import Executor
+from exoshuffle.operators.groups import MapGroups
+from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.order import (
+    Assign,
+    ByChance,
+    ByKeys,
+    ByRecordKey,
+    Order,
+    RowsConfig,
+    by_hash,
+    by_range,
+    round_robin,
+)
+from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.operators.aggregate import GroupBy
+    from exoshuffle.operators.distinct import Distinct
+    from exoshuffle.operators.join import Join
+
+#: Memory of grouping or joining a partition beside it: its rows as Arrow and as the result, and a hash table. Measured
+#: with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
+COMBINE_PERCENT = 200
+COMBINE_ROW_BYTES = 300
+
+
+#: Joins of which each row of the left side can be made alone.
+BROADCAST_HOWS = ("inner", "left", "semi", "anti", "cross")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What the maps of one input do.
+
+    Attributes:
+        schema: Of the rows that travel, after the steps.
+        order: What these are ordered by.
+        steps: Applied before rows are scattered.
+        tag: Which side of a join this is; None elsewhere.
+    """
+
+    schema: pa.Schema
+    order: Order
+    steps: tuple[Step, ...] = ()
+    tag: int | None = None
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """A shuffle of one or two inputs.
+
+    Attributes:
+        name: Of the operator, for progress and plans.
+        sides: What the maps of each input do.
+        assign: Makes the assignment of rows to partitions.
+        is_sampled: Whether that needs sampled keys.
+        finish: What becomes of a partition.
+        schema: Of the result.
+        keeps_rows: Whether the result has as many rows as the input.
+        num_partitions: R, if it can only be this.
+        reduce_percent: Memory that finishing takes, as a share of the partition, beside the partition itself.
+        reduce_row_bytes: And further, per row of it.
+        executor: Where tasks run.
+        broadcast: The join, if it needs no shuffle where the right side is small.
+    """
+
+    name: str
+    sides: tuple[Side, ...]
+    assign: Assign
+    finish: Finish
+    schema: pa.Schema
+    is_sampled: bool = False
+    keeps_rows: bool = False
+    num_partitions: int | None = None
+    reduce_percent: int = 0
+    reduce_row_bytes: int = 0
+    executor: Executor = "thread"
+    broadcast: Join | None = None
+
+
+def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
+    """The configuration of rows of a schema; ``read_options`` where they are read from files."""
+    return RowsConfig(read_options, schema.serialize().to_pybytes(), order)
+
+
+def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
+    """Partitions by key ranges, each sorted; stable.
+
+    Why sort in the reduce alone: a partition fits into memory by plan, so sorting earlier would only sort twice.
+    """
+    finish = Sorted(rows_config(schema, order))
+    return Shuffle(
+        "sort", (Side(schema, order),), by_range, finish, schema, is_sampled=True, keeps_rows=True
+    )
+
+
+def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
+    """A uniform permutation: every row draws a number of 64 bits and rows are sorted by it.
+
+    So the number of rows that go from a map to a partition is multinomial, the order within a partition is an
+    independent uniform permutation, and the result does not depend on how many maps and partitions there are.
+    """
+    order = ByChance(seed)
+    finish = Sorted(rows_config(schema, order))
+    return Shuffle(
+        "random_shuffle", (Side(schema, order),), by_range, finish, schema, keeps_rows=True
+    )
+
+
+def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:
+    """Partitions in input order: by hash or by range of keys, or dealt out in turn without any."""
+    order = ByKeys(tuple(SortKey(key) for key in keys))
+    finish = Gathered(rows_config(schema, order))
+    return Shuffle(
+        "repartition",
+        (Side(schema, order),),
+        assign,
+        finish,
+        schema,
+        is_sampled=assign is by_range,
+        keeps_rows=True,
+    )
+
+
+def group_by(grouping: GroupBy) -> Shuffle:
+    """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces."""
+    partial = Whole(grouping.partial, grouping.partial_schema, grouping.columns)
+    final = Whole(grouping.final, grouping.output_schema, tuple(partial.schema.names))
+    return _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
+
+
+def map_groups(
+    schema: pa.Schema,
+    keys: Sequence[str],
+    function: Callable[[pa.Table], Any],
+    result: pa.Schema | None,
+) -> Shuffle:
+    """Groups of equal keys, each handed to a user's function."""
+    step = MapGroups(tuple(keys), MapBatches(function, result))
+    final = step.output_schema(schema)
+    shuffle = _meeting("map_groups", keys, (), schema, step, final)
+    return dataclasses.replace(shuffle, executor="process")
+
+
+def distinct(rows: Distinct) -> Shuffle:
+    """The first row of every key in input order: among those of a map, then of a partition."""
+    names = tuple(rows.schema.names)
+    partial, final = (Whole(step, rows.schema, names) for step in (rows.partial, rows.final))
+    return _meeting("distinct", rows.keys, (partial,), rows.schema, final, rows.schema)
+
+
+def join(joined: Join) -> Shuffle:
+    """Both sides are dealt out by a hash of their keys, and joined partition by partition."""
+    sides = []
+    for tag, (schema, steps, keys) in enumerate(joined.sides):
+        order = ByKeys(tuple(SortKey(key) for key in keys))
+        sides.append(Side(schema, order, steps, tag))
+    left, right = (rows_config(side.schema, side.order) for side in sides)
+    return Shuffle(
+        "join",
+        tuple(sides),
+        by_hash,
+        Joined(joined, left, right),
+        joined.output_schema,
+        reduce_percent=COMBINE_PERCENT,
+        reduce_row_bytes=COMBINE_ROW_BYTES,
+        broadcast=joined if joined.how in BROADCAST_HOWS else None,
+    )
+
+
+def _meeting(
+    name: str,
+    keys: Sequence[str],
+    partial: tuple[Step, ...],
+    travelling: pa.Schema,
+    final: Step,
+    schema: pa.Schema,
+) -> Shuffle:
+    """Rows with equal keys meet; without any key all rows do, in one partition."""
+    order = ByKeys(tuple(SortKey(key) for key in keys))
+    return Shuffle(
+        name,
+        (Side(travelling, order, partial),),
+        by_hash if keys else round_robin,
+        Gathered(rows_config(travelling, order), (final,)),
+        schema,
+        num_partitions=None if keys else 1,
+        reduce_percent=COMBINE_PERCENT,
+        reduce_row_bytes=COMBINE_ROW_BYTES,
+    )
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A step that needs all rows at once.
+
+    Attributes:
+        function: From a table to a table.
+        schema: Of what it makes.
+        columns: Those that it needs.
+    """
+
+    function: Callable[[pa.Table], pa.Table]
+    schema: pa.Schema
+    columns: tuple[str, ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        del schema
+        return self.schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del needed, schema
+        return frozenset(self.columns)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        return self.function(batches.read_all()).to_reader()

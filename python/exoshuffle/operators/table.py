@@ -1,0 +1,316 @@
+"""The task set of all operators on tables: map reads and scatters, merge concatenates, reduce finishes and hands over.
+
+Guarantee: the same bytes whatever strategy, engine or parallelism ran it: maps keep input order within a slice, merges
+concatenate in map order, and what finishes a partition takes its slices in that order.
+
+Operators differ in four things only, which are data here: what is read, the steps applied on the way, how rows are
+assigned to partitions, and what finishes a partition.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.errors import InputError
+from exoshuffle.futures import allocate_block
+from exoshuffle.futures.options import Executor
+from exoshuffle.operators.order import RowsConfig
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.operators.join import Join
+    from exoshuffle.operators.steps import Step
+
+
+#: Samples need not differ from run to run.
+SAMPLE_SEED = 0
+
+
+class Reader(Protocol):
+    """Opens one item of an input: a split of files, or a block."""
+
+    def open(self, item: Any) -> Any:
+        """The rows, as an object with ``__arrow_c_stream__``."""
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads splits of files.
+
+    Attributes:
+        read_options: JSON of the reader's options.
+        schema: Arrow schema of the files as IPC bytes.
+        columns: Which columns to read, in this order.
+    """
+
+    read_options: str
+    schema: bytes
+    columns: tuple[str, ...]
+
+    def open(self, item: str) -> Any:
+        """See ``Reader``."""
+        return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads blocks that an earlier shuffle made: Arrow IPC streams."""
+
+    def open(self, item: Any) -> Any:
+        """See ``Reader``."""
+        return _native.Rows.from_ipc(item)
+
+
+class MapInput(Protocol):
+    """One input of a shuffle, as its maps see it."""
+
+    @property
+    def config(self) -> RowsConfig:
+        """What the rows are that it scatters."""
+        ...
+
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+        """Reads an item as map number ``index`` and finds where each row goes (``_native.Scattered``)."""
+
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+        """Key tuples of about ``num_rows`` rows of an item, with their positions."""
+
+    def rows(self, item: Any) -> Any:
+        """The rows of an item (``_native.Rows``)."""
+
+
+@dataclass(frozen=True)
+class SplitInput:
+    """Splits of files, scattered as they are: everything happens in one native call.
+
+    Attributes:
+        config: How to read and order.
+        tag: Which side of a join this is; None elsewhere.
+    """
+
+    config: RowsConfig
+    tag: int | None = None
+
+    def scatter(self, index: int, item: str, assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        return self.config.build().scatter(item, index, assignment, self.tag)
+
+    def sample(self, index: int, item: str, num_rows: int) -> bytes:
+        """See ``MapInput``. Cost: decodes a few pages of the key columns."""
+        sample: bytes = self.config.build().sample(item, index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, item: str) -> Any:
+        """See ``MapInput``."""
+        return _native.Rows.scan(self.config.read_options, self.config.schema, item)
+
+
+@dataclass(frozen=True)
+class BatchInput:
+    """Anything that can be read, with steps on the way.
+
+    Attributes:
+        reader: How to read.
+        steps: What to do with the batches.
+        config: How to order what comes out of them.
+        tag: As in ``SplitInput``.
+    """
+
+    reader: Reader
+    steps: tuple[Step, ...]
+    config: RowsConfig
+    tag: int | None = None
+
+    def open(self, item: Any) -> pa.RecordBatchReader:
+        """The batches of an item, after the steps."""
+        from exoshuffle.operators.steps import apply_steps
+
+        return apply_steps(self.steps, self.read(item))
+
+    def read(self, item: Any) -> pa.RecordBatchReader:
+        """The batches of an item, before the steps.
+
+        A failure to read them, of which an Arrow stream carries no more than the text, is an error of ours again.
+        """
+        import pyarrow as pa
+
+        batches = as_reader(self.reader.open(item))
+
+        def checked() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from batches
+            except pa.ArrowException as error:
+                raise InputError(str(error).removeprefix("External error: ")) from error
+
+        return pa.RecordBatchReader.from_batches(batches.schema, checked())
+
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        return self.config.build().scatter_batches(
+            as_rows(self.open(item)), index, assignment, self.tag
+        )
+
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+        """See ``MapInput``. Cost: reads the whole item."""
+        sorter = self.config.build()
+        sample: bytes = sorter.sample_batches(self.open(item), index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, item: Any) -> Any:
+        """See ``MapInput``."""
+        return as_rows(self.open(item)) if self.steps else self.reader.open(item)
+
+
+class Finish(Protocol):
+    """What becomes of a partition."""
+
+    def __call__(self, slices: list[Any]) -> Any:
+        """The rows of the partition (``_native.Rows``), from its slices in map order."""
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """Sorts. Cost: 16 to 32 bytes per row; gathers each row once."""
+
+    config: RowsConfig
+
+    def __call__(self, slices: list[Any]) -> Any:
+        """See ``Finish``."""
+        return self.config.build().sort(slices)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Keeps rows as they come, through steps if there are any."""
+
+    config: RowsConfig
+    steps: tuple[Step, ...] = ()
+
+    def __call__(self, slices: list[Any]) -> Any:
+        """See ``Finish``."""
+        from exoshuffle.operators.steps import apply_steps
+
+        rows = self.config.build().gather(slices)
+        if not self.steps:
+            return rows
+        return as_rows(apply_steps(self.steps, as_reader(rows)))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Joins the two sides of a partition, which travelled with tags 0 and 1."""
+
+    join: Join
+    left: RowsConfig
+    right: RowsConfig
+
+    def __call__(self, slices: list[Any]) -> Any:
+        """See ``Finish``."""
+        import pyarrow as pa
+
+        sides = [
+            as_reader(config.build().gather(_native.sections(slices, tag))).read_all()
+            for tag, config in enumerate((self.left, self.right))
+        ]
+        batches = self.join.run(*sides)
+        return as_rows(pa.RecordBatchReader.from_batches(self.join.output_schema, batches))
+
+
+class Sink(Protocol):
+    """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them."""
+
+    def __call__(self, partition: int, rows: Any) -> Any:
+        """Takes the partition; what it returns is the result of the task."""
+
+
+@dataclass
+class TableTasks:
+    """``TaskSet`` of the operators on tables.
+
+    Attributes:
+        inputs: What is read.
+        starts: Number of the first map of each input.
+        assignment: Which partition each row goes to, as the native object serialises it.
+        finish: What becomes of a partition.
+        sink: What to do with that.
+        executor: Where tasks run: user's Python functions are better off in processes.
+    """
+
+    inputs: tuple[MapInput, ...]
+    starts: tuple[int, ...]
+    assignment: bytes
+    finish: Finish
+    sink: Sink
+    executor: Executor = "thread"
+
+    def map(self, index: int, item: Any) -> Any:
+        """Reads an item and scatters its rows. Cost: two passes over the rows; moves each once."""
+        source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
+        with own_errors():
+            scattered = source.scatter(index, item, self.assignment)
+        block = allocate_block(scattered.offsets)
+        scattered.write_into(block)
+        return block
+
+    def merge(self, *blocks: Any) -> Any:
+        """Concatenates blocks slice by slice. Cost: one copy of their bytes."""
+        # The value of an object of one slice is that slice, not a list of one.
+        slices = [block if isinstance(block, list) else [block] for block in blocks]
+        block = allocate_block(_native.merged_offsets(slices))
+        _native.merge_into(slices, block)
+        return block
+
+    def reduce(self, partition: int, slices: list[Any]) -> Any:
+        """Finishes a partition and hands it to the sink."""
+        with own_errors():
+            return self.sink(partition, self.finish(slices))
+
+
+def as_reader(rows: Any) -> pa.RecordBatchReader:
+    """Batches of an object with ``__arrow_c_stream__``."""
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_stream(rows)
+
+
+def as_rows(batches: pa.RecordBatchReader) -> Any:
+    """Batches as ``_native.Rows``, to be consumed within ``own_errors``."""
+    import pyarrow as pa
+
+    kept = pa.RecordBatchReader.from_batches(batches.schema, _keeping_errors(batches))
+    return _native.Rows.from_batches(kept)
+
+
+#: The error that ended the batches which this thread consumes.
+_ended = threading.local()
+
+
+def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except Exception as error:
+        _ended.error = error
+        raise
+
+
+@contextlib.contextmanager
+def own_errors() -> Iterator[None]:
+    """Around native code that consumes batches made in Python: what they raise comes through as it was.
+
+    An Arrow stream carries no more than the text of an error.
+    """
+    _ended.error = None
+    try:
+        yield
+    except Exception as error:
+        kept, _ended.error = _ended.error, None
+        if kept is None:
+            raise
+        raise kept from error

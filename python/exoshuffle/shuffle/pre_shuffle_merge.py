@@ -1,0 +1,140 @@
+"""The pre-shuffle merge strategy: map outputs are merged on the node where they lie, while other maps still run.
+
+Source: Riffle §4 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics"); Exoshuffle §3.2.2, listing 2.
+M x R small slices become about (M / N) x R larger ones. The price is that all rows are read and written once more,
+beside the maps rather than after them. Unlike those of ``push``, map outputs stay until the last reduce is submitted,
+so that merging can be given up at any moment:
+
+* best effort (Exoshuffle §3.5, listing 5): when all maps are done and so are ``percent`` of the merges, the others are
+  cancelled;
+* a merge that fails, or whose result is lost, costs that its inputs are read instead: no map runs again.
+
+``shuffle.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
+shuffle, even if the merge function is wrong; ``push``, which does not forgive, shows that.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
+from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
+from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
+from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.speculation import Speculation, as_finished
+from exoshuffle.shuffle.strategy import TaskSet, stage
+
+#: Share of the engine's budget for merges, where nobody says: a plan fills 80 % of it, and maps half of that.
+MERGE_MEMORY_PERCENT = 40
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How a pre-shuffle merge goes on.
+
+    Attributes:
+        policy: ``FixedFiles`` or ``FixedBlockSize``.
+        percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
+        timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
+        memory_bytes: For the merges that run at once on a node, inputs and results together; a group never needs
+            more. Default: ``MERGE_MEMORY_PERCENT`` of the engine's budget, or enough for two outputs.
+        clock: Seconds that only grow.
+
+    Raises:
+        OptionsError: A value that cannot work.
+    """
+
+    policy: MergePolicy = field(default_factory=FixedFiles)
+    percent: int = 95
+    timeout_seconds: float | None = None
+    memory_bytes: int | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.percent <= 100:
+            raise OptionsError(f"percent is {self.percent}; choose between 0 and 100")
+        timeout = self.timeout_seconds
+        if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
+            raise OptionsError(f"timeout_seconds is {timeout}; it must be a number from 0 on")
+        if self.memory_bytes is not None and self.memory_bytes < 0:
+            raise OptionsError(f"memory_bytes is {self.memory_bytes}; it must not be negative")
+
+
+class PreShuffleMerge:
+    """Riffle's shuffle.
+
+    Args:
+        options: Default: groups of 20, 95 % of them awaited.
+        speculation: Copies of slow maps, on any node; default: none.
+    """
+
+    steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
+
+    def __init__(
+        self, options: MergeOptions | None = None, speculation: Speculation | None = None
+    ) -> None:
+        self.options = options or MergeOptions()
+        self.speculation = speculation
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        """See ``Strategy``."""
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
+        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
+        options, memory = self.options, _memory_bytes(self.options, plan)
+        places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
+        layout = _Layout(len(splits), places, options.policy)
+        groups = [Groups(maps, options.policy, plan, memory) for maps in layout.stripes]
+        merges = Merges(run_merge, memory)
+
+        def submit(index: int) -> Ref:
+            ref: Ref = run_map.options(node=layout.node(index)).remote(index, splits[index])
+            return ref
+
+        def submit_copy(index: int) -> Ref:
+            ref: Ref = run_map.remote(index, splits[index])
+            return ref
+
+        done = as_finished(submit, layout.order, self.speculation, submit_copy, merges.poll)
+        for index, block in done:
+            node = next(iter(locate(block)), layout.node(index))
+            output = Output(index, block, node, options.policy.size(block, plan))
+            for group in groups[layout.stripe(index)].add(output):
+                merges.add(group)
+        merges.finish(options.percent, options.timeout_seconds, options.clock)
+
+        # ``merges`` keeps the map outputs until this function ends.
+        blocks = Refs(merges.sources())
+        for partition in range(plan.num_partitions):
+            yield run_reduce.remote(partition, blocks.column(partition))
+
+
+class _Layout:
+    """Which map runs where, and when: stripes are dealt out to the nodes, and all nodes get maps from the start."""
+
+    def __init__(self, num_maps: int, names: Sequence[str], policy: MergePolicy) -> None:
+        self._names = names
+        self._length = length = policy.stripe_length(num_maps, len(names))
+        self.stripes = [
+            range(start, min(start + length, num_maps)) for start in range(0, num_maps, length)
+        ]
+        width = length * len(names)
+        self.order = sorted(range(num_maps), key=lambda index: (index // width, index % length))
+
+    def stripe(self, index: int) -> int:
+        return index // self._length
+
+    def node(self, index: int) -> str:
+        return self._names[self.stripe(index) % len(self._names)]
+
+
+def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:
+    if options.memory_bytes is not None:
+        return options.memory_bytes
+    share = current_engine().budget_bytes * MERGE_MEMORY_PERCENT // 100
+    return max(share, merge_memory([plan.split_bytes] * 2))

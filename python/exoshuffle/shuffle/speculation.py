@@ -1,0 +1,207 @@
+"""Runs a bounded number of tasks of one kind at a time and says which are done; slow ones may get a copy.
+
+Source: Exoshuffle §3.5, listing 4 (speculative execution). Guarantee: every task is reported once, by the first of its
+copies that succeeds; the others are cancelled, and what they still make is dropped with its reference.
+
+When a task starts is not part of the futures API. So with speculation no more tasks are submitted than there are CPUs,
+and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
+strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from exoshuffle.errors import ExoshuffleError, OptionsError
+from exoshuffle.futures import Ref, cancel, nodes, raise_errors, wait
+
+#: Tasks submitted and not done, per CPU, where nobody measures them: enough that no CPU waits for the program.
+IN_FLIGHT_PER_CPU = 4
+
+Submit = Callable[[int], Ref]
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """When a task is slow enough for a copy.
+
+    Attributes:
+        multiple: Of the median duration of the tasks that are done.
+        fraction: Of all tasks that must be done first, so that there is a median to speak of.
+        min_seconds: A task that takes less is never copied.
+        clock: Seconds that only grow.
+    """
+
+    multiple: float = 1.5
+    fraction: float = 0.75
+    min_seconds: float = 0.1
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.multiple) and self.multiple >= 1):
+            raise OptionsError(f"multiple is {self.multiple}; it must be a number from 1 on")
+        if not 0 < self.fraction <= 1:
+            raise OptionsError(f"fraction is {self.fraction}; it must be above 0 and at most 1")
+        if not self.min_seconds >= 0:
+            raise OptionsError(f"min_seconds is {self.min_seconds}; it must not be negative")
+
+    def slow_seconds(self, durations: Sequence[float], num_tasks: int) -> float | None:
+        """What a task may take, given what those done have taken, in order; None: too few are done."""
+        count = len(durations)
+        if count < max(1, math.ceil(self.fraction * num_tasks)):
+            return None
+        median = (durations[(count - 1) // 2] + durations[count // 2]) / 2
+        return max(self.min_seconds, self.multiple * median)
+
+
+@dataclass
+class _Race:
+    """The copies of one task that are running."""
+
+    refs: list[Ref]
+    started: float
+    is_copied: bool = False
+
+
+class _Tasks:
+    """Tasks in flight, and how long those done have taken."""
+
+    def __init__(self, num_tasks: int, speculation: Speculation | None) -> None:
+        self.races: dict[int, _Race] = {}
+        self._num_tasks = num_tasks
+        self._speculation = speculation
+        self._clock = time.monotonic if speculation is None else speculation.clock
+        #: Of those done, in order, so that the median costs no sort.
+        self._durations: list[float] = []
+        self.limit = num_cpus() * (IN_FLIGHT_PER_CPU if speculation is None else 1)
+
+    def start(self, index: int, ref: Ref) -> None:
+        """A task was submitted."""
+        self.races[index] = _Race([ref], self._clock())
+
+    def finished(self, others: Sequence[Ref]) -> list[tuple[int, Ref]]:
+        """Waits until a task is done, one has become slow or one of ``others`` is done; the tasks that are done.
+
+        Raises:
+            TaskError: All copies of a task have failed.
+        """
+        refs = [ref for race in self.races.values() for ref in race.refs]
+        ready, _ = wait([*refs, *others], num_ready=1, timeout=self._next_slow())
+        done = {id(ref) for ref in ready}
+        winners = {
+            index: _winner(race, done)
+            for index, race in self.races.items()
+            if any(id(ref) in done for ref in race.refs)
+        }
+        for index in [index for index, winner in winners.items() if winner is not None]:
+            bisect.insort(self._durations, self._clock() - self.races.pop(index).started)
+        return [(index, winner) for index, winner in winners.items() if winner is not None]
+
+    def slow(self) -> list[int]:
+        """The tasks that should have a copy now; each is named once."""
+        limit = self._slow_seconds()
+        if limit is None:
+            return []
+        now = self._clock()
+        return [
+            index
+            for index, race in self.races.items()
+            if not race.is_copied and now - race.started >= limit
+        ]
+
+    def add_copy(self, index: int, ref: Ref) -> None:
+        """A copy of a task was submitted."""
+        self.races[index].refs.append(ref)
+        self.races[index].is_copied = True
+
+    def _next_slow(self) -> float | None:
+        """Seconds until a task becomes slow; None: not before another is done."""
+        limit = self._slow_seconds()
+        starts = [race.started for race in self.races.values() if not race.is_copied]
+        if limit is None or not starts:
+            return None
+        return max(0.0, min(starts) + limit - self._clock())
+
+    def _slow_seconds(self) -> float | None:
+        if self._speculation is None:
+            return None
+        return self._speculation.slow_seconds(self._durations, self._num_tasks)
+
+
+def as_finished(
+    submit: Submit,
+    indices: Sequence[int],
+    speculation: Speculation | None = None,
+    submit_copy: Submit | None = None,
+    meanwhile: Callable[[], Sequence[Ref]] = tuple,
+) -> Iterator[tuple[int, Ref]]:
+    """Runs tasks and yields the index and the result of each, once, as they are done.
+
+    Args:
+        submit: Submits the task of an index.
+        indices: In the order in which to submit.
+        speculation: Default: no copies.
+        submit_copy: Submits a copy, for example elsewhere; default ``submit``.
+        meanwhile: Called before every wait; returns what else is worth waking up for, then to be called again.
+
+    Raises:
+        TaskError: A task, and its copy if there is one, has failed.
+
+    Cost: what the driver holds, and looks at when a task is done, grows with the CPUs, not with the tasks.
+    """
+    waiting = collections.deque(indices)
+    tasks = _Tasks(len(waiting), speculation)
+    while waiting or tasks.races:
+        while waiting and len(tasks.races) < tasks.limit:
+            index = waiting.popleft()
+            tasks.start(index, submit(index))
+        yield from tasks.finished(meanwhile())
+        for index in tasks.slow():
+            tasks.add_copy(index, (submit_copy or submit)(index))
+
+
+def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | None) -> list[Ref]:
+    """The results of tasks in the order of their indices. Without speculation it does not wait for them.
+
+    Raises:
+        TaskError: With speculation, as ``as_finished``.
+    """
+    if speculation is None:
+        return [submit(index) for index in indices]
+    results = dict(as_finished(submit, indices, speculation))
+    return [results[index] for index in indices]
+
+
+def has_failed(ref: Ref) -> bool:
+    """Whether an object that is done has failed."""
+    try:
+        raise_errors([ref])
+    except ExoshuffleError:
+        return True
+    return False
+
+
+def num_cpus() -> int:
+    """CPU slots of all nodes that are alive, at least 1."""
+    return max(1, int(sum(node.resources.get("CPU", 0) for node in nodes())))
+
+
+def _winner(race: _Race, done: set[int]) -> Ref | None:
+    """The first copy that has succeeded, the others being cancelled; None while one may still do so."""
+    over = [ref for ref in race.refs if id(ref) in done]
+    winner = next((ref for ref in over if not has_failed(ref)), None)
+    left = [ref for ref in race.refs if id(ref) not in done]
+    if winner is None:
+        if not left:
+            raise_errors(over)
+        # A failed one that stays would be ready at once whenever somebody waits.
+        race.refs = left
+        return None
+    for ref in left:
+        cancel(ref)
+    return winner

@@ -1,0 +1,86 @@
+"""The commands that shuffle do what the methods of datasets do, and share the options and errors of ``sort``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.generated import assert_same_rows, generated, query
+from tests.end_to_end.oracle import read_directory, write_files
+
+ROWS = 20_000
+LIMIT = ("--memory-limit", "2GB")
+TABLE = generated(ROWS, keys=300).drop_columns(["nested"])
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("commands") / "in", TABLE, 3, rows_per_group=2000)
+
+
+#: Command, its options, and the query with the same result.
+JOBS = {
+    "shuffle": (["--seed", 3], "select * from t"),
+    "repartition": (["--partitions", 4, "--by", "k"], "select * from t"),
+    "groupby": (
+        ["--by", "k, small", "--agg", "n=count(), total=sum(id)"],
+        "select k, small, count(*) as n, sum(id)::bigint as total from t group by k, small",
+    ),
+    "distinct": (
+        ["--on", "k"],
+        "select * from t qualify row_number() over (partition by k order by id) = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_what_it_writes(name: str, source: Path, command, tmp_path: Path) -> None:
+    options, sql = JOBS[name]
+    done = command(name, source, tmp_path / "out", *options, *LIMIT, "--json")
+    assert (done.code, done.err) == (0, "")
+    actual = read_directory(tmp_path / "out", "parquet")
+    assert_same_rows(actual, query(sql, t=TABLE))
+    assert json.loads(done.out)["rows"] == actual.num_rows
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_explain_runs_nothing(name: str, source: Path, command, tmp_path: Path) -> None:
+    options, _ = JOBS[name]
+    shown = command(name, source, tmp_path / "out", *options, *LIMIT, "--explain")
+    assert (shown.code, shown.err) == (0, "")
+    assert "peak memory" in shown.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_join(source: Path, command, tmp_path: Path) -> None:
+    write_files(
+        tmp_path / "keys", query("select distinct k as key from t where k < 50", t=TABLE), 1
+    )
+    arguments = [source, tmp_path / "keys", tmp_path / "out", "--left-on", "k", "--right-on", "key"]
+    done = command("join", *arguments, "--how", "semi", *LIMIT, "--output-format", "csv")
+    assert (done.code, done.err) == (0, "")
+    wanted = query("select count(*) from t where k < 50", t=TABLE)[0][0].as_py()
+    assert f"{wanted:,} rows" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["shuffle", "nowhere", "out"], 1, ["nowhere", "does not exist"]),
+        (["shuffle", "good", "good"], 1, ["good", "another directory"]),
+        (["repartition", "good", "out"], 2, ["num_partitions", "target_size"]),
+        (["repartition", "good", "out", "--partitions", "0"], 2, ["0 partitions"]),
+        (["repartition", "good", "out", "--partitions", "2", "--by", "kye"], 1, ["kye", "text"]),
+        (["groupby", "good", "out", "--agg", "sum(x"], 2, ["sum(x", "write for example"]),
+        (["groupby", "good", "out", "--by", "kye", "--agg", "n=count()"], 1, ["kye"]),
+        (["groupby", "good", "out", "--by", "key", "--agg", "n=best(text)"], 2, ["best"]),
+        (["distinct", "good", "out", "--on", "kye"], 1, ["kye"]),
+        (["join", "good", "good", "out", "--on", "kye"], 1, ["kye"]),
+        (["join", "good", "good", "out"], 2, ["on"]),
+        (["shuffle", "good", "out", "--memory-limit", "1MB"], 2, ["smallest that works"]),
+    ],
+)
+def test_mistakes(arguments: list[str], code: int, words: list[str], check_refused) -> None:
+    check_refused(arguments, code, words)

@@ -1,0 +1,131 @@
+"""Merges that die or are lost, and maps that hang, in worker processes: every row arrives exactly once."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import CorruptBlockError
+from exoshuffle.futures import ActorHandle, Ref, TaskOptions
+from exoshuffle.shuffle import (
+    FixedBlockSize,
+    FixedFiles,
+    MergeOptions,
+    PreShuffleMerge,
+    Push,
+    Simple,
+    Speculation,
+    Strategy,
+)
+from exoshuffle.testing import assert_every_row_arrives, failing
+from exoshuffle.testing.meeting import Counter, Gate, helper
+from exoshuffle.testing.programs import LabelTasks
+from exoshuffle.testing.scripted import Script
+from exoshuffle.testing.shuffles import small_plan
+
+PAIRS = PreShuffleMerge(MergeOptions(FixedFiles(2), percent=100))
+BY_SIZE = PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100))
+AT_ONCE = Speculation(multiple=1, fraction=0.5, min_seconds=0)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("outcome", ["raise", "die"])
+def test_a_merge_that_never_succeeds_is_replaced_by_its_inputs(outcome: Any) -> None:
+    script: Script = {
+        **{("merge", 1, attempt): outcome for attempt in range(1, 10)},
+        **{("map", index, 9): "raise" for index in range(7)},
+    }
+    with failing(script) as engine:
+        assert_every_row_arrives(PAIRS, 7, 5)
+        attempts = engine.attempts()
+    assert attempts.pop(("merge", 1)) == 4
+    assert attempts == {("map", index): 1 for index in range(7)}
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("strategy", [PAIRS, BY_SIZE, PreShuffleMerge()])
+def test_every_step_fails_in_its_own_way(strategy: Strategy) -> None:
+    script: Script = {
+        **{("map", index, 1): "die" for index in (0, 6)},
+        ("map", 3, 1): "raise",
+        ("merge", 0, 1): "die",
+        ("merge", 1, 1): "raise",
+        ("reduce", 2, 1): "raise",
+        ("reduce", 4, 1): "die",
+    }
+    with failing(script) as engine:
+        assert_every_row_arrives(strategy, 7, 5)
+        attempts = engine.attempts()
+    assert set(attempts.values()) == {2}
+    assert {"map", "merge", "reduce"} == {name for name, _ in attempts}
+
+
+class Watched:
+    """The local engine, and what each of its tasks made, for as long as the test looks."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self.made: dict[str, list[Ref]] = collections.defaultdict(list)
+        self._submit = engine.submit_call
+        engine.submit_call = self._watch  # type: ignore[method-assign]
+
+    def _watch(self, call: Any, references: Any, name: str, options: TaskOptions) -> Any:
+        ref = self._submit(call, references, name, options)
+        self.made[name].append(ref)
+        return ref
+
+
+def test_a_merge_that_is_lost_runs_again_and_no_map(engine: LocalEngine) -> None:
+    watched = Watched(engine)
+    tasks = LabelTasks(3)
+    splits = [[index] * 5_000 for index in range(6)]
+    results = PAIRS.shuffle(tasks, splits, small_plan(6, 3))
+    first = next(results)
+    xs.wait([first])
+    merges = watched.made["merge"]
+    assert len(merges) == 3
+    for ref in merges:
+        block = ref._object.stored.block_id  # type: ignore[attr-defined]
+        assert block is not None
+        engine.table.lose(CorruptBlockError("by the test", block))
+    rows = [(index, row) for index, split in enumerate(splits) for row in split]
+    for partition, ref in enumerate([first, *results]):
+        assert xs.get(ref) == (partition, [(index, partition, row) for index, row in rows])
+    assert engine.stats()["num_recovered"] == 3
+    tried = {
+        name: {ref._object.task.attempt for ref in refs} for name, refs in watched.made.items()
+    }  # type: ignore[attr-defined]
+    assert tried == {"map": {1}, "merge": {2}, "reduce": {1}}
+
+
+class HangingLabels(LabelTasks):
+    """The map of one input hangs when it runs for the first time."""
+
+    def __init__(self, num_partitions: int, hanging: int) -> None:
+        super().__init__(num_partitions)
+        self._hanging = hanging
+        self._gate = Gate()
+        self._runs: ActorHandle = helper(Counter)
+
+    def map(self, index: int, split: list[int]) -> list[Any]:
+        if index == self._hanging and xs.get(self._runs.add.remote()) == 1:
+            self._gate.await_opening()
+        return super().map(index, split)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Simple(AT_ONCE),
+        Push(speculation=AT_ONCE),
+        PreShuffleMerge(MergeOptions(FixedFiles(2)), AT_ONCE),
+    ],
+    ids=["simple", "push*", "pre-shuffle-merge"],
+)
+def test_a_map_that_hangs_is_overtaken_by_its_copy(strategy: Strategy) -> None:
+    # Nobody ever opens the gate: the shuffle ends because the copy passes, and the first one is cancelled.
+    assert_every_row_arrives(strategy, 8, 3, HangingLabels(3, 3))

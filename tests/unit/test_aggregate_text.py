@@ -1,0 +1,38 @@
+"""Aggregates as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.operators.aggregate_text import parse_aggregate_text
+
+
+def test_what_the_help_shows() -> None:
+    assert parse_aggregate_text("n=count(), total=sum(x), p90=quantile(x, 0.9)") == {
+        "n": "count",
+        "total": ("x", "sum"),
+        "p90": ("x", "quantile", 0.9),
+    }
+
+
+def test_names_with_spaces_and_no_spaces_at_all() -> None:
+    assert parse_aggregate_text('"my n"=count("unit price"),b=top_k(c,3)') == {
+        "my n": ("unit price", "count"),
+        "b": ("c", "top_k", 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sum(x)", "cannot read"),
+        ("a=sum(x", "cannot read"),
+        ("a=sum(x) b=count()", "cannot read"),
+        ("a=sum(x), a=count()", "two aggregates"),
+        ("a=quantile(x, half)", "not a number"),
+    ],
+)
+def test_what_is_not_of_the_form(text: str, message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        parse_aggregate_text(text)

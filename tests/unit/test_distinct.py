@@ -1,0 +1,112 @@
+"""The first row of every key is kept, whatever the types and however the input was split."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.operators.distinct import parse_distinct
+
+
+def in_two_stages(table: pa.Table, subset: list[str] | None, part_rows: int) -> pa.Table:
+    distinct = pickle.loads(pickle.dumps(parse_distinct(table.schema, subset)))  # noqa: S301  our own bytes
+    parts = [table.slice(start, part_rows) for start in range(0, max(table.num_rows, 1), part_rows)]
+    result = distinct.final(pa.concat_tables(distinct.partial(part.to_reader()) for part in parts))
+    assert result.schema.equals(distinct.schema, check_metadata=True)
+    result.validate(full=True)
+    return result
+
+
+def first_of_each(keys: list[Any]) -> list[int]:
+    """Row numbers, by Python's own dictionary."""
+    first: dict[Any, int] = {}
+    for number, key in enumerate(keys):
+        first.setdefault(key, number)
+    return list(first.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("part_rows", [7, 30, 1000])
+def test_random_tables(seed: int, part_rows: int) -> None:
+    rng = random.Random(seed)
+    num_rows = rng.choice([0, 1, 40, 300])
+    span = rng.choice([1, 5, 10**6])
+    k = [rng.choice([None, rng.randint(0, span)]) for _ in range(num_rows)]
+    j = [rng.choice([None, "", "a", "b"]) for _ in range(num_rows)]
+    table = pa.table(
+        {
+            "k": pa.array(k, pa.int32()),
+            "j": pa.array(j, pa.string()),
+            "x": pa.array(range(num_rows), pa.int64()),
+        }
+    )
+    assert in_two_stages(table, ["k"], part_rows)["x"].to_pylist() == first_of_each(k)
+    both = list(zip(k, j, strict=True))
+    assert in_two_stages(table, ["j", "k"], part_rows)["x"].to_pylist() == first_of_each(both)
+    assert in_two_stages(table.select(["k", "j"]), None, part_rows).equals(
+        table.select(["k", "j"]).take(pa.array(first_of_each(both), pa.int64()))
+    )
+
+
+def test_columns_pass_unchanged() -> None:
+    table = pa.table(
+        {
+            "k": pa.array(["b", "a", "b"]).dictionary_encode(),
+            "nested": pa.array(
+                [[{"a": 1}], None, []], pa.list_(pa.struct([("a", pa.duration("ns"))]))
+            ),
+            "wide": pa.array([1, 2, 3], pa.decimal256(70, 3)),
+            "view": pa.array(["x", None, "z"], pa.string_view()),
+            "zone": pa.array([1, 2, 3], pa.timestamp("ns", "Europe/Berlin")),
+        }
+    )
+    assert in_two_stages(table, ["k"], 2).equals(table.slice(0, 2))
+    assert in_two_stages(table, ["k"], 3).equals(table.slice(0, 2))
+
+
+def test_keys_are_equal_as_in_duckdb() -> None:
+    table = pa.table({"k": [0.0, -0.0, math.nan, -math.nan, None, None, 1.0], "x": range(7)})
+    assert in_two_stages(table, ["k"], 7)["x"].to_pylist() == [0, 2, 4, 6]
+
+
+def test_maps_drop_rows_where_keys_repeat() -> None:
+    # So many that DuckDB no longer has the groups in order by itself.
+    num_keys, num_rows = 700_001, 1_200_000
+    keys = pa.array([number * 7919 % num_keys for number in range(num_rows)])
+    table = pa.table({"k": keys})
+    distinct = parse_distinct(table.schema)
+    assert distinct.partial(table).equals(table.slice(0, num_keys))
+
+
+def test_maps_drop_nothing_where_keys_hardly_repeat() -> None:
+    table = pa.table({"k": [*range(1000), 0]})
+    distinct = parse_distinct(table.schema)
+    assert distinct.partial(table).num_rows == 1001
+    assert distinct.final(table).num_rows == 1000
+
+
+def test_long_strings() -> None:
+    table = pa.table({"k": [letter * 1_000_000 for letter in "abcab"], "x": range(5)})
+    assert in_two_stages(table, ["k"], 2)["x"].to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("subset", "error", "message"),
+    [
+        ([], OptionsError, "at least one column"),
+        (["no"], SchemaError, "no column 'no'; the columns are 'k', 'wide'"),
+        (["k", "k"], OptionsError, "'k' is named twice"),
+        (["wide"], SchemaError, r"'wide' is decimal256.* cannot be a key"),
+        (None, SchemaError, r"'wide' is decimal256.* cannot be a key"),
+    ],
+)
+def test_wrong_arguments(subset: list[str] | None, error: type[Exception], message: str) -> None:
+    schema = pa.schema([("k", pa.int64()), ("wide", pa.decimal256(60, 0))])
+    with pytest.raises(error, match=message):
+        parse_distinct(schema, subset)

@@ -1,0 +1,162 @@
+"""Speculation: which tasks get a copy and when, who wins, and what becomes of the others; on a clock by script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import OptionsError, TaskError
+from exoshuffle.futures import Ref
+from exoshuffle.shuffle import PreShuffleMerge, Push, Simple, Speculation, as_finished
+from exoshuffle.testing import assert_every_row_arrives
+from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
+
+#: Two CPUs: ten tasks of a second each take five.
+NUM_TASKS = 10
+
+
+def submit(index: int) -> Ref:
+    ref: Ref = xs.remote(lambda: index, name="work").remote()
+    return ref
+
+
+def speculation(engine: SteppedEngine, **options: Any) -> Speculation:
+    return Speculation(**{"fraction": 0.5, "min_seconds": 0, "clock": engine.clock, **options})
+
+
+def slow(**seconds: float) -> Script:
+    """Tasks that take a second, but for some: ``t3=7`` is the task submitted fourth."""
+    return Script(lambda call: seconds.get(f"t{call.number}", 1.0))
+
+
+def run(script: Script, **options: Any) -> tuple[SteppedEngine, dict[int, int]]:
+    with stepped(script) as engine:
+        chosen = speculation(engine, **options)
+        pairs = [(i, xs.get(ref)) for i, ref in as_finished(submit, range(NUM_TASKS), chosen)]
+        assert sorted(index for index, _ in pairs) == list(range(NUM_TASKS))
+        return engine, dict(pairs)
+
+
+def test_equal_tasks_get_no_copies() -> None:
+    engine, results = run(slow())
+    assert results == {index: index for index in range(NUM_TASKS)}
+    assert engine.submitted["work"] == NUM_TASKS
+    assert engine.now == pytest.approx(NUM_TASKS / 2)
+
+
+def test_a_slow_task_is_copied_and_the_copy_wins() -> None:
+    engine, results = run(slow(t9=NEVER))
+    assert results[9] == 9
+    # It starts at 4, is slow at 5.5 by a multiple of 1.5, and its copy takes a second.
+    assert engine.now == pytest.approx(6.5)
+    assert engine.submitted["work"] == NUM_TASKS + 1
+    assert engine.cancelled == [Call("work", 9)]
+
+
+def test_the_first_wins_when_the_copy_is_slower() -> None:
+    engine, results = run(slow(t9=2, t10=NEVER))
+    assert results[9] == 9
+    assert engine.now == pytest.approx(6)
+    assert engine.cancelled == [Call("work", 10)]
+
+
+def test_there_is_one_copy_at_most() -> None:
+    engine, _ = run(slow(t9=50, t10=60))
+    assert engine.submitted["work"] == NUM_TASKS + 1
+    assert engine.now == pytest.approx(54)
+
+
+def test_no_copy_before_enough_tasks_are_done() -> None:
+    # Task 0 is slow from 1.5 on; with one CPU for the others, the ninth of them is done at 9.
+    engine, _ = run(slow(t0=NEVER), fraction=0.9)
+    assert engine.now == pytest.approx(10)
+    engine, _ = run(slow(t0=NEVER), fraction=0.2)
+    # Two are done at 2; the copy of task 0 runs beside the others until 3.
+    assert engine.cancelled == [Call("work", 0)]
+    assert engine.now < 9
+
+
+def test_short_tasks_are_left_alone() -> None:
+    engine, _ = run(slow(t9=5), min_seconds=6)
+    assert engine.submitted["work"] == NUM_TASKS
+
+
+def test_no_more_tasks_than_cpus_are_submitted_while_they_are_measured() -> None:
+    with stepped() as engine:
+        tasks = as_finished(submit, range(NUM_TASKS), speculation(engine))
+        next(tasks)
+        assert engine.submitted["work"] == 2
+
+
+def test_without_speculation_tasks_wait_in_the_engine_but_not_all_of_them() -> None:
+    with stepped() as engine:
+        next(as_finished(submit, range(100)))
+        assert engine.submitted["work"] == 8
+
+
+@pytest.mark.parametrize("failing", [9, 10])
+def test_one_of_two_copies_may_fail(failing: int) -> None:
+    script = Script(
+        lambda call: {9: 5.0, 10: 7.0}.get(call.number, 1.0),
+        fails=lambda call: call.number == failing,
+    )
+    engine, results = run(script)
+    assert results[9] == 9
+    assert engine.submitted["work"] == NUM_TASKS + 1
+
+
+@pytest.mark.parametrize("failing", [{3}, {9, 10}])
+def test_a_task_fails_when_all_its_copies_have(failing: set[int]) -> None:
+    script = Script(
+        lambda call: {9: 5.0, 10: 7.0}.get(call.number, 1.0),
+        fails=lambda call: call.number in failing,
+    )
+    with stepped(script) as engine:
+        tasks = as_finished(submit, range(NUM_TASKS), speculation(engine))
+        with pytest.raises(TaskError, match="by script"):
+            list(tasks)
+
+
+def test_copies_may_go_elsewhere() -> None:
+    copies: list[int] = []
+
+    def submit_copy(index: int) -> Ref:
+        copies.append(index)
+        return submit(index)
+
+    with stepped(slow(t9=NEVER)) as engine:
+        list(as_finished(submit, range(NUM_TASKS), speculation(engine), submit_copy))
+    assert copies == [9]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Simple,
+        lambda chosen: Push(speculation=chosen),
+        lambda chosen: PreShuffleMerge(speculation=chosen),
+    ],
+)
+def test_strategies_copy_slow_maps(make: Callable[[Speculation], Any]) -> None:
+    with stepped(Script(lambda call: NEVER if call == Call("map", 3) else 1.0)) as engine:
+        assert_every_row_arrives(make(speculation(engine)), 7, 3)
+        assert engine.submitted["map"] == 8
+        assert engine.cancelled == [Call("map", 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"multiple": 0.5}, "multiple is 0.5"),
+        ({"multiple": float("inf")}, "multiple is inf"),
+        ({"fraction": 0}, "fraction is 0"),
+        ({"fraction": 1.5}, "fraction is 1.5"),
+        ({"min_seconds": -1}, "min_seconds is -1"),
+    ],
+)
+def test_options_that_cannot_work(options: dict[str, float], message: str) -> None:
+    with pytest.raises(OptionsError, match=message):
+        Speculation(**options)  # type: ignore[arg-type]

@@ -1,0 +1,120 @@
+"""The streaming strategy: states after every round, in order; and task sets that cannot fold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import OptionsError, TaskError
+from exoshuffle.shuffle import Round, Simple, Streaming, get_strategy
+from exoshuffle.shuffle.strategy import strategy_names
+from exoshuffle.testing import assert_every_row_arrives
+from exoshuffle.testing.programs import LabelTasks
+from exoshuffle.testing.shuffles import small_plan
+from tests.unit.test_strategies_exactly_once import Call, Script, stepped
+
+WORDS = ["to be or not", "to be that", "is the question", "whether tis", "nobler in", "the mind"]
+
+
+def count(_: int, line: str) -> list[Counter[str]]:
+    """Words by the parity of their length."""
+    parts: list[Counter[str]] = [Counter(), Counter()]
+    for word in line.split():
+        parts[len(word) % 2][word] += 1
+    return parts
+
+
+def add(_: int, state: Counter[str] | None, slices: list[Counter[str]]) -> Counter[str]:
+    return sum(slices, Counter(state or {}))
+
+
+def test_every_round_has_the_result_of_the_maps_so_far() -> None:
+    seen: list[tuple[int, bool, list[Counter[str]]]] = []
+
+    def look(folded: Round) -> None:
+        seen.append((folded.num_maps, folded.is_last, xs.get(list(folded.states))))
+
+    with stepped():
+        results = xs.get(
+            list(
+                xs.shuffle(
+                    WORDS, map=count, fold=add, num_partitions=2, strategy=Streaming(look, 2)
+                )
+            )
+        )
+    assert [(num_maps, is_last) for num_maps, is_last, _ in seen] == [
+        (2, False),
+        (4, False),
+        (6, True),
+    ]
+    for num_maps, _, states in seen:
+        words = Counter(" ".join(WORDS[:num_maps]).split())
+        assert states[0] + states[1] == words
+    assert seen[-1][2] == results
+
+
+def test_rows_reach_the_states_in_the_order_of_the_maps() -> None:
+    late = Script(lambda call: 9.0 if call.name == "map" and call.number % 2 == 0 else 1.0)
+    with stepped(late):
+        assert_every_row_arrives(Streaming(round_size=3), 10, 4)
+
+
+def test_the_next_round_of_maps_runs_beside_the_folds() -> None:
+    script = Script(lambda call: 10.0 if call.name == "fold" else 1.0)
+    with stepped(script) as engine:
+        rounds = Streaming(round_size=2).rounds(
+            LabelTasks(1), [[index] for index in range(6)], small_plan(6, 1)
+        )
+        next(rounds)
+        assert engine.submitted == {"map": 2, "fold": 1}
+        next(rounds)
+        assert engine.now == pytest.approx(11)
+        assert engine.submitted == {"map": 4, "fold": 2}
+
+
+def test_a_failed_fold_ends_the_rounds() -> None:
+    with stepped(Script(fails=lambda call: call == Call("fold", 1))):
+        rounds = Streaming(round_size=1).rounds(LabelTasks(2), [[1], [2], [3]], small_plan(3, 2))
+        next(rounds)
+        with pytest.raises(TaskError, match="task fold failed"):
+            next(rounds)
+
+
+def test_a_plan_without_rounds_is_divided() -> None:
+    tasks, splits, plan = LabelTasks(1), [[index] for index in range(20)], small_plan(20, 1)
+    with stepped():
+        rounds = list(Streaming().rounds(tasks, splits, plan))
+    assert [folded.num_maps for folded in rounds] == list(range(2, 21, 2))
+
+
+class CannotFold:
+    executor = "process"
+
+    def map(self, index: int, split: Any) -> Any: ...
+    def merge(self, *blocks: Any) -> Any: ...
+    def reduce(self, partition: int, slices: list[Any]) -> Any: ...
+
+
+def test_a_task_set_that_cannot_fold_is_refused() -> None:
+    strategy: Any = get_strategy("streaming")
+    with (
+        stepped(),
+        pytest.raises(OptionsError, match="needs a task set with fold, which CannotFold has not"),
+    ):
+        next(strategy.shuffle(CannotFold(), [1], small_plan(1, 1)))
+
+
+def test_a_round_has_a_map() -> None:
+    with pytest.raises(OptionsError, match="round_size is 0"):
+        Streaming(round_size=0)
+
+
+def test_strategies_by_name() -> None:
+    assert isinstance(get_strategy("streaming"), Streaming)
+    assert get_strategy(chosen := Simple()) is chosen
+    with pytest.raises(OptionsError, match="known are auto, simple, push, pre_shuffle_merge"):
+        get_strategy("merge")
+    assert strategy_names() == ["simple", "push", "pre_shuffle_merge"]
