@@ -12,6 +12,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ├─ StorageError (OSError)             spilling
     │  ├─ DiskFullError
     │  └─ CorruptBlockError               a spilled block failed its checksum (retryable: recomputed from lineage)
+    ├─ ShuffleCheckError                  rows were lost, repeated or changed between maps and reduces
     ├─ EngineError
     │  ├─ ClosedError                     used after close
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
@@ -77,6 +78,13 @@ class CorruptBlockError(StorageError):
     def __init__(self, message: str, block_id: int = -1) -> None:
         super().__init__(message)
         self.block_id = block_id
+
+
+class ShuffleCheckError(ExoshuffleError):
+    """The rows that came out of a shuffle are not those that went in; the message names stage, partition and map.
+
+    A defect of a strategy, an engine or a machine's memory. Not retryable: another attempt would get the same bytes.
+    """
 
 
 class EngineError(ExoshuffleError):

@@ -37,6 +37,11 @@ def slices(scattered: _native.Scattered) -> list[bytes]:
     return [bytes(block[a:b]) for a, b in itertools.pairwise(ends)]
 
 
+def opened(slices: Sequence[Any], partition: int = 0, first: int = 0) -> _native.Sections:
+    """The slices of a partition, which have the output of maps from number ``first`` on."""
+    return _native.Sections(list(slices), partition, first)
+
+
 def read_ipc(rows: _native.Rows) -> pa.Table:
     """All rows, by the way that results of tasks take."""
     stream = rows.to_ipc_stream()

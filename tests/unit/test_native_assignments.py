@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle import _native
-from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.errors import InputError, OptionsError, ShuffleCheckError
 from tests.unit.native_tables import (
     ascending,
     mixed_table,
+    opened,
     parquet_splits,
     read_ipc,
     rows_of,
@@ -23,7 +24,10 @@ from tests.unit.native_tables import (
 def partitions(made: _native.Sorter, splits: list[str], assignment: bytes) -> list[pa.Table]:
     """The rows of each partition, after a shuffle of all splits."""
     blocks = [slices(made.scatter(split, index, assignment)) for index, split in enumerate(splits)]
-    return [read_ipc(made.sort(list(parts))) for parts in zip(*blocks, strict=True)]
+    return [
+        read_ipc(made.sort(opened(parts, partition)))
+        for partition, parts in enumerate(zip(*blocks, strict=True))
+    ]
 
 
 @pytest.mark.parametrize("keys", [["k"], ["f"], ["s"], ["d"], ["v", "n"], ["b", "t", "ls"]])
@@ -63,18 +67,24 @@ def test_gathering_keeps_the_order_of_the_slices() -> None:
             for index, table in enumerate(tables)
         ]
         for part in range(3):
-            rows = read_ipc(made.gather([block[part] for block in blocks]))
-            alone = [read_ipc(made.gather([block[part]])) for block in blocks]
+            rows = read_ipc(made.gather(opened([block[part] for block in blocks], part)))
+            alone = [
+                read_ipc(made.gather(opened([block[part]], part, first=index)))
+                for index, block in enumerate(blocks)
+            ]
             assert rows_of(rows) == rows_of(*alone)
             merged = b"".join(block[part] for block in blocks)
-            assert rows_of(read_ipc(made.gather([merged]))) == rows_of(rows)
+            assert rows_of(read_ipc(made.gather(opened([merged], part)))) == rows_of(rows)
             for one in alone:
                 assert one["id"].to_pylist() == sorted(one["id"].to_pylist())
-    assert read_ipc(keyed.gather([])).equals(tables[0].slice(0, 0))
-    with pytest.raises(InputError, match="slice is corrupt"):
-        keyed.gather([blocks[0][0][:-1]])
+    assert read_ipc(keyed.gather(opened([]))).equals(tables[0].slice(0, 0))
+    with pytest.raises(ShuffleCheckError, match="a section is cut off"):
+        opened([blocks[0][0][:-1]])
+    other = sorter(pa.schema({"s": pa.string(), "l": pa.list_(pa.int8())}))
+    with pytest.raises(ShuffleCheckError, match="rows of map 0"):
+        other.gather(opened([blocks[0][0]]))
     with pytest.raises(OptionsError, match="only sort"):
-        _native.Sorter.records("{}", 100, 10).gather([])
+        _native.Sorter.records("{}", 100, 10).gather(opened([]))
 
 
 def test_bad_assignments_are_refused(tmp_path: Path) -> None:

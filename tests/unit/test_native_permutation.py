@@ -11,7 +11,7 @@ import pytest
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, SchemaError
-from tests.unit.native_tables import mixed_table, read_ipc, rows_of, slices
+from tests.unit.native_tables import mixed_table, opened, read_ipc, rows_of, slices
 
 
 def permutation(schema: pa.Schema, seed: int, options: str = "{}") -> _native.Sorter:
@@ -23,7 +23,10 @@ def shuffled(made: _native.Sorter, splits: list[str], num_partitions: int) -> li
     """The partitions of a shuffle of all splits."""
     assignment = made.choose_boundaries([], num_partitions)
     blocks = [slices(made.scatter(split, index, assignment)) for index, split in enumerate(splits)]
-    return [read_ipc(made.sort(list(parts))) for parts in zip(*blocks, strict=True)]
+    return [
+        read_ipc(made.sort(opened(parts, partition)))
+        for partition, parts in enumerate(zip(*blocks, strict=True))
+    ]
 
 
 def write(directory: Path, suffix: str, tables: list[pa.Table]) -> list[str]:
@@ -111,7 +114,7 @@ def test_batches_are_told_apart_by_their_number() -> None:
 
     def order(index: int, batches: pa.Table) -> list[str]:
         [content] = slices(made.scatter_batches(batches, index, everything))
-        return rows_of(read_ipc(made.sort([content])))
+        return rows_of(read_ipc(made.sort(opened([content], first=index))))
 
     whole = order(0, table)
     assert sorted(whole) == sorted(rows_of(table))
@@ -132,7 +135,7 @@ def test_sampling_and_measuring_work_as_for_tables(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="can only sort"):
         made.hash_assignment(3)
     with pytest.raises(OptionsError, match="can only sort"):
-        made.gather([])
+        made.gather(opened([]))
     with pytest.raises(OptionsError, match="0 partitions"):
         made.choose_boundaries([], 0)
     with pytest.raises(SchemaError):

@@ -145,6 +145,7 @@ fn scatter(c: &mut Criterion) {
                 continue;
             }
             let plan = Scatter::plan(&[&input], &boundaries, START).unwrap();
+            let mut out = vec![0; plan.slice_offsets()[partitions] as usize];
             group.bench_function(format!("write/{partitions}/{name}"), |b| {
                 b.iter(|| plan.write(&[&input], &mut out))
             });

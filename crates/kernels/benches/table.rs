@@ -12,11 +12,13 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema};
 use criterion::{criterion_group, criterion_main, Criterion};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Assignment, GatheredRows, Position, RowLayout, Scatter, SortKey,
+    choose_boundaries, sample, Assignment, GatheredRows, Position, RowLayout, Scatter, Sections,
+    SortKey,
 };
 
 const ROWS: u64 = 1_000_000;
 const PARTITIONS: usize = 64;
+const MAPS: usize = 64;
 const BATCH_ROWS: u64 = 8192;
 
 fn mix(x: u64) -> u64 {
@@ -84,20 +86,25 @@ fn table(c: &mut Criterion) {
         group.bench_function(format!("{name}/write"), |b| {
             b.iter(|| scatter.write(&mut block).unwrap())
         });
-        let slices: Vec<Buffer> = scatter
-            .slice_offsets()
-            .windows(2)
-            .rev()
-            .map(|w| Buffer::from(&block[w[0] as usize..w[1] as usize]))
+        let everything = Assignment::round_robin(1).unwrap();
+        let slices: Vec<Buffer> = (0..)
+            .zip(batches.chunks(batches.len().div_ceil(MAPS)))
+            .map(|(split, batches)| {
+                let first = Position { split, row: 0 };
+                let scatter = Scatter::plan(&layout, batches, &everything, first).unwrap();
+                let mut block = vec![0u8; scatter.slice_offsets()[1] as usize];
+                scatter.write(&mut block).unwrap();
+                Buffer::from(block)
+            })
             .collect();
-        group.bench_function(format!("{name}/sort"), |b| {
-            b.iter(|| GatheredRows::sorted(&layout, slices.clone()).unwrap())
-        });
-        let rows = GatheredRows::sorted(&layout, slices).unwrap();
+        let sections = Arc::new(Sections::open(slices, 0, 0, None).unwrap());
+        let sorted = || GatheredRows::sorted(&layout, Arc::clone(&sections), 0).unwrap();
+        group.bench_function(format!("{name}/sort"), |b| b.iter(sorted));
+        let rows = Arc::new(sorted());
         group.bench_function(format!("{name}/gather"), |b| {
             b.iter(|| {
-                for start in (0..rows.num_rows()).step_by(BATCH_ROWS as usize) {
-                    black_box(rows.batch(start, BATCH_ROWS as usize).unwrap());
+                for batch in Arc::clone(&rows).batches(BATCH_ROWS as usize) {
+                    black_box(batch.unwrap());
                 }
             });
         });

@@ -105,7 +105,7 @@ impl Assignment {
             reason,
         };
         let (&tag, rest) = bytes.split_first().ok_or(corrupt("it is empty"))?;
-        let count = || {
+        let count = || -> Result<usize> {
             let count = <[u8; 8]>::try_from(rest);
             let count = count.map_err(|_| corrupt("it has no number of partitions"))?;
             Ok(usize::try_from(u64::from_le_bytes(count)).unwrap_or(usize::MAX))

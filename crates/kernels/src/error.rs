@@ -4,6 +4,8 @@
 
 use arrow_schema::{ArrowError, DataType};
 
+use crate::check::CheckError;
+
 /// The result of every fallible kernel.
 pub type Result<T, E = KernelError> = std::result::Result<T, E>;
 
@@ -114,6 +116,9 @@ pub enum KernelError {
         /// The most allowed.
         limit: usize,
     },
+    /// Rows were not conserved.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// Arrow refused an operation.
     #[error("{action} failed: {source}; check the types of the columns")]
     Arrow {

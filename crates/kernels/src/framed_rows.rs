@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave;
 
-use crate::frames::Frame;
+use crate::pieces::Piece;
 
 /// The columns beside the rows, and how to find a row in them.
 #[derive(Debug)]
@@ -20,12 +20,11 @@ pub(crate) struct FramedRows {
 }
 
 impl FramedRows {
-    /// Of the frames of all slices, if there are any; `locs` tells the locations of their rows, ascending.
-    pub(crate) fn new(frames: Vec<Vec<Frame>>, locs: impl FnOnce() -> Vec<u64>) -> Option<Self> {
-        let batches: Vec<RecordBatch> = frames
-            .into_iter()
-            .flatten()
-            .map(|frame| frame.columns)
+    /// Of all pieces, if they have columns beside their rows; `locs` tells the locations of these, ascending.
+    pub(crate) fn new(pieces: &[Piece], locs: impl FnOnce() -> Vec<u64>) -> Option<Self> {
+        let batches: Vec<&RecordBatch> = pieces
+            .iter()
+            .filter_map(|piece| Some(&piece.beside.as_ref()?.columns))
             .collect();
         if batches.is_empty() {
             return None;
@@ -35,7 +34,7 @@ impl FramedRows {
             *end += batch.num_rows();
             Some(*end)
         }));
-        let num_columns = batches.first().map_or(0, RecordBatch::num_columns);
+        let num_columns = batches.first().map_or(0, |batch| batch.num_columns());
         let columns = (0..num_columns)
             .map(|c| batches.iter().map(|b| Arc::clone(b.column(c))).collect())
             .collect();

@@ -1,8 +1,7 @@
 //! Frames: how columns that do not fit into rows travel beside them.
 //!
-//! A slice of such a schema is a sequence of frames
-//! `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of the other columns]`, so slices can still be
-//! concatenated. The stream of a frame holds one batch, its rows in the order of the frame's rows. Inside nested columns
+//! A section of such a schema that has rows is a frame
+//! `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of the other columns]`. The stream of a frame holds one batch, its rows in the order of the frame's rows. Inside nested columns
 //! views and dictionaries travel as plain values: otherwise every slice would carry all the values of the input.
 
 use std::ops::Range;
@@ -19,6 +18,7 @@ use arrow_select::interleave::interleave;
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::pieces::Beside;
 use crate::slot::{packs_into_dictionary, Slot};
 
 /// The two length words of a frame.
@@ -134,25 +134,25 @@ pub(crate) struct Frame {
     /// Where its rows lie in the slice.
     pub(crate) rows: Range<usize>,
     /// Its other columns.
-    pub(crate) columns: RecordBatch,
+    pub(crate) beside: Beside,
 }
 
-/// Takes a slice apart.
-pub(crate) fn parse(layout: &RowLayout, slice: &Buffer) -> Result<Vec<Frame>> {
+/// Takes the frames in this range of a slice apart.
+pub(crate) fn parse(layout: &RowLayout, slice: &Buffer, range: Range<usize>) -> Result<Vec<Frame>> {
     let schema = wire_schema(layout);
     let mut frames = Vec::new();
-    let mut at = 0;
-    while at < slice.len() {
+    let mut at = range.start;
+    while at < range.end {
         let corrupt = |reason| KernelError::CorruptSlice {
             offset: at as u64,
             reason,
         };
         let cut = || corrupt("a frame is cut off");
-        let (rows_bytes, rest) = slice[at..].split_first_chunk().ok_or_else(cut)?;
+        let (rows_bytes, rest) = slice[at..range.end].split_first_chunk().ok_or_else(cut)?;
         let (columns_bytes, _) = rest.split_first_chunk().ok_or_else(cut)?;
         let end = |start: usize, bytes: &[u8; 8]| {
             let end = start.checked_add(usize::try_from(u64::from_le_bytes(*bytes)).ok()?)?;
-            (end <= slice.len()).then_some(end)
+            (end <= range.end).then_some(end)
         };
         let rows_end = end(at + HEADER_BYTES, rows_bytes).ok_or_else(cut)?;
         let columns_end = end(rows_end, columns_bytes).ok_or_else(cut)?;
@@ -163,7 +163,10 @@ pub(crate) fn parse(layout: &RowLayout, slice: &Buffer) -> Result<Vec<Frame>> {
         .ok_or(corrupt("the nested columns of a frame cannot be read"))?;
         frames.push(Frame {
             rows: at + HEADER_BYTES..rows_end,
-            columns,
+            beside: Beside {
+                columns,
+                range: rows_end..columns_end,
+            },
         });
         at = columns_end;
     }

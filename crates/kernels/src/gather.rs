@@ -1,25 +1,30 @@
 //! Gather: a reducer's slices become batches, sorted or in the order of the slices.
 //!
 //! Rows stay where they are. One pass walks them (checking every length) and makes an entry of each, the entries are
-//! sorted unless the order is to stay, and `batch` collects the fields of a range of rows in order; strings are only pointed at.
+//! sorted unless the order is to stay, and `batch` collects the fields of a range of rows in order, and hashes the rows
+//! while they are in the cache; strings are only pointed at.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{new_empty_array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 
+use crate::batches::Batches;
+use crate::check::CheckError;
 use crate::decode::{Chunk, Decoder, ViewBuffers};
 use crate::error::{KernelError, Result};
 use crate::framed_rows::FramedRows;
-use crate::frames::{parse, Frame};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
 use crate::output::{output_schema, undo_wire};
+use crate::pieces::{pieces, recount, walk, Piece};
 use crate::prefetch::{prefetch_line, LINE_BYTES};
+use crate::sections::Sections;
 use crate::slot::Slot;
+use crate::tally::Tally;
 use crate::ties::TieBreaker;
-use crate::walk::RowWalker;
 
 /// The most slices of one reducer: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;
@@ -30,44 +35,50 @@ const MAX_PREFETCH_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct GatheredRows {
     layout: RowLayout,
-    slices: Vec<Buffer>,
+    sections: Arc<Sections>,
+    tag: u8,
     /// Location of every row, in order.
     locs: Vec<u64>,
     views: ViewBuffers,
     framed: Option<FramedRows>,
+    /// Slice and place of the encoded columns beside the rows.
+    encoded: Vec<(usize, Range<usize>)>,
     schema: SchemaRef,
+    num_bytes: usize,
     prefetch_bytes: usize,
 }
 
 impl GatheredRows {
-    /// Finds and sorts the rows of `slices`; equal keys stay in the order of the slices, and of rows within a slice.
+    /// Finds and sorts the rows of the sections with this tag; equal keys stay in the order of the slices, and of rows
+    /// within a slice.
     ///
     /// # Errors
-    /// A slice that does not hold whole rows of this layout, too many slices.
+    /// A section that does not hold whole rows of this layout, too many slices.
     ///
     /// # Cost
     /// `RowLayout::sort_bytes_per_row` for each row, beside the slices.
-    pub fn sorted(layout: &RowLayout, slices: Vec<Buffer>) -> Result<Self> {
+    pub fn sorted(layout: &RowLayout, sections: Arc<Sections>, tag: u8) -> Result<Self> {
         if layout.prefix().is_narrow() {
-            Self::found(layout, slices, sorted_locs::<u64>)
+            Self::found(layout, sections, tag, sorted_locs::<u64>)
         } else {
-            Self::found(layout, slices, sorted_locs::<Wide>)
+            Self::found(layout, sections, tag, sorted_locs::<Wide>)
         }
     }
 
-    /// Finds the rows of `slices` and leaves them in the order of the slices, whatever their keys.
+    /// Finds the rows of the sections with this tag and leaves them in the order of the slices, whatever their keys.
     ///
     /// # Errors
     /// As `sorted`.
     ///
     /// # Cost
     /// 8 bytes for each row, beside the slices.
-    pub fn in_order(layout: &RowLayout, slices: Vec<Buffer>) -> Result<Self> {
-        Self::found(layout, slices, locs_in_order)
+    pub fn in_order(layout: &RowLayout, sections: Arc<Sections>, tag: u8) -> Result<Self> {
+        Self::found(layout, sections, tag, locs_in_order)
     }
 
     /// Rows whose locations `find` tells, together with the columns beside them.
-    fn found(layout: &RowLayout, slices: Vec<Buffer>, find: Find) -> Result<Self> {
+    fn found(layout: &RowLayout, sections: Arc<Sections>, tag: u8, find: Find) -> Result<Self> {
+        let slices = sections.slices();
         if slices.len() > MAX_SLICES {
             return Err(KernelError::TooManySlices {
                 count: slices.len(),
@@ -75,23 +86,24 @@ impl GatheredRows {
             });
         }
         let bytes: Vec<&[u8]> = slices.iter().map(Buffer::as_slice).collect();
-        let mut frames = Vec::new();
-        if layout.num_framed() > 0 {
-            frames = slices
-                .iter()
-                .map(|slice| parse(layout, slice))
-                .collect::<Result<_>>()?;
-        }
-        let (locs, framed) = find(layout, &bytes, frames)?;
-        let row_bytes = bytes.iter().map(|b| b.len()).sum::<usize>() / locs.len().max(1);
+        let found = pieces(layout, &sections, tag).and_then(|pieces| {
+            let (locs, framed) = find(layout, &bytes, &pieces)?;
+            Ok((pieces, locs, framed))
+        });
+        let (pieces, locs, framed) = found.map_err(|e| blame(layout, &sections, tag, e))?;
+        let num_bytes = sections.tagged(tag).map(|s| s.range.len()).sum::<usize>();
+        let encoded = |piece: &Piece| Some((piece.slice, piece.beside.as_ref()?.range.clone()));
         Ok(Self {
             layout: layout.clone(),
-            views: ViewBuffers::new(&slices),
-            slices,
+            views: ViewBuffers::new(slices),
+            prefetch_bytes: (num_bytes / locs.len().max(1)).min(MAX_PREFETCH_BYTES),
             locs,
             framed,
+            encoded: pieces.iter().filter_map(encoded).collect(),
             schema: output_schema(layout),
-            prefetch_bytes: row_bytes.min(MAX_PREFETCH_BYTES),
+            num_bytes,
+            tag,
+            sections,
         })
     }
 
@@ -100,17 +112,34 @@ impl GatheredRows {
         self.locs.len()
     }
 
-    /// Bytes of the slices.
+    /// Bytes of the rows.
     pub fn num_bytes(&self) -> usize {
-        self.slices.iter().map(Buffer::len).sum()
+        self.num_bytes
     }
 
-    /// The schema of `batch`: strings and binary as views, dictionaries as plain values, all else as declared.
+    /// All rows in order, `step` of them per batch. Behind the last batch comes an error if these were not the rows that
+    /// the maps sent.
+    pub fn batches(self: Arc<Self>, step: usize) -> Batches {
+        Batches::new(self, step)
+    }
+
+    /// Whether rows that were handed on are those that the maps sent.
+    pub(crate) fn check(&self, mut handed_on: Tally) -> Result<(), CheckError> {
+        for (slice, range) in &self.encoded {
+            handed_on.add_beside(&self.sections.slices()[*slice][range.clone()]);
+        }
+        self.sections.compare(self.tag, handed_on, |section| {
+            recount(&self.layout, &self.sections, section).ok()
+        })
+    }
+
+    /// The schema of batches: strings and binary as views, dictionaries as plain values, all else as declared.
     pub fn output_schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Rows `start..start + len` in order, or as many as there are. Views point into the slices.
+    /// Rows `start..start + len` in order, or as many as there are, which are added to `handed_on`. Views point into the
+    /// slices.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot put together again.
@@ -118,7 +147,12 @@ impl GatheredRows {
     /// # Cost
     /// Rows are fetched from memory once, together; what reads the strings of a batch of up to about 8192 rows next
     /// finds them in the cache.
-    pub fn batch(&self, start: usize, len: usize) -> Result<RecordBatch> {
+    pub(crate) fn batch(
+        &self,
+        start: usize,
+        len: usize,
+        handed_on: &mut Tally,
+    ) -> Result<RecordBatch> {
         let start = start.min(self.locs.len());
         let locs = &self.locs[start..start.saturating_add(len).min(self.locs.len())];
         let columns = self.layout.columns();
@@ -141,6 +175,10 @@ impl GatheredRows {
             for decoder in &mut decoders {
                 decoder.append(&self.layout, &chunk, &mut tails);
             }
+            // Behind the last string is the end of the row.
+            for (row, end) in rows.iter().zip(&tails) {
+                handed_on.add_row(&row[..*end]);
+            }
         }
         let places = self.framed.as_ref().map(|framed| framed.places(locs));
         let mut arrays = Vec::with_capacity(columns.len());
@@ -151,7 +189,9 @@ impl GatheredRows {
                     array
                         .and_then(|a| undo_wire(&a, self.schema.field(arrays.len()).data_type()))
                         .map_err(|e| {
-                            KernelError::arrow(format!("decoding column '{}'", column.name), e)
+                            let action = format!("decoding column '{}'", column.name);
+                            let error = KernelError::arrow(action, e);
+                            blame(&self.layout, &self.sections, self.tag, error)
                         })?
                 }
                 // Without any frame there are no rows.
@@ -170,7 +210,7 @@ impl GatheredRows {
     #[inline]
     fn fetch(&self, loc: u64) -> &[u8] {
         let (slice, offset) = slice_and_offset(loc);
-        let row = &self.slices[slice][offset..];
+        let row = &self.sections.slices()[slice][offset..];
         for line in (0..=self.prefetch_bytes).step_by(LINE_BYTES) {
             prefetch_line(row.as_ptr().wrapping_add(line));
         }
@@ -178,22 +218,42 @@ impl GatheredRows {
     }
 }
 
-/// Locations of rows in the order they are wanted, and the framed columns if there are any. The frames are none or have
-/// an entry per slice.
-type Find = fn(&RowLayout, &[&[u8]], Vec<Vec<Frame>>) -> Result<(Vec<u64>, Option<FramedRows>)>;
+/// The error for rows that could not be read: which map's were changed, if it is that.
+fn blame(layout: &RowLayout, sections: &Sections, tag: u8, error: KernelError) -> KernelError {
+    let intact = sections.intact(tag, |section| recount(layout, sections, section).ok());
+    intact.err().map_or(error, KernelError::from)
+}
+
+/// Locations of rows in the order they are wanted, and the columns beside them if there are any.
+type Find = fn(&RowLayout, &[&[u8]], &[Piece]) -> Result<(Vec<u64>, Option<FramedRows>)>;
 
 fn sorted_locs<P: Prefix>(
     layout: &RowLayout,
     slices: &[&[u8]],
-    frames: Vec<Vec<Frame>>,
+    pieces: &[Piece],
 ) -> Result<(Vec<u64>, Option<FramedRows>)> {
     let mut entries: Vec<Entry<P>> = Vec::new();
-    walk_slices(slices, &frames, |index, rows, base| {
-        let before = entries.len();
-        add_entries(layout, index, rows, base, &mut entries)?;
-        Ok(entries.len() - before)
-    })?;
-    let framed = FramedRows::new(frames, || entries.iter().map(|e| e.loc).collect());
+    let mut prefixes = [P::default(); CHUNK_ROWS];
+    let mut left: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
+    for piece in pieces {
+        let slice = slices[piece.slice];
+        walk(layout, slice, piece, |starts, end| {
+            let walked = end - starts[0];
+            if entries.len() + starts.len() > entries.capacity() {
+                // Rows behind are about as long as these.
+                let expected = starts.len() * left / walked;
+                entries.reserve(expected + expected / 16 + CHUNK_ROWS);
+            }
+            left -= walked;
+            let prefixes = &mut prefixes[..starts.len()];
+            layout.prefix().fill(|i| &slice[starts[i]..], prefixes);
+            entries.extend(prefixes.iter().zip(starts).map(|(&prefix, &start)| Entry {
+                prefix,
+                loc: location(piece.slice, start),
+            }));
+        })?;
+    }
+    let framed = FramedRows::new(pieces, || entries.iter().map(|e| e.loc).collect());
     let ties = TieBreaker::new(layout, slices);
     sort_entries(&mut entries, |run| ties.resolve(run));
     // Collected into the memory of the entries.
@@ -203,75 +263,14 @@ fn sorted_locs<P: Prefix>(
 fn locs_in_order(
     layout: &RowLayout,
     slices: &[&[u8]],
-    frames: Vec<Vec<Frame>>,
+    pieces: &[Piece],
 ) -> Result<(Vec<u64>, Option<FramedRows>)> {
     let mut locs = Vec::new();
-    let mut starts = Vec::with_capacity(CHUNK_ROWS);
-    walk_slices(slices, &frames, |index, rows, base| {
-        let before = locs.len();
-        let mut walker = RowWalker::new(layout, rows, base);
-        loop {
-            walker.next_chunk(&mut starts)?;
-            if starts.is_empty() {
-                return Ok(locs.len() - before);
-            }
-            locs.extend(starts.iter().map(|start| location(index, base + start)));
-        }
-    })?;
-    let framed = FramedRows::new(frames, || locs.clone());
+    for piece in pieces {
+        walk(layout, slices[piece.slice], piece, |starts, _| {
+            locs.extend(starts.iter().map(|&start| location(piece.slice, start)));
+        })?;
+    }
+    let framed = FramedRows::new(pieces, || locs.clone());
     Ok((locs, framed))
-}
-
-/// Calls `add` with (number of the slice, rows, where they start in it) for all rows; it returns how many there are.
-fn walk_slices(
-    slices: &[&[u8]],
-    frames: &[Vec<Frame>],
-    mut add: impl FnMut(usize, &[u8], usize) -> Result<usize>,
-) -> Result<()> {
-    for (index, slice) in slices.iter().enumerate() {
-        let Some(frames) = frames.get(index) else {
-            add(index, slice, 0)?;
-            continue;
-        };
-        for frame in frames {
-            let base = frame.rows.start;
-            if add(index, &slice[frame.rows.clone()], base)? != frame.columns.num_rows() {
-                return Err(KernelError::CorruptSlice {
-                    offset: base as u64,
-                    reason: "a frame lacks rows",
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Walks `rows`, which start at `base` in their slice, and appends an entry for each.
-fn add_entries<P: Prefix>(
-    layout: &RowLayout,
-    slice: usize,
-    rows: &[u8],
-    base: usize,
-    entries: &mut Vec<Entry<P>>,
-) -> Result<()> {
-    let mut walker = RowWalker::new(layout, rows, base);
-    let mut starts = Vec::with_capacity(CHUNK_ROWS);
-    let mut prefixes = [P::default(); CHUNK_ROWS];
-    loop {
-        walker.next_chunk(&mut starts)?;
-        let Some(last) = starts.last() else {
-            return Ok(());
-        };
-        if entries.len() + starts.len() > entries.capacity() {
-            // Rows behind are about as long as rows so far.
-            let expected = starts.len() * (rows.len() - starts[0]) / (last + 1 - starts[0]);
-            entries.reserve(expected + expected / 16 + CHUNK_ROWS);
-        }
-        let prefixes = &mut prefixes[..starts.len()];
-        layout.prefix().fill(|i| &rows[starts[i]..], prefixes);
-        entries.extend(prefixes.iter().zip(&starts).map(|(&prefix, start)| Entry {
-            prefix,
-            loc: location(slice, base + start),
-        }));
-    }
 }

@@ -1,8 +1,9 @@
 //! Pure functions on Arrow data and fixed-length records: no files, no threads, no clock, no Python.
 //!
 //! Table rows on the map side: `RowLayout` says how rows look, an `Assignment` which partition each belongs to (`sample`
-//! and `choose_boundaries` split the key space), `Scatter` writes the rows of each partition to a slice. On the reduce side `GatheredRows` finds the rows of slices, sorts them and
-//! hands them out as batches. `order` sorts (prefix, location) entries for any kind of row.
+//! and `choose_boundaries` split the key space), `Scatter` writes the rows of each partition to a slice. On the reduce
+//! side `Sections` takes slices apart, `GatheredRows` finds their rows, sorts them and hands them out as batches; both
+//! check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row.
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -10,7 +11,9 @@ compile_error!(
 );
 
 mod assignment;
+mod batches;
 mod boundaries;
+mod check;
 mod decode;
 mod encode;
 mod error;
@@ -26,6 +29,7 @@ mod mix;
 pub mod order;
 mod output;
 mod permutation;
+mod pieces;
 mod prefetch;
 mod prefix;
 pub mod records;
@@ -35,13 +39,16 @@ mod sections;
 mod segment;
 mod slot;
 mod source;
+mod tally;
 mod ties;
 pub mod valsort;
 mod walk;
 mod window;
 
 pub use assignment::{Assignment, PartitionCount, MAX_PARTITIONS};
+pub use batches::Batches;
 pub use boundaries::{choose_boundaries, Boundaries};
+pub use check::CheckError;
 pub use error::{KernelError, Result};
 pub use gather::GatheredRows;
 pub use key_rows::Position;
@@ -50,4 +57,5 @@ pub use output::cast_to_user_schema;
 pub use permutation::Permutation;
 pub use sample::{sample, sample_rows};
 pub use scatter::Scatter;
-pub use sections::sections;
+pub use sections::{Section, Sections};
+pub use tally::Tally;

@@ -1,19 +1,22 @@
 //! Scatter: a map's batches become one block of R slices, rows of partition r in slice r, in input order.
 //!
 //! Two passes, because a block is allocated before it is written: `plan` finds the partition of every row and the size
-//! of every slice, `write` moves each row once, straight to its place.
+//! of every slice, `write` moves each row once, straight to its place, and hashes it there while it is in the cache.
+//! Every slice is a section (`sections.rs`) that says how many rows it has and what they sum up to.
 
 use arrow_array::RecordBatch;
 
 use crate::assignment::Assignment;
+use crate::check::CheckError;
 use crate::encode::{pack, row_lengths, write_rows};
 use crate::error::{KernelError, Result};
-use crate::frames::{encode, HEADER_BYTES};
+use crate::frames::{self, encode};
 use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::prefetch::prefetch;
-use crate::sections;
+use crate::sections::{self, slice_offsets, write_header, Origin};
 use crate::source::Sources;
+use crate::tally::Tally;
 
 /// Planned output of one map.
 #[derive(Debug)]
@@ -24,11 +27,13 @@ pub struct Scatter {
     offsets: Vec<u64>,
     /// Encoded columns beside the rows, per partition; empty for schemas without any.
     framed: Vec<Vec<u8>>,
-    tag: Option<u8>,
+    tag: u8,
+    map: u32,
 }
 
 impl Scatter {
-    /// Finds the partition and the length of every row; the first row has position `first`, the others follow it.
+    /// Finds the partition and the length of every row; the first row has position `first`, the others follow it. Slices
+    /// say that they come from map number `first.split`.
     ///
     /// # Errors
     /// Batches that do not match the schema, nulls where none are declared, values that are too long.
@@ -76,43 +81,24 @@ impl Scatter {
                 .zip(&framed)
                 .filter(|(bytes, _)| **bytes > 0)
             {
-                *bytes += (HEADER_BYTES + columns.len()) as u64;
+                *bytes += (frames::HEADER_BYTES + columns.len()) as u64;
             }
         }
-        let mut end = 0;
-        let mut offsets = vec![0];
-        offsets.extend(slice_bytes.iter().map(|bytes| {
-            end += bytes;
-            end
-        }));
         Ok(Self {
             layout: layout.clone(),
             batches: sources,
             partitions,
-            offsets,
+            offsets: slice_offsets(slice_bytes.into_iter()),
             framed,
-            tag: None,
+            tag: 0,
+            map: first.split,
         })
     }
 
-    /// The same with every slice that has rows as a section of this tag (`sections.rs`).
+    /// The same with slices that say that they come from the input with this tag, instead of 0.
     #[must_use]
-    pub fn tagged(mut self, tag: u8) -> Self {
-        if self.tag.replace(tag).is_some() {
-            // The headers are counted already.
-            return self;
-        }
-        let mut headers = 0;
-        for slice in 1..self.offsets.len() {
-            let is_empty = self.offsets[slice] + headers == self.offsets[slice - 1];
-            headers += if is_empty {
-                0
-            } else {
-                sections::HEADER_BYTES as u64
-            };
-            self.offsets[slice] += headers;
-        }
-        self
+    pub fn tagged(self, tag: u8) -> Self {
+        Self { tag, ..self }
     }
 
     /// Where each slice starts in the block, and where the block ends: R+1 offsets.
@@ -125,10 +111,16 @@ impl Scatter {
         self.partitions.len() as u64
     }
 
+    /// Bytes of the rows, and of what travels beside them; the block also has the headers of slices.
+    pub fn row_bytes(&self) -> u64 {
+        let num_slices = self.offsets.len() - 1;
+        self.offsets[num_slices] - (sections::HEADER_BYTES * num_slices) as u64
+    }
+
     /// Writes the block.
     ///
     /// # Errors
-    /// A buffer that is not exactly as long as the block.
+    /// A buffer that is not exactly as long as the block; rows that do not fill their slices.
     pub fn write(&self, out: &mut [u8]) -> Result<()> {
         let expected = self.offsets[self.offsets.len() - 1];
         if out.len() as u64 != expected {
@@ -137,9 +129,13 @@ impl Scatter {
                 actual: out.len() as u64,
             });
         }
-        let mut next: Vec<usize> = self.offsets.iter().map(|&offset| offset as usize).collect();
-        self.write_section_headers(&mut next, out);
-        self.write_frames(&mut next, out);
+        let mut open: Vec<Open> = self.offsets.windows(2).map(Open::new).collect();
+        self.write_frames(&mut open, out);
+        self.write_rows(&mut open, out)?;
+        self.write_headers(&open, out)
+    }
+
+    fn write_rows(&self, open: &mut [Open], out: &mut [u8]) -> Result<()> {
         let (mut lengths, mut starts, mut tails) = (Vec::new(), Vec::new(), Vec::new());
         let mut partitions = self.partitions.as_slice();
         for batch in &self.batches {
@@ -150,43 +146,74 @@ impl Scatter {
                 row_lengths(&self.layout, batch, first, count, &mut lengths)?;
                 starts.clear();
                 starts.extend(chunk.iter().zip(&lengths).map(|(&partition, length)| {
-                    let start = next[partition as usize];
-                    next[partition as usize] += length;
-                    prefetch(&out[start..start + length]);
+                    let next = &mut open[partition as usize].next;
+                    let start = *next;
+                    *next += length;
+                    prefetch(&out[start..*next]);
                     start
                 }));
                 write_rows(&self.layout, batch, first, &starts, &mut tails, out);
+                // The rows are in the cache now.
+                for ((&partition, &start), length) in chunk.iter().zip(&starts).zip(&lengths) {
+                    let tally = &mut open[partition as usize].tally;
+                    tally.add_row(&out[start..start + length]);
+                }
             }
         }
         Ok(())
     }
 
-    /// Writes the headers of sections, and moves `next` behind them.
-    fn write_section_headers(&self, next: &mut [usize], out: &mut [u8]) {
-        let Some(tag) = self.tag else {
-            return;
-        };
-        for (ends, next) in self.offsets.windows(2).zip(next) {
-            let slice = &mut out[ends[0] as usize..ends[1] as usize];
-            if !slice.is_empty() {
-                sections::write_header(tag, slice.len() - sections::HEADER_BYTES, slice);
-                *next += sections::HEADER_BYTES;
-            }
+    /// Writes everything of the frames but the rows, and moves slices to where their rows go.
+    fn write_frames(&self, open: &mut [Open], out: &mut [u8]) {
+        let framed = open.iter_mut().zip(&self.framed);
+        for (slice, columns) in framed.filter(|(_, columns)| !columns.is_empty()) {
+            let frame = &mut out[slice.next..slice.end];
+            let rows_end = frame.len() - columns.len();
+            let rows_bytes = (rows_end - frames::HEADER_BYTES) as u64;
+            frame[..8].copy_from_slice(&rows_bytes.to_le_bytes());
+            frame[8..frames::HEADER_BYTES].copy_from_slice(&(columns.len() as u64).to_le_bytes());
+            frame[rows_end..].copy_from_slice(columns);
+            slice.tally.add_beside(columns);
+            slice.next += frames::HEADER_BYTES;
+            slice.end -= columns.len();
         }
     }
 
-    /// Writes everything of the frames but the rows, and moves `next` to where the rows of each partition go.
-    fn write_frames(&self, next: &mut [usize], out: &mut [u8]) {
-        for ((columns, ends), next) in self.framed.iter().zip(self.offsets.windows(2)).zip(next) {
-            let slice = &mut out[*next..ends[1] as usize];
-            if slice.is_empty() {
-                continue;
-            }
-            let rows_end = slice.len() - columns.len();
-            slice[..8].copy_from_slice(&((rows_end - HEADER_BYTES) as u64).to_le_bytes());
-            slice[8..HEADER_BYTES].copy_from_slice(&(columns.len() as u64).to_le_bytes());
-            slice[rows_end..].copy_from_slice(columns);
-            *next += HEADER_BYTES;
+    /// Writes the headers of the slices, once all of them are full.
+    fn write_headers(&self, open: &[Open], out: &mut [u8]) -> Result<()> {
+        if let Some(partition) = open.iter().position(|slice| slice.next != slice.end) {
+            return Err(CheckError::Scattered { partition }.into());
+        }
+        let (tag, map) = (self.tag, self.map);
+        for (partition, (slice, ends)) in (0..).zip(open.iter().zip(self.offsets.windows(2))) {
+            let origin = Origin {
+                tag,
+                map,
+                partition,
+            };
+            let bytes = &mut out[ends[0] as usize..ends[1] as usize];
+            write_header(origin, slice.tally, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// A slice that is being filled.
+struct Open {
+    /// Where its next row goes.
+    next: usize,
+    /// Where its last row has to end.
+    end: usize,
+    tally: Tally,
+}
+
+impl Open {
+    /// Between these offsets, rows not yet in frames.
+    fn new(ends: &[u64]) -> Self {
+        Self {
+            next: ends[0] as usize + sections::HEADER_BYTES,
+            end: ends[1] as usize,
+            tally: Tally::default(),
         }
     }
 }

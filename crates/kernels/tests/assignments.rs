@@ -32,7 +32,7 @@ fn one_column(declared: &DataType, array: ArrayRef) -> (RowLayout, RecordBatch) 
     (layout, batch)
 }
 
-/// Bytes of each slice.
+/// Bytes of the rows of each slice, behind its header.
 fn sizes(
     layout: &RowLayout,
     batch: &RecordBatch,
@@ -41,7 +41,7 @@ fn sizes(
 ) -> Vec<u64> {
     let scatter = Scatter::plan(layout, std::slice::from_ref(batch), assignment, first).unwrap();
     let offsets = scatter.slice_offsets();
-    offsets.windows(2).map(|w| w[1] - w[0]).collect()
+    offsets.windows(2).map(|w| w[1] - w[0] - 40).collect()
 }
 
 const START: Position = Position { split: 0, row: 0 };

@@ -9,7 +9,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema};
-use exoshuffle_kernels::{Assignment, GatheredRows, Permutation, Position, Scatter};
+use exoshuffle_kernels::{Assignment, GatheredRows, Permutation, Position, Scatter, Sections};
 
 const SOURCES: usize = 40;
 const PARTITIONS: usize = 50;
@@ -212,9 +212,12 @@ fn partitions_are_equal_ranges_of_numbers() {
         let mut order = Vec::new();
         for (partition, ends) in scatter.slice_offsets().windows(2).enumerate() {
             let slice = Buffer::from(&block[ends[0] as usize..ends[1] as usize]);
-            let rows = GatheredRows::sorted(layout, vec![slice]).unwrap();
-            let batch = rows.batch(0, rows.num_rows()).unwrap();
-            let batch = Permutation::without_numbers(&batch).unwrap();
+            let sections = Sections::open(vec![slice], partition as u32, 0, Some(1)).unwrap();
+            let rows = GatheredRows::sorted(layout, sections.into(), 0).unwrap();
+            let Some(batch) = Arc::new(rows).batches(20_000).next() else {
+                continue;
+            };
+            let batch = Permutation::without_numbers(&batch.unwrap()).unwrap();
             assert_eq!(batch.schema(), schema);
             for &row in batch
                 .column(0)

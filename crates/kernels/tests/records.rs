@@ -10,8 +10,11 @@ use exoshuffle_kernels::records::{
     SortedRecords,
 };
 use exoshuffle_kernels::valsort::Summary;
-use exoshuffle_kernels::Position;
+use exoshuffle_kernels::{Position, Sections, Tally};
 use proptest::prelude::*;
+
+/// What every slice begins with.
+const HEADER_BYTES: usize = 40;
 
 /// How the bytes of the records are distributed.
 #[derive(Clone, Copy, Debug)]
@@ -135,12 +138,17 @@ proptest! {
         }
         let slices = input.slices(pieces);
         let scatter = Scatter::plan(&slices, &boundaries, at(split, 0)).unwrap();
-        let mut out = vec![0; input.records.len()];
+        let mut out = vec![0; input.records.len() + HEADER_BYTES * num_partitions];
         scatter.write(&slices, &mut out).unwrap();
         prop_assert_eq!(scatter.records(), input.rows().len());
         for (r, slice) in expected.iter().enumerate() {
             let offsets = &scatter.slice_offsets()[r..r + 2];
-            prop_assert_eq!(&out[offsets[0] as usize..offsets[1] as usize], &slice[..]);
+            let found = &out[offsets[0] as usize..offsets[1] as usize];
+            prop_assert_eq!(&found[HEADER_BYTES..], &slice[..]);
+            let mut tally = Tally::default();
+            tally.add_rows(slice, input.shape.record_bytes());
+            let sections = Sections::open(vec![found.into()], r as u32, split, Some(split + 1)).unwrap();
+            prop_assert_eq!(sections.sent(0), tally);
         }
     }
 
@@ -184,7 +192,7 @@ fn equal_keys_are_split_evenly() {
     for split in 0..4 {
         let scatter = Scatter::plan(&[&records], &boundaries, at(split, 0)).unwrap();
         for (total, ends) in totals.iter_mut().zip(scatter.slice_offsets().windows(2)) {
-            *total += (ends[1] - ends[0]) / 12;
+            *total += (ends[1] - ends[0] - HEADER_BYTES as u64) / 12;
         }
     }
     assert!(
@@ -228,9 +236,10 @@ fn buffers_of_the_wrong_size_are_refused() {
     let shape = RecordShape::try_new(10, 2).unwrap();
     let boundaries = choose_boundaries(shape, &[], 3).unwrap();
     let scatter = Scatter::plan(&[&[0; 30]], &boundaries, at(0, 0)).unwrap();
-    assert!(scatter.write(&[&[0; 30]], &mut [0; 20]).is_err());
-    assert!(scatter.write(&[&[0; 20]], &mut [0; 30]).is_err());
-    assert!(scatter.write(&[&[0; 30]], &mut [0; 30]).is_ok());
+    const BLOCK_BYTES: usize = 30 + 3 * HEADER_BYTES;
+    assert!(scatter.write(&[&[0; 30]], &mut [0; 30]).is_err());
+    assert!(scatter.write(&[&[0; 20]], &mut [0; BLOCK_BYTES]).is_err());
+    assert!(scatter.write(&[&[0; 30]], &mut [0; BLOCK_BYTES]).is_ok());
     assert!(Scatter::plan(&[&[0; 31]], &boundaries, at(0, 0)).is_err());
     let sink = |_: &[u8]| Ok::<_, RecordError>(());
     assert!(sort_into(shape, &[&[0; 30]], &mut [0; 9], sink).is_err());

@@ -11,13 +11,16 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use exoshuffle_kernels::{
-    cast_to_user_schema, choose_boundaries, sample, sections, Assignment, GatheredRows,
-    KernelError, Position, RowLayout, Scatter, SortKey,
+    cast_to_user_schema, choose_boundaries, sample, Assignment, GatheredRows, KernelError,
+    Position, RowLayout, Scatter, Sections, SortKey,
 };
 use proptest::prelude::*;
 use support::columns::{delivered, Random};
 use support::oracle::{compare_rows, Value};
 use support::tables::{shape, table, Shape};
+
+/// What every slice begins with.
+const HEADER_BYTES: usize = 40;
 
 fn block(scatter: &Scatter) -> Vec<Vec<u8>> {
     let offsets = scatter.slice_offsets();
@@ -48,13 +51,24 @@ fn scatter_split(
     block(&Scatter::plan(layout, batches, assignment, first).unwrap())
 }
 
+/// Slices, opened.
+fn opened(slices: Vec<Buffer>, partition: usize) -> Arc<Sections> {
+    Arc::new(Sections::open(slices, partition as u32, 0, None).unwrap())
+}
+
+fn sorted(layout: &RowLayout, slices: Vec<Vec<u8>>) -> GatheredRows {
+    let slices = slices.into_iter().map(Buffer::from).collect();
+    GatheredRows::sorted(layout, opened(slices, 0), 0).unwrap()
+}
+
 /// The sorted rows in batches of `step`, with the declared types.
-fn collect(schema: &SchemaRef, rows: &GatheredRows, step: usize) -> RecordBatch {
-    let batches: Vec<RecordBatch> = (0..rows.num_rows().max(1))
-        .step_by(step)
-        .map(|start| {
-            let batch = rows.batch(start, step).unwrap();
-            assert_eq!(batch.schema(), rows.output_schema());
+fn collect(schema: &SchemaRef, rows: GatheredRows, step: usize) -> RecordBatch {
+    let output_schema = rows.output_schema();
+    let batches: Vec<RecordBatch> = Arc::new(rows)
+        .batches(step)
+        .map(|batch| {
+            let batch = batch.unwrap();
+            assert_eq!(batch.schema(), output_schema);
             cast_to_user_schema(schema, &batch).unwrap()
         })
         .collect();
@@ -107,9 +121,9 @@ fn check_round_trip(shape: &Shape) {
                     .collect::<Vec<u8>>(),
             )],
         };
-        let rows = GatheredRows::sorted(&layout, slices).unwrap();
+        let rows = GatheredRows::sorted(&layout, opened(slices, partition), 0).unwrap();
         assert_eq!(rows.num_rows(), count, "rows of partition {partition}");
-        outputs.push(collect(&table.schema, &rows, 64 + random.below(2000)));
+        outputs.push(collect(&table.schema, rows, 64 + random.below(2000)));
     }
     assert_eq!(
         concat_batches(&table.schema, &outputs).unwrap(),
@@ -133,40 +147,44 @@ proptest! {
         let slices: Vec<Buffer> = table
             .splits
             .iter()
-            .map(|batches| Buffer::from(scatter_split(&layout, &assignment, 0, batches).remove(0)))
+            .enumerate()
+            .map(|(i, batches)| Buffer::from(scatter_split(&layout, &assignment, i, batches).remove(0)))
             .collect();
         let all = concat_batches(&table.schema, table.splits.iter().flatten()).unwrap();
         for layout in [layout, table.layout()] {
-            let rows = GatheredRows::in_order(&layout, slices.clone()).unwrap();
-            prop_assert_eq!(collect(&table.schema, &rows, 300), all.clone());
+            let rows = GatheredRows::in_order(&layout, opened(slices.clone(), 0), 0).unwrap();
+            prop_assert_eq!(collect(&table.schema, rows, 300), all.clone());
         }
     }
 
     #[test]
-    fn sections_of_several_inputs_share_slices(left in shape(), right in shape()) {
+    fn several_inputs_share_slices(left in shape(), right in shape(), merged in any::<bool>()) {
         let partitions = left.partitions;
         let tables = [table(&left), table(&Shape { partitions, ..right })];
-        let mut merged = vec![Vec::new(); partitions];
-        let mut alone = [vec![Vec::new(); partitions], vec![Vec::new(); partitions]];
-        for split in 0..3 {
-            for (tag, table) in (0u8..).zip(&tables) {
-                let Some(batches) = table.splits.get(split) else { continue };
-                let assignment = Assignment::round_robin(partitions).unwrap();
-                let first = Position { split: split as u32, row: 0 };
-                let scatter = Scatter::plan(&table.layout(), batches, &assignment, first).unwrap();
-                for (slice, own) in block(&scatter).into_iter().zip(&mut alone[tag as usize]) {
-                    own.push(slice);
-                }
-                for (slice, merged) in block(&scatter.tagged(tag)).iter().zip(&mut merged) {
-                    merged.extend(slice);
-                }
+        let assignment = Assignment::round_robin(partitions).unwrap();
+        let (mut blocks, mut alone) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for (tag, table) in (0u8..).zip(&tables) {
+            for (split, batches) in table.splits.iter().enumerate() {
+                let at = |split: usize| Position { split: split as u32, row: 0 };
+                let plan = |split| Scatter::plan(&table.layout(), batches, &assignment, at(split)).unwrap();
+                alone[usize::from(tag)].push(block(&plan(split)));
+                blocks.push(block(&plan(blocks.len()).tagged(tag)));
             }
         }
-        for (tag, alone) in (0u8..).zip(alone) {
-            for (slice, alone) in merged.iter().zip(alone) {
-                let found: Vec<&[u8]> = sections(slice, tag).unwrap().into_iter().map(|range| &slice[range]).collect();
-                let expected: Vec<Vec<u8>> = alone.into_iter().filter(|slice| !slice.is_empty()).collect();
-                prop_assert_eq!(found, expected);
+        for partition in 0..partitions {
+            let slices = |blocks: &[Vec<Vec<u8>>]| -> Vec<Vec<u8>> {
+                blocks.iter().map(|block| block[partition].clone()).collect()
+            };
+            let mut together = slices(&blocks);
+            if merged {
+                together = vec![together.concat()];
+            }
+            let together = opened(together.into_iter().map(Buffer::from).collect(), partition);
+            for (tag, table) in (0u8..).zip(&tables) {
+                let found = GatheredRows::in_order(&table.layout(), Arc::clone(&together), tag).unwrap();
+                let own = slices(&alone[usize::from(tag)]).into_iter().map(Buffer::from).collect();
+                let expected = GatheredRows::in_order(&table.layout(), opened(own, partition), 0).unwrap();
+                prop_assert_eq!(collect(&table.schema, found, 77), collect(&table.schema, expected, 50));
             }
         }
     }
@@ -184,7 +202,7 @@ proptest! {
         let position = Position { split: 0, row: cut as u64 };
         let tail = block(&Scatter::plan(&layout, &[all.slice(cut, all.num_rows() - cut)], &assignment, position).unwrap());
         for (whole, (head, tail)) in whole.iter().zip(head.iter().zip(&tail)) {
-            prop_assert_eq!(whole, &[head.as_slice(), tail].concat());
+            prop_assert_eq!(&whole[HEADER_BYTES..], [&head[HEADER_BYTES..], &tail[HEADER_BYTES..]].concat());
         }
     }
 
@@ -204,13 +222,14 @@ proptest! {
                 slice[at] ^= 1 << random.below(8);
             },
         }
-        let damaged = Buffer::from(slice);
-        if let Ok(rows) = GatheredRows::sorted(&layout, vec![damaged.clone()]) {
-            // Nested columns may be refused here; the bytes of strings are not looked at.
-            let _ = rows.batch(0, rows.num_rows());
-        }
-        if let Ok(rows) = GatheredRows::in_order(&layout, vec![damaged]) {
-            let _ = rows.batch(0, rows.num_rows());
+        if let Ok(sections) = Sections::open(vec![Buffer::from(slice)], 0, 0, None) {
+            let sections = Arc::new(sections);
+            for gather in [GatheredRows::sorted, GatheredRows::in_order] {
+                if let Ok(rows) = gather(&layout, Arc::clone(&sections), 0) {
+                    // Nested columns may be refused here; the bytes of strings are not looked at.
+                    Arc::new(rows).batches(100).for_each(drop);
+                }
+            }
         }
         let mut blob = samples[0].clone();
         blob.truncate(random.below(blob.len()));
@@ -269,7 +288,7 @@ fn equal_keys_are_split_evenly() {
                 split,
                 std::slice::from_ref(&batch),
             )) {
-                *sum += slice.len();
+                *sum += slice.len() - HEADER_BYTES;
             }
         }
         let mean = bytes.iter().sum::<usize>() / PARTITIONS;
@@ -291,7 +310,8 @@ fn without_samples_all_rows_go_to_the_first_partition() {
         0,
         &[one_column(Int64Array::from(vec![1, 2]))],
     );
-    assert_eq!(slices.iter().map(Vec::len).collect::<Vec<_>>(), [16, 0, 0]);
+    let lengths = slices.iter().map(|slice| slice.len() - HEADER_BYTES);
+    assert_eq!(lengths.collect::<Vec<_>>(), [16, 0, 0]);
     for count in [0, 1 << 21] {
         let error = choose_boundaries(&layout.key_layout(), &[], count).unwrap_err();
         assert!(matches!(error, KernelError::PartitionCount { .. }));
@@ -306,9 +326,9 @@ fn rows_without_columns_are_still_counted() {
         RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
     let assignment = ranges(&layout, &[], 1);
     let slices = scatter_split(&layout, &assignment, 0, &[batch]);
-    let rows =
-        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
-    assert_eq!(rows.batch(0, 10).unwrap().num_rows(), 5);
+    let mut batches = Arc::new(sorted(&layout, slices)).batches(10);
+    assert_eq!(batches.next().unwrap().unwrap().num_rows(), 5);
+    assert!(batches.next().is_none());
 }
 
 #[test]
@@ -335,12 +355,11 @@ fn long_equal_beginnings_are_sorted_in_few_passes() {
         0,
         &[one_column(StringArray::from(strings.clone()))],
     );
-    let rows =
-        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
+    let rows = sorted(&layout, slices);
     let mut expected = strings;
     expected.sort_by(|a, b| b.cmp(a));
     assert_eq!(
-        collect(&schema, &rows, 500).column(0).as_ref(),
+        collect(&schema, rows, 500).column(0).as_ref(),
         &StringArray::from(expected)
     );
 }
@@ -353,9 +372,11 @@ fn a_dictionary_that_overflows_is_named() {
     let assignment = ranges(&layout, &[], 1);
     let words = BinaryArray::from_iter_values((0..300u32).map(|i| i.to_le_bytes()));
     let slices = scatter_split(&layout, &assignment, 0, &[one_column(words)]);
-    let rows =
-        GatheredRows::sorted(&layout, slices.into_iter().map(Buffer::from).collect()).unwrap();
-    let batch = |len| cast_to_user_schema(&schema, &rows.batch(0, len).unwrap());
+    let rows = Arc::new(sorted(&layout, slices));
+    let batch = |len| {
+        let first = Arc::clone(&rows).batches(len).next().unwrap().unwrap();
+        cast_to_user_schema(&schema, &first)
+    };
     assert_eq!(batch(128).unwrap().schema(), schema);
     let error = batch(300).unwrap_err();
     assert!(
@@ -377,12 +398,13 @@ fn a_block_must_be_given_its_exact_size() {
     )
     .unwrap();
     assert_eq!(scatter.rows(), 1);
-    let error = scatter.write(&mut [0; 9]).unwrap_err();
+    assert_eq!(scatter.row_bytes(), 8);
+    let error = scatter.write(&mut [0; 49]).unwrap_err();
     assert!(matches!(
         error,
         KernelError::OutputSize {
-            expected: 8,
-            actual: 9
+            expected: 48,
+            actual: 49
         }
     ));
 }

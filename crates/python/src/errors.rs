@@ -19,6 +19,7 @@ import_exception!(exoshuffle.errors, MemoryLimitError);
 import_exception!(exoshuffle.errors, OptionsError);
 import_exception!(exoshuffle.errors, OutputError);
 import_exception!(exoshuffle.errors, SchemaError);
+import_exception!(exoshuffle.errors, ShuffleCheckError);
 import_exception!(exoshuffle.errors, StorageError);
 
 /// The exception for a store error.
@@ -68,13 +69,23 @@ pub fn kernel_error(error: KernelError) -> PyErr {
         | KernelError::ColumnCount { .. }
         | KernelError::ColumnType { .. } => SchemaError::new_err(message),
         KernelError::PartitionCount { .. } | KernelError::NoKeys => OptionsError::new_err(message),
+        KernelError::Check(_) => ShuffleCheckError::new_err(message),
         _ => InputError::new_err(message),
     }
 }
 
 /// The exception for an error of the record kernels.
 pub fn record_error(error: RecordError) -> PyErr {
-    OptionsError::new_err(error.to_string())
+    let message = error.to_string();
+    match error {
+        RecordError::Check(_) => ShuffleCheckError::new_err(message),
+        _ => OptionsError::new_err(message),
+    }
+}
+
+/// The exception for rows that were not conserved.
+pub fn check_error(message: impl fmt::Display) -> PyErr {
+    ShuffleCheckError::new_err(message.to_string())
 }
 
 /// The exception for a schema or batch that Arrow refuses.

@@ -46,10 +46,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scattered::Scattered>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<rows::PendingFiles>()?;
-    module.add_class::<sections::Section>()?;
+    module.add_class::<sections::Sections>()?;
     module.add_class::<ipc::IpcStream>()?;
     module.add_class::<records::ValsortSummary>()?;
-    module.add_function(wrap_pyfunction!(sections::sections, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(records::gensort_file, module)?)?;

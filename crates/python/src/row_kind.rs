@@ -1,17 +1,20 @@
 //! What a sorter does differently for tables, for fixed-length records and for rows in random order.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Assignment, GatheredRows, Permutation, Position, RowLayout, Scatter,
+    choose_boundaries, sample, Assignment, GatheredRows, KernelError, Permutation, Position,
+    RowLayout, Scatter,
 };
 use pyo3::prelude::*;
 
-use crate::errors::{arrow_error, kernel_error, options_error, record_error};
+use crate::errors::{arrow_error, kernel_error, options_error, record_error, RowError};
 use crate::row_source::RowSource;
 use crate::scattered::{record_bytes, record_chunks, Planned};
+use crate::sections::TaggedSections;
 
 /// Rows of a kind, with what is needed to compare them.
 pub enum RowKind {
@@ -157,30 +160,40 @@ impl RowKind {
         }
     }
 
-    /// The rows of slices by key, equal keys in the order of the slices.
-    pub fn sorted(&self, slices: Vec<Buffer>, schema: &SchemaRef) -> PyResult<RowSource> {
+    /// The rows of sections by key, equal keys in the order of the sections.
+    pub fn sorted(&self, side: TaggedSections, schema: &SchemaRef) -> PyResult<RowSource> {
         match self {
             Self::Table(layout) => {
-                let rows = GatheredRows::sorted(layout, slices).map_err(kernel_error)?;
-                Ok(RowSource::Table(rows.into()))
+                let rows = GatheredRows::sorted(layout, Arc::clone(&side.sections), side.tag);
+                Ok(RowSource::Table(found(rows, &side)?, side))
             }
             Self::Records(shape) => Ok(RowSource::Records {
                 shape: *shape,
                 schema: SchemaRef::clone(schema),
-                slices,
+                side,
             }),
             Self::Permutation(permutation) => {
-                let rows = GatheredRows::sorted(permutation.layout(), slices);
-                Ok(RowSource::Permuted(rows.map_err(kernel_error)?.into()))
+                let sections = Arc::clone(&side.sections);
+                let rows = GatheredRows::sorted(permutation.layout(), sections, side.tag);
+                Ok(RowSource::Permuted(found(rows, &side)?, side))
             }
         }
     }
 
-    /// The rows of slices in the order of these.
-    pub fn gathered(&self, slices: Vec<Buffer>) -> PyResult<RowSource> {
-        let rows = GatheredRows::in_order(self.table()?, slices).map_err(kernel_error)?;
-        Ok(RowSource::Table(rows.into()))
+    /// The rows of sections in the order of these.
+    pub fn gathered(&self, side: TaggedSections) -> PyResult<RowSource> {
+        let rows = GatheredRows::in_order(self.table()?, Arc::clone(&side.sections), side.tag);
+        Ok(RowSource::Table(found(rows, &side)?, side))
     }
+}
+
+/// The rows of sections, which are told if these are damaged.
+fn found(
+    rows: Result<GatheredRows, KernelError>,
+    side: &TaggedSections,
+) -> PyResult<Arc<GatheredRows>> {
+    let rows = rows.map_err(RowError::Kernel);
+    Ok(Arc::new(rows.inspect_err(|error| side.failed(error))?))
 }
 
 fn plan_table(
@@ -199,5 +212,5 @@ fn block_bytes(layout: &RowLayout, batches: &[RecordBatch]) -> PyResult<u64> {
     let all = Assignment::round_robin(1).map_err(kernel_error)?;
     let first = First::of_map(0).position();
     let scatter = Scatter::plan(layout, batches, &all, first).map_err(kernel_error)?;
-    Ok(scatter.slice_offsets()[1])
+    Ok(scatter.row_bytes())
 }

@@ -9,11 +9,12 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, SchemaRef};
 use exoshuffle_io::{open_split, Split};
-use exoshuffle_kernels::records::{RecordOrder, RecordShape, SortedRecords};
-use exoshuffle_kernels::{GatheredRows, KernelError, Permutation};
+use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
+use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
 
 use crate::arrow_stream::stream_error;
 use crate::errors::RowError;
+use crate::sections::TaggedSections;
 use crate::source::ReadConfig;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
@@ -25,10 +26,10 @@ pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, RowError>> + Send
 
 /// Where rows come from.
 pub enum RowSource {
-    /// Rows of slices.
-    Table(Arc<GatheredRows>),
-    /// Rows of slices that end in the number they were ordered by.
-    Permuted(Arc<GatheredRows>),
+    /// Rows of sections.
+    Table(Arc<GatheredRows>, TaggedSections),
+    /// Rows of sections that end in the number they were ordered by.
+    Permuted(Arc<GatheredRows>, TaggedSections),
     /// A partition of records, sorted when it goes out, since the order refers to the slices.
     Records {
         /// Width and key.
@@ -36,7 +37,7 @@ pub enum RowSource {
         /// Schema of the one column.
         schema: SchemaRef,
         /// The records.
-        slices: Vec<Buffer>,
+        side: TaggedSections,
     },
     /// A split, as it comes.
     Split {
@@ -60,16 +61,19 @@ impl RowSource {
     /// so that what fails at the beginning fails here.
     pub fn batches(&self) -> Result<Batches, RowError> {
         let batches: Batches = match self {
-            Self::Table(rows) => gathered(Arc::clone(rows)),
-            Self::Permuted(rows) => Box::new(
-                gathered(Arc::clone(rows))
+            Self::Table(rows, side) => reported(gathered(rows), side),
+            Self::Permuted(rows, side) => Box::new(
+                reported(gathered(rows), side)
                     .map(|batch| Permutation::without_numbers(&batch?).map_err(RowError::Kernel)),
             ),
             Self::Records {
                 shape,
                 schema,
-                slices,
-            } => Box::new(RecordBatches::new(*shape, schema, slices)?),
+                side,
+            } => {
+                let batches = RecordBatches::new(*shape, schema, side);
+                reported(Box::new(batches.inspect_err(|e| side.failed(e))?), side)
+            }
             Self::Split {
                 split,
                 config,
@@ -102,46 +106,70 @@ impl RowSource {
     }
 }
 
-fn gathered(rows: Arc<GatheredRows>) -> Batches {
+fn gathered(rows: &Arc<GatheredRows>) -> Batches {
     let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
     let step = (BATCH_BYTES / mean).clamp(1, MAX_BATCH_ROWS);
-    let starts = (0..rows.num_rows()).step_by(step);
-    Box::new(starts.map(move |start| rows.batch(start, step).map_err(RowError::Kernel)))
+    let batches = Arc::clone(rows).batches(step);
+    Box::new(batches.map(|batch| batch.map_err(RowError::Kernel)))
 }
 
+/// The batches; tells the sections when all were handed on, or why that cannot be.
+fn reported(mut batches: Batches, side: &TaggedSections) -> Batches {
+    let side = side.clone();
+    Box::new(std::iter::from_fn(move || {
+        let item = batches.next();
+        match &item {
+            None => side.conserved(),
+            Some(Err(error)) => side.failed(error),
+            Some(Ok(_)) => {}
+        }
+        item
+    }))
+}
+
+/// Sorted records, counted as they go out; behind the last one comes an error if they are not what the maps sent.
 struct RecordBatches {
     shape: RecordShape,
     schema: SchemaRef,
-    slices: Vec<Buffer>,
+    side: TaggedSections,
     /// Absent only while a batch is made.
     order: Option<RecordOrder>,
     next: usize,
     len: usize,
+    handed_on: Tally,
 }
 
 impl RecordBatches {
-    fn new(shape: RecordShape, schema: &SchemaRef, slices: &[Buffer]) -> Result<Self, RowError> {
-        let bytes: Vec<&[u8]> = slices.iter().map(Buffer::as_slice).collect();
-        let sorted = SortedRecords::try_new(shape, &bytes).map_err(RowError::Record)?;
+    fn new(
+        shape: RecordShape,
+        schema: &SchemaRef,
+        side: &TaggedSections,
+    ) -> Result<Self, RowError> {
+        let sorted = SortedRecords::try_new(shape, &records(side)).map_err(|error| {
+            let intact = side.sections.intact(side.tag, recount(shape, side));
+            RowError::Record(intact.err().map_or(error, RecordError::from))
+        })?;
         Ok(Self {
             shape,
             schema: Arc::clone(schema),
             len: sorted.len(),
             order: Some(sorted.into_order()),
-            slices: slices.to_vec(),
+            side: side.clone(),
             next: 0,
+            handed_on: Tally::default(),
         })
     }
 
     fn batch(&mut self, order: RecordOrder) -> Result<RecordBatch, RowError> {
         let width = self.shape.record_bytes();
         let count = (BATCH_BYTES / width).max(1).min(self.len - self.next);
-        let slices: Vec<&[u8]> = self.slices.iter().map(Buffer::as_slice).collect();
+        let slices = records(&self.side);
         let sorted = SortedRecords::resume(self.shape, &slices, order).map_err(RowError::Record)?;
         let mut records = vec![0; count * width];
         sorted
             .gather(self.next, &mut records)
             .map_err(RowError::Record)?;
+        self.handed_on.add_rows(&records, width);
         self.order = Some(sorted.into_order());
         self.next += count;
         self.record_batch(records).map_err(|source| {
@@ -150,6 +178,14 @@ impl RecordBatches {
                 source,
             })
         })
+    }
+
+    /// Whether what was handed on is what the maps sent.
+    fn check(&self) -> Result<(), RowError> {
+        let TaggedSections { sections, tag, .. } = &self.side;
+        sections
+            .compare(*tag, self.handed_on, recount(self.shape, &self.side))
+            .map_err(|error| RowError::Record(error.into()))
     }
 
     fn record_batch(&self, records: Vec<u8>) -> Result<RecordBatch, ArrowError> {
@@ -165,12 +201,32 @@ impl Iterator for RecordBatches {
     type Item = Result<RecordBatch, RowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.len {
-            return None;
-        }
         let order = self.order.take()?;
+        if self.next == self.len {
+            return self.check().err().map(Err);
+        }
         Some(self.batch(order))
     }
+}
+
+/// Counts what a section has now, as its map did.
+fn recount(
+    shape: RecordShape,
+    side: &TaggedSections,
+) -> impl Fn(&Section) -> Option<Tally> + use<'_> {
+    move |section| {
+        let mut tally = Tally::default();
+        tally.add_rows(side.sections.bytes(section), shape.record_bytes());
+        Some(tally)
+    }
+}
+
+/// The records of each section.
+fn records(side: &TaggedSections) -> Vec<&[u8]> {
+    let sections = side.sections.tagged(side.tag);
+    sections
+        .map(|section| side.sections.bytes(section))
+        .collect()
 }
 
 /// The batches of an Arrow IPC stream; their arrays are parts of its buffer.

@@ -6,7 +6,7 @@ use exoshuffle_kernels::Scatter;
 use pyo3::prelude::*;
 
 use crate::buffers::ByteViewMut;
-use crate::errors::{kernel_error, options_error, record_error, schema_error};
+use crate::errors::{kernel_error, record_error, schema_error};
 
 /// Where each row goes.
 pub enum Planned {
@@ -17,14 +17,13 @@ pub enum Planned {
 }
 
 impl Planned {
-    /// The same with slices that say which input they belong to, if there is a tag.
-    pub fn tagged(self, tag: Option<u8>) -> PyResult<Self> {
-        match (self, tag) {
-            (planned, None) => Ok(planned),
-            (Self::Table(scatter), Some(tag)) => Ok(Self::Table(scatter.tagged(tag))),
-            (Self::Records(..), Some(tag)) => Err(options_error(format!(
-                "records cannot have the tag {tag}; make a sorter with Sorter.table for their schema"
-            ))),
+    /// The same with slices that say that they come from the input with this tag.
+    pub fn tagged(self, tag: u8) -> Self {
+        match self {
+            Self::Table(scatter) => Self::Table(scatter.tagged(tag)),
+            Self::Records(shape, scatter, batches) => {
+                Self::Records(shape, scatter.tagged(tag), batches)
+            }
         }
     }
 }
@@ -41,6 +40,17 @@ impl Scattered {
         match &self.0 {
             Planned::Table(scatter) => scatter.slice_offsets().to_vec(),
             Planned::Records(_, scatter, _) => scatter.slice_offsets().to_vec(),
+        }
+    }
+
+    /// Bytes of the rows: those of the block without the headers of slices.
+    #[getter]
+    fn row_bytes(&self) -> u64 {
+        match &self.0 {
+            Planned::Table(scatter) => scatter.row_bytes(),
+            Planned::Records(shape, scatter, _) => {
+                (shape.record_bytes() * scatter.records()) as u64
+            }
         }
     }
 

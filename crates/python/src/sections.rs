@@ -1,44 +1,131 @@
-//! Sections of slices as buffers of their own, so that they can be sorted or gathered like slices.
+//! The slices of a partition, opened: what their maps say of them, and whether it came true.
 
-use std::ffi::c_int;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow_buffer::Buffer;
 use bytes::Bytes;
-use pyo3::ffi;
+use exoshuffle_kernels as kernels;
+use exoshuffle_kernels::records::RecordError;
+use exoshuffle_kernels::{CheckError, KernelError};
 use pyo3::prelude::*;
 
-use crate::buffers::{fill_view, ByteView};
-use crate::errors::kernel_error;
+use crate::buffers::ByteView;
+use crate::errors::{check_error, RowError};
 
-/// A part of a slice, read-only; keeps the slice alive.
-#[pyclass(frozen, weakref)]
-pub struct Section(Bytes);
+/// What has become of the rows of each tag.
+#[derive(Default)]
+struct Outcome {
+    /// Tags of which all rows were handed on.
+    conserved: BTreeSet<u8>,
+    /// What was found to be wrong first.
+    failure: Option<String>,
+}
 
-#[pymethods]
-impl Section {
-    fn __len__(&self) -> usize {
-        self.0.len()
-    }
-
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let bytes = &slf.get().0;
-        let (pointer, length) = (bytes.as_ptr().cast_mut(), bytes.len());
-        // SAFETY: `view` comes from the interpreter and holds a reference to this object, which holds the slice.
-        unsafe { fill_view(view, slf.as_any(), pointer, length, true, flags) }
+impl Outcome {
+    fn note(&mut self, error: &CheckError) {
+        self.failure.get_or_insert_with(|| error.to_string());
     }
 }
 
-/// The sections with this tag, slice by slice, in order.
-#[pyfunction]
-pub fn sections(slices: Vec<Bound<'_, PyAny>>, tag: u8) -> PyResult<Vec<Section>> {
-    let mut found = Vec::new();
-    for slice in &slices {
-        let slice = Bytes::from_owner(ByteView::new(slice)?);
-        let ranges = exoshuffle_kernels::sections(&slice, tag).map_err(kernel_error)?;
-        found.extend(ranges.into_iter().map(|range| Section(slice.slice(range))));
+/// The slices of a partition, which must have a section of every map.
+#[pyclass(frozen)]
+pub struct Sections {
+    sections: Arc<kernels::Sections>,
+    outcome: Arc<Mutex<Outcome>>,
+}
+
+#[pymethods]
+impl Sections {
+    /// Opens the slices of a partition, which are kept alive, with the output of the maps from `first` to before `end`,
+    /// or of as many as there are.
+    #[new]
+    #[pyo3(signature = (slices, partition=0, first=0, end=None))]
+    fn new(
+        slices: Vec<Bound<'_, PyAny>>,
+        partition: u32,
+        first: u32,
+        end: Option<u32>,
+    ) -> PyResult<Self> {
+        let buffer = |slice| Ok(Buffer::from(Bytes::from_owner(ByteView::new(slice)?)));
+        let slices: Vec<Buffer> = slices.iter().map(buffer).collect::<PyResult<_>>()?;
+        let sections = kernels::Sections::open(slices, partition, first, end);
+        let sections = sections.map_err(check_error)?;
+        Ok(Self {
+            sections: Arc::new(sections),
+            outcome: Arc::default(),
+        })
     }
-    Ok(found)
+
+    /// The number of maps whose output this is.
+    fn __len__(&self) -> usize {
+        self.sections.len()
+    }
+
+    /// What was found to be wrong with the rows that were handed on; None if nothing was. For errors on their way
+    /// through Arrow streams, which carry text alone.
+    #[getter]
+    fn failure(&self) -> Option<String> {
+        self.outcome().failure.clone()
+    }
+
+    /// Raises an error unless all rows were handed on, and are those that the maps sent.
+    fn check(&self) -> PyResult<()> {
+        let mut outcome = self.outcome();
+        let tags = self.sections.tags().into_iter();
+        let unread = tags
+            .filter(|tag| !outcome.conserved.contains(tag))
+            .map(|tag| self.sections.sent(tag).rows())
+            .find(|&rows| rows > 0);
+        if let Some(rows) = unread {
+            outcome.note(&CheckError::Unread { rows });
+        }
+        outcome
+            .failure
+            .as_ref()
+            .map_or(Ok(()), |f| Err(check_error(f)))
+    }
+}
+
+impl Sections {
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows of one tag.
+    pub fn side(&self, tag: u8) -> TaggedSections {
+        TaggedSections {
+            sections: Arc::clone(&self.sections),
+            tag,
+            outcome: Arc::clone(&self.outcome),
+        }
+    }
+}
+
+/// The sections of one tag, and where to tell what became of them.
+#[derive(Clone)]
+pub struct TaggedSections {
+    /// All sections.
+    pub sections: Arc<kernels::Sections>,
+    /// Which of them.
+    pub tag: u8,
+    outcome: Arc<Mutex<Outcome>>,
+}
+
+impl TaggedSections {
+    /// Notes that all rows were handed on and found to be those sent.
+    pub fn conserved(&self) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.conserved.insert(self.tag);
+    }
+
+    /// Notes that the rows are wrong, if this error says so.
+    pub fn failed(&self, error: &RowError) {
+        if let RowError::Kernel(KernelError::Check(error))
+        | RowError::Record(RecordError::Check(error)) = error
+        {
+            let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            outcome.note(error);
+        }
+    }
 }

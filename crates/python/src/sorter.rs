@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
-use bytes::Bytes;
 use exoshuffle_io::{open_split, sample_split, Split};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKey};
@@ -14,13 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow_stream::{import, read_all};
-use crate::buffers::ByteView;
 use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error};
 use crate::ipc::schema_from_ipc;
 use crate::row_kind::{First, RowKind};
 use crate::rows::Rows;
 use crate::scattered::Scattered;
+use crate::sections::Sections;
 use crate::source::{parse_split, ReadConfig};
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
@@ -198,15 +196,16 @@ impl Sorter {
         ))
     }
 
-    /// Reads split number `index` and finds where each row goes. With a tag, slices are sections, for `sections`.
-    #[pyo3(signature = (split, index, assignment, tag=None))]
+    /// Reads split number `index` and finds where each row goes. Slices say that they are of map number `index`, and of
+    /// the input with this tag.
+    #[pyo3(signature = (split, index, assignment, tag=0))]
     fn scatter(
         &self,
         py: Python<'_>,
         split: &str,
         index: u32,
         assignment: &[u8],
-        tag: Option<u8>,
+        tag: u8,
     ) -> PyResult<Scattered> {
         let split = parse_split(split)?;
         let assignment = assignment.to_vec();
@@ -223,40 +222,43 @@ impl Sorter {
                 row: split.first_row(),
             };
             let planned = self.kind.plan(batches, first, &assignment)?;
-            planned.tagged(tag).map(Scattered)
+            Ok(Scattered(planned.tagged(tag)))
         })
     }
 
     /// Finds where each row of batches in memory goes; they take the place of split number `index`.
-    #[pyo3(signature = (batches, index, assignment, tag=None))]
+    #[pyo3(signature = (batches, index, assignment, tag=0))]
     fn scatter_batches(
         &self,
         py: Python<'_>,
         batches: &Bound<'_, PyAny>,
         index: u32,
         assignment: &[u8],
-        tag: Option<u8>,
+        tag: u8,
     ) -> PyResult<Scattered> {
         let batches = self.read(batches)?;
         let assignment = assignment.to_vec();
         let first = First::of_map(index);
         py.detach(|| {
             let planned = self.kind.plan(batches, first, &assignment)?;
-            planned.tagged(tag).map(Scattered)
+            Ok(Scattered(planned.tagged(tag)))
         })
     }
 
-    /// Sorts the slices of a partition, in order; the slices are kept alive by the result.
-    fn sort(&self, py: Python<'_>, slices: Vec<Bound<'_, PyAny>>) -> PyResult<Rows> {
-        let slices = buffers(&slices)?;
-        let source = py.detach(|| self.kind.sorted(slices, &self.schema))?;
+    /// Sorts the rows of the sections with this tag; the slices are kept alive by the result.
+    #[pyo3(signature = (sections, tag=0))]
+    fn sort(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
+        let side = sections.side(tag);
+        let source = py.detach(|| self.kind.sorted(side, &self.schema))?;
         Ok(Rows::new(source, Arc::clone(&self.schema)))
     }
 
-    /// The rows of slices in the order of these, whatever their keys; the slices are kept alive by the result.
-    fn gather(&self, py: Python<'_>, slices: Vec<Bound<'_, PyAny>>) -> PyResult<Rows> {
-        let slices = buffers(&slices)?;
-        let source = py.detach(|| self.kind.gathered(slices))?;
+    /// The rows of the sections with this tag in the order of these, whatever their keys; the slices are kept alive by
+    /// the result.
+    #[pyo3(signature = (sections, tag=0))]
+    fn gather(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
+        let side = sections.side(tag);
+        let source = py.detach(|| self.kind.gathered(side))?;
         Ok(Rows::new(source, Arc::clone(&self.schema)))
     }
 }
@@ -268,10 +270,4 @@ impl Sorter {
         check_names(&self.schema, &reader.schema())?;
         Ok(batches.py().detach(|| read_all(reader))?)
     }
-}
-
-/// Slices as buffers that keep them alive.
-fn buffers(slices: &[Bound<'_, PyAny>]) -> PyResult<Vec<Buffer>> {
-    let buffer = |slice| Ok(Buffer::from(Bytes::from_owner(ByteView::new(slice)?)));
-    slices.iter().map(buffer).collect()
 }

@@ -213,10 +213,10 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
         table = apply_steps(map_input.steps, read.to_reader()).read_all()
         read_bytes += read.nbytes
         rows += table.num_rows
-        num_bytes += sorter.scatter_batches(table, 0, everything).offsets[-1]
+        num_bytes += sorter.scatter_batches(table, 0, everything).row_bytes
         for row in evenly(list(range(table.num_rows)), WEIGHED_ROWS):
             single = sorter.scatter_batches(table.slice(row, 1), 0, everything)
-            largest = max(largest, single.offsets[-1])
+            largest = max(largest, single.row_bytes)
     return Workload(
         int(num_bytes * share), int(rows * share), largest, read_bytes=int(read_bytes * share)
     )

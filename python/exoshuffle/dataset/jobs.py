@@ -132,8 +132,10 @@ class ShuffleJob:
         for items in self.items:
             starts.append(starts[-1] + len(items))
         tasks = TableTasks(
+            self.shuffle.name,
             map_inputs,
             tuple(starts[:-1]),
+            starts[-1],
             self._assignment(map_inputs, starts),
             self.shuffle.finish,
             sink,

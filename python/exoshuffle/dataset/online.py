@@ -164,8 +164,10 @@ def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
     steps = [step for source, _ in job.inputs for step in source.steps]
     rows = rows_config(shuffle.schema, shuffle.sides[0].order).build()
     return TableTasks(
+        shuffle.name,
         tuple(split.source for split in splits),
         tuple(range(len(splits))),
+        len(splits),
         shuffle.assign(rows, [], job.plan.num_partitions),
         shuffle.finish,
         CollectSink(),

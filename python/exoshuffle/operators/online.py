@@ -31,10 +31,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, ShuffleCheckError
 from exoshuffle.operators.aggregate import Aggregate, GroupBy
 from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, Kept
 from exoshuffle.operators.aggregate_rows import Operands
+from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import ByKeys, by_hash, round_robin
 from exoshuffle.operators.relational import as_table, storable, take
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 #: Functions whose results are estimates with a bound. The others are of what has been read so far.
 ESTIMATED = ("count", "sum", "mean")
+
+#: In the schema of a state: how many maps it has the output of, so that a round that is lost is missed.
+_NUM_MAPS = b"num_maps"
 
 #: Of the normal distribution: 95 % is within so many standard deviations.
 _Z = 1.959963984540054
@@ -329,20 +333,45 @@ class OnlineTasks:
         return self.tables.map(index, item)
 
     def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
-        """The state of a partition after one more round."""
-        states = [as_reader(self.tables.finish(slices)).read_all()]
-        if state is not None:
-            states.append(stored_table(state))
-        return self._stored(partition, self.online.merged(states))
+        """The state of a partition after one more round.
+
+        Raises:
+            ShuffleCheckError: The slices are not those of the maps behind the ones that are in the state.
+        """
+        states = [] if state is None else [stored_table(state)]
+        before = sum(map(_num_maps, states))
+        with (
+            placed(self._place(partition)),
+            opened(slices, partition, before, None) as sections,
+        ):
+            states.insert(0, as_reader(self.tables.finish(sections)).read_all())
+        num_maps = {_NUM_MAPS: str(before + len(sections))}
+        return self._stored(partition, self.online.merged(states).replace_schema_metadata(num_maps))
 
     def estimate(self, partition: int, state: Any, num_seen: int) -> Any:
-        """The result of a partition after so many maps."""
+        """The result of a partition after so many maps.
+
+        Raises:
+            ShuffleCheckError: The state has the output of fewer maps, or of more.
+        """
+        table = stored_table(state)
+        with placed(self._place(partition)):
+            if _num_maps(table) != num_seen:
+                raise ShuffleCheckError(f"got the output of {_num_maps(table)} maps, not {num_seen}")
         sample = Sample(num_seen, self.num_splits)
-        return self._stored(partition, self.online.result(stored_table(state), sample))
+        return self._stored(partition, self.online.result(table, sample))
+
+    def _place(self, partition: int) -> str:
+        return f"the fold of partition {partition} of {self.tables.name}"
 
     def _stored(self, partition: int, table: pa.Table) -> Any:
         with own_errors():
             return self.tables.sink(partition, as_rows(table.to_reader()))
+
+
+def _num_maps(state: pa.Table) -> int:
+    """How many maps a state has the output of."""
+    return int(state.schema.metadata[_NUM_MAPS])
 
 
 def stored_table(block: Any) -> pa.Table:

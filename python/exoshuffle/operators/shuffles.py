@@ -49,13 +49,13 @@ class Side:
         schema: Of the rows that travel, after the steps.
         order: What these are ordered by.
         steps: Applied before rows are scattered.
-        tag: Which side of a join this is; None elsewhere.
+        tag: Which side of a join this is; 0 elsewhere.
     """
 
     schema: pa.Schema
     order: Order
     steps: tuple[Step, ...] = ()
-    tag: int | None = None
+    tag: int = 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from exoshuffle import _native
 from exoshuffle.errors import InputError
 from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
+from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
 
 if TYPE_CHECKING:
@@ -92,11 +93,11 @@ class SplitInput:
 
     Attributes:
         config: How to read and order.
-        tag: Which side of a join this is; None elsewhere.
+        tag: Which side of a join this is; 0 elsewhere.
     """
 
     config: RowsConfig
-    tag: int | None = None
+    tag: int = 0
 
     def scatter(self, index: int, item: str, assignment: bytes) -> Any:
         """See ``MapInput``."""
@@ -126,7 +127,7 @@ class BatchInput:
     reader: Reader
     steps: tuple[Step, ...]
     config: RowsConfig
-    tag: int | None = None
+    tag: int = 0
 
     def open(self, item: Any) -> pa.RecordBatchReader:
         """The batches of an item, after the steps."""
@@ -171,8 +172,8 @@ class BatchInput:
 class Finish(Protocol):
     """What becomes of a partition."""
 
-    def __call__(self, slices: list[Any]) -> Any:
-        """The rows of the partition (``_native.Rows``), from its slices in map order."""
+    def __call__(self, sections: Any) -> Any:
+        """The rows of the partition (``_native.Rows``), from its sections (``_native.Sections``) in map order."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +182,9 @@ class Sorted:
 
     config: RowsConfig
 
-    def __call__(self, slices: list[Any]) -> Any:
+    def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""
-        return self.config.build().sort(slices)
+        return self.config.build().sort(sections)
 
 
 @dataclass(frozen=True)
@@ -193,11 +194,11 @@ class Gathered:
     config: RowsConfig
     steps: tuple[Step, ...] = ()
 
-    def __call__(self, slices: list[Any]) -> Any:
+    def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""
         from exoshuffle.operators.steps import apply_steps
 
-        rows = self.config.build().gather(slices)
+        rows = self.config.build().gather(sections)
         if not self.steps:
             return rows
         return as_rows(apply_steps(self.steps, as_reader(rows)))
@@ -211,12 +212,12 @@ class Joined:
     left: RowsConfig
     right: RowsConfig
 
-    def __call__(self, slices: list[Any]) -> Any:
+    def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""
         import pyarrow as pa
 
         sides = [
-            as_reader(config.build().gather(_native.sections(slices, tag))).read_all()
+            as_reader(config.build().gather(sections, tag)).read_all()
             for tag, config in enumerate((self.left, self.right))
         ]
         batches = self.join.run(*sides)
@@ -235,16 +236,20 @@ class TableTasks:
     """``TaskSet`` of the operators on tables.
 
     Attributes:
+        name: Of the operator, for errors.
         inputs: What is read.
         starts: Number of the first map of each input.
+        num_maps: Maps of all inputs; every reduce must get the output of each.
         assignment: Which partition each row goes to, as the native object serialises it.
         finish: What becomes of a partition.
         sink: What to do with that.
         executor: Where tasks run: user's Python functions are better off in processes.
     """
 
+    name: str
     inputs: tuple[MapInput, ...]
     starts: tuple[int, ...]
+    num_maps: int
     assignment: bytes
     finish: Finish
     sink: Sink
@@ -256,7 +261,8 @@ class TableTasks:
         with own_errors():
             scattered = source.scatter(index, item, self.assignment)
         block = allocate_block(scattered.offsets)
-        scattered.write_into(block)
+        with placed(f"map {index} of {self.name}"):
+            scattered.write_into(block)
         return block
 
     def merge(self, *blocks: Any) -> Any:
@@ -268,9 +274,14 @@ class TableTasks:
         return block
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
-        """Finishes a partition and hands it to the sink."""
-        with own_errors():
-            return self.sink(partition, self.finish(slices))
+        """Finishes a partition and hands it to the sink.
+
+        Raises:
+            ShuffleCheckError: The rows are not those that the maps read; see ``exoshuffle.operators.checks``.
+        """
+        place = f"the reduce of partition {partition} of {self.name}"
+        with placed(place), opened(slices, partition, 0, self.num_maps) as sections, own_errors():
+            return self.sink(partition, self.finish(sections))
 
 
 def as_reader(rows: Any) -> pa.RecordBatchReader:

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::check::CheckError;
+
 /// Errors of the kernels for fixed-length records.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +48,9 @@ pub enum RecordError {
         /// Bytes of a key.
         key_bytes: usize,
     },
+    /// Rows were not conserved.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// The caller's buffer has another size than the result.
     #[error("the output buffer has {actual} bytes, but needs {expected}; size it from the plan of the same records")]
     OutputSize {

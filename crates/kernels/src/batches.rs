@@ -1,0 +1,56 @@
+//! Gathered rows as batches, counted as they go out: behind the last one comes an error if they are not what the maps sent.
+//!
+//! This is as late as rows can be looked at, so it covers all that was done to them: scattering, merging, spilling,
+//! sorting and gathering.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use crate::error::Result;
+use crate::gather::GatheredRows;
+use crate::tally::Tally;
+
+/// The batches of a partition; ends after the first error.
+pub struct Batches {
+    rows: Arc<GatheredRows>,
+    step: usize,
+    next: usize,
+    handed_on: Tally,
+    ended: bool,
+}
+
+impl Batches {
+    pub(crate) fn new(rows: Arc<GatheredRows>, step: usize) -> Self {
+        Self {
+            rows,
+            step,
+            next: 0,
+            handed_on: Tally::default(),
+            ended: false,
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<RecordBatch>> {
+        if self.next >= self.rows.num_rows() {
+            self.rows.check(self.handed_on)?;
+            return Ok(None);
+        }
+        let batch = self.rows.batch(self.next, self.step, &mut self.handed_on)?;
+        self.next += self.step;
+        Ok(Some(batch))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.step().transpose();
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+}

@@ -1,0 +1,227 @@
+"""Planted defects: every shuffle that would lose, repeat or change rows ends in the named error, and leaves nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.cloudsort import gensort
+from exoshuffle.dataset import Dataset
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import ShuffleCheckError
+from exoshuffle.futures import Ref, Refs
+from exoshuffle.operators.table import TableTasks
+from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.shuffle.strategy import stage
+from exoshuffle.shuffle.streaming import Streaming
+from tests.end_to_end.generated import generated
+from tests.end_to_end.oracle import write_files
+
+NUM_PARTITIONS = 5
+HEADER_BYTES = 40
+
+Blocks = Sequence[Ref]
+
+
+@dataclass(frozen=True)
+class Careless:
+    """The simple strategy, with map outputs handed on wrongly."""
+
+    choose: Callable[[Blocks], Blocks]
+    shift: int = 0
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
+        blocks = Refs(self.choose([run_map.remote(i, split) for i, split in enumerate(splits)]))
+        for partition in range(plan.num_partitions):
+            column = (partition + self.shift) % plan.num_partitions
+            yield run_reduce.remote(partition, blocks.column(column))
+
+
+class Lossy(TableTasks):
+    """A merge that loses what the second of its blocks has for partition 0."""
+
+    def merge(self, *blocks: Any) -> Any:
+        first, second, *others = blocks
+        return super().merge(first, [b"", *list(second)[1:]], *others)
+
+
+class Flipping(TableTasks):
+    """A map whose output changes by one bit, in a row, after it was written: as memory or a disk would do it."""
+
+    def map(self, index: int, item: Any) -> Any:
+        block = super().map(index, item)
+        if index == 2:
+            with memoryview(block) as view:
+                view[_a_row_byte(view)] ^= 0x10
+        return block
+
+
+def _a_row_byte(view: memoryview) -> int:
+    """The place of a byte in the middle of the first rows there are."""
+    at = 0
+    while True:
+        rows, num_bytes = (int.from_bytes(view[at + i : at + i + 8], "little") for i in (16, 32))
+        if rows:
+            return at + HEADER_BYTES + num_bytes // 2
+        at += HEADER_BYTES + num_bytes
+
+
+@dataclass(frozen=True)
+class With:
+    """A strategy that is given other tasks than it was meant to have."""
+
+    kind: type[TableTasks]
+    strategy: Strategy
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        changed = self.kind(**vars(tasks))
+        # Plans for a strategy of the caller know of no merges.
+        pairs = replace(plan, round_size=2, merge_factor=2)
+        return self.strategy.shuffle(changed, splits, pairs)
+
+
+def lost(blocks: Blocks) -> Blocks:
+    return [*blocks[:1], *blocks[2:]]
+
+
+def twice(blocks: Blocks) -> Blocks:
+    return [*blocks[:3], *blocks[2:]]
+
+
+def instead(blocks: Blocks) -> Blocks:
+    return [blocks[0], blocks[0], *blocks[2:]]
+
+
+def swapped(blocks: Blocks) -> Blocks:
+    return [blocks[1], blocks[0], *blocks[2:]]
+
+
+DEFECTS: dict[str, tuple[Strategy, str]] = {
+    "a map output is lost": (Careless(lost), "did not get the output of map 1"),
+    "one is handed on twice": (Careless(twice), "got the output of map 2 twice"),
+    "one takes the place of another": (Careless(instead), "got the output of map 0 twice"),
+    "two are swapped": (Careless(swapped), "got the output of map 0 behind that of map 1"),
+    "all are lost": (Careless(lambda blocks: []), r"did not get the output of \d+ maps"),
+    "partitions are swapped": (Careless(list, shift=1), r"got the output of map 0 for partition \d"),
+    "a merge loses a slice": (With(Lossy, Push()), "did not get the output of (.*the first of them )?map 1"),
+    "a bit flips": (With(Flipping, Simple()), "got rows of map 2 that are not those which the map sent"),
+    "a bit flips before a merge": (With(Flipping, Push()), "got rows of map 2 that are not those"),
+}  # fmt: skip
+
+Operator = Callable[[Dataset, Strategy], Dataset]
+
+OPERATORS: dict[str, Operator] = {
+    "sort": lambda rows, strategy: rows.sort(
+        "k", strategy=strategy, num_partitions=NUM_PARTITIONS
+    ),
+    "random_shuffle": lambda rows, strategy: rows.random_shuffle(
+        seed=1, strategy=strategy, num_partitions=NUM_PARTITIONS
+    ),
+    "repartition": lambda rows, strategy: rows.repartition(NUM_PARTITIONS, strategy=strategy),
+    "group_by": lambda rows, strategy: rows.group_by(
+        "k", strategy=strategy, num_partitions=NUM_PARTITIONS
+    ).agg(n=("id", "count")),
+    "join": lambda rows, strategy: rows.join(
+        rows.rename({"text": "other"}).select("k", "other"),
+        on="k",
+        how="outer",
+        strategy=strategy,
+        num_partitions=NUM_PARTITIONS,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables in files of a split each."""
+    rows = generated(4_000, keys=2_000)
+    return write_files(tmp_path_factory.mktemp("checks") / "in", rows, 5)
+
+
+def fails(rows: Dataset, operator: str, words: str, out: Path) -> None:
+    """Runs it; the error names the stage and what differed, and there is no output."""
+    with pytest.raises(ShuffleCheckError) as caught:
+        if operator == "records":
+            rows.write_records(out)
+        else:
+            rows.write_parquet(out)
+    name = "sort" if operator == "records" else operator
+    assert re.match(rf"the reduce of partition \d+ of {name} {words}", str(caught.value))
+    assert not list(out.parent.iterdir())
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_defect_is_named(
+    operator: str, defect: str, source: Path, engine: LocalEngine, tmp_path: Path
+) -> None:
+    strategy, words = DEFECTS[defect]
+    (tmp_path / "made").mkdir()
+    made = OPERATORS[operator](xs.read_parquet(source), strategy)
+    fails(made, operator, words, tmp_path / "made" / "out")
+    assert engine.stats()["used_bytes"] == 0
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_in_sorting_records_is_named(
+    defect: str, engine: LocalEngine, tmp_path: Path
+) -> None:
+    gensort(tmp_path / "in", 20_000, partitions=4)
+    strategy, words = DEFECTS[defect]
+    (tmp_path / "made").mkdir()
+    made = xs.read_records(tmp_path / "in").sort(strategy=strategy, num_partitions=NUM_PARTITIONS)
+    fails(made, "records", words, tmp_path / "made" / "out")
+    assert engine.stats()["used_bytes"] == 0
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_without_a_defect_the_same_strategies_succeed(
+    operator: str, source: Path, engine: LocalEngine
+) -> None:
+    del engine
+    strategies = [Careless(lambda blocks: blocks), With(TableTasks, Push()), With(TableTasks, Simple())]
+    tables = [OPERATORS[operator](xs.read_parquet(source), each).to_arrow() for each in strategies]
+    assert tables[0].num_rows > 0
+    assert all(table.equals(tables[0]) for table in tables)
+
+
+def test_a_step_that_hides_the_error_does_not_hide_it(source: Path, engine: LocalEngine) -> None:
+    """What follows the shuffle gets the error of an Arrow stream as text."""
+    del engine
+    strategy, words = DEFECTS["a bit flips"]
+    rows = OPERATORS["repartition"](xs.read_parquet(source), strategy)
+    with pytest.raises(ShuffleCheckError, match=words):
+        rows.with_columns(twice="id * 2").filter("twice >= 0").to_arrow()
+    with pytest.raises(ShuffleCheckError, match=words):
+        rows.map_batches(_same).to_arrow()
+
+
+def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def test_rounds_that_are_lost_are_missed(
+    source: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    groups = xs.read_parquet(source).group_by("k", num_partitions=2).agg(n=("id", "count"))
+    assert list(groups.stream())[-1].table.num_rows > 0
+    rounds = Streaming.rounds
+
+    def without_one(self: Streaming, tasks: Any, splits: Any, plan: Any) -> Iterator[Any]:
+        """All rounds but the last, which the program is told were all."""
+        made = list(rounds(self, tasks, splits, plan))
+        yield replace(made[-1], states=made[-2].states)
+
+    monkeypatch.setattr(Streaming, "rounds", without_one)
+    with pytest.raises(ShuffleCheckError, match=r"the fold of partition \d of group_by got the output of"):
+        list(groups.stream())
