@@ -101,6 +101,10 @@ def instead(blocks: Blocks) -> Blocks:
     return [blocks[0], blocks[0], *blocks[2:]]
 
 
+def none(blocks: Blocks) -> Blocks:
+    return blocks[:0]
+
+
 def swapped(blocks: Blocks) -> Blocks:
     return [blocks[1], blocks[0], *blocks[2:]]
 
@@ -110,7 +114,7 @@ DEFECTS: dict[str, tuple[Strategy, str]] = {
     "one is handed on twice": (Careless(twice), "got the output of map 2 twice"),
     "one takes the place of another": (Careless(instead), "got the output of map 0 twice"),
     "two are swapped": (Careless(swapped), "got the output of map 0 behind that of map 1"),
-    "all are lost": (Careless(lambda blocks: []), r"did not get the output of \d+ maps"),
+    "all are lost": (Careless(none), r"did not get the output of \d+ maps"),
     "partitions are swapped": (Careless(list, shift=1), r"got the output of map 0 for partition \d"),
     "a merge loses a slice": (With(Lossy, Push()), "did not get the output of (.*the first of them )?map 1"),
     "a bit flips": (With(Flipping, Simple()), "got rows of map 2 that are not those which the map sent"),
@@ -120,9 +124,7 @@ DEFECTS: dict[str, tuple[Strategy, str]] = {
 Operator = Callable[[Dataset, Strategy], Dataset]
 
 OPERATORS: dict[str, Operator] = {
-    "sort": lambda rows, strategy: rows.sort(
-        "k", strategy=strategy, num_partitions=NUM_PARTITIONS
-    ),
+    "sort": lambda rows, strategy: rows.sort("k", strategy=strategy, num_partitions=NUM_PARTITIONS),
     "random_shuffle": lambda rows, strategy: rows.random_shuffle(
         seed=1, strategy=strategy, num_partitions=NUM_PARTITIONS
     ),
@@ -149,11 +151,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fails(rows: Dataset, operator: str, words: str, out: Path) -> None:
     """Runs it; the error names the stage and what differed, and there is no output."""
+    write = rows.write_records if operator == "records" else rows.write_parquet
     with pytest.raises(ShuffleCheckError) as caught:
-        if operator == "records":
-            rows.write_records(out)
-        else:
-            rows.write_parquet(out)
+        write(out)
     name = "sort" if operator == "records" else operator
     assert re.match(rf"the reduce of partition \d+ of {name} {words}", str(caught.value))
     assert not list(out.parent.iterdir())
@@ -188,7 +188,11 @@ def test_without_a_defect_the_same_strategies_succeed(
     operator: str, source: Path, engine: LocalEngine
 ) -> None:
     del engine
-    strategies = [Careless(lambda blocks: blocks), With(TableTasks, Push()), With(TableTasks, Simple())]
+    strategies = [
+        Careless(lambda blocks: blocks),
+        With(TableTasks, Push()),
+        With(TableTasks, Simple()),
+    ]
     tables = [OPERATORS[operator](xs.read_parquet(source), each).to_arrow() for each in strategies]
     assert tables[0].num_rows > 0
     assert all(table.equals(tables[0]) for table in tables)
@@ -223,5 +227,7 @@ def test_rounds_that_are_lost_are_missed(
         yield replace(made[-1], states=made[-2].states)
 
     monkeypatch.setattr(Streaming, "rounds", without_one)
-    with pytest.raises(ShuffleCheckError, match=r"the fold of partition \d of group_by got the output of"):
+    with pytest.raises(
+        ShuffleCheckError, match=r"the fold of partition \d of group_by got the output of"
+    ):
         list(groups.stream())

@@ -164,11 +164,11 @@ proptest! {
         let assignment = Assignment::round_robin(partitions).unwrap();
         let (mut blocks, mut alone) = (Vec::new(), [Vec::new(), Vec::new()]);
         for (tag, table) in (0u8..).zip(&tables) {
-            for (split, batches) in table.splits.iter().enumerate() {
-                let at = |split: usize| Position { split: split as u32, row: 0 };
-                let plan = |split| Scatter::plan(&table.layout(), batches, &assignment, at(split)).unwrap();
-                alone[usize::from(tag)].push(block(&plan(split)));
-                blocks.push(block(&plan(blocks.len()).tagged(tag)));
+            for batches in &table.splits {
+                let first = Position { split: blocks.len() as u32, row: 0 };
+                let plan = || Scatter::plan(&table.layout(), batches, &assignment, first).unwrap();
+                alone[usize::from(tag)].push(block(&plan()));
+                blocks.push(block(&plan().tagged(tag)));
             }
         }
         for partition in 0..partitions {
@@ -179,11 +179,16 @@ proptest! {
             if merged {
                 together = vec![together.concat()];
             }
-            let together = opened(together.into_iter().map(Buffer::from).collect(), partition);
+            let open = |slices: Vec<Vec<u8>>, first: usize| {
+                let slices = slices.into_iter().map(Buffer::from).collect();
+                Arc::new(Sections::open(slices, partition as u32, first as u32, None).unwrap())
+            };
+            let together = open(together, 0);
+            let firsts = [0, tables[0].splits.len()];
             for (tag, table) in (0u8..).zip(&tables) {
                 let found = GatheredRows::in_order(&table.layout(), Arc::clone(&together), tag).unwrap();
-                let own = slices(&alone[usize::from(tag)]).into_iter().map(Buffer::from).collect();
-                let expected = GatheredRows::in_order(&table.layout(), opened(own, partition), 0).unwrap();
+                let own = open(slices(&alone[usize::from(tag)]), firsts[usize::from(tag)]);
+                let expected = GatheredRows::in_order(&table.layout(), own, 0).unwrap();
                 prop_assert_eq!(collect(&table.schema, found, 77), collect(&table.schema, expected, 50));
             }
         }

@@ -1,10 +1,11 @@
 """Checks that what the reduces of a shuffle hand on is what its maps read: always on, for every operator on tables.
 
 Every slice says which map wrote it, for which partition, how many rows it has and what their hashes sum up to
-(``crates/kernels/src/sections.rs``). A reduce fails unless it has such a section of every map, each once and in the order
-of the maps, and unless the rows that it hands on are as many and have the same sum. Rows are looked at when they leave for Arrow, so this covers scattering,
-merges, spilling, sorting and gathering, and strategies and engines above all; what is done to batches after that is up
-to who does it. Users' own functions in ``exoshuffle.shuffle`` are not checked: nobody knows what their rows are.
+(``crates/kernels/src/sections.rs``). A reduce fails unless it has such a section of every map, each once and in the
+order of the maps, and unless the rows that it hands on are as many and have the same sum. Rows are looked at when they
+leave for Arrow, so this covers scattering, merges, spilling, sorting and gathering, and strategies and engines above
+all; what is done to batches after that is up to who does it. Users' own functions in ``exoshuffle.shuffle`` are not
+checked: nobody knows what their rows are.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ def placed(place: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opened(
-    slices: list[Any], partition: int, first: int, end: int | None
-) -> Iterator[Any]:
+def opened(slices: list[Any], partition: int, first: int, end: int | None) -> Iterator[Any]:
     """The sections of slices (``_native.Sections``), all rows of which must be handed on within the block.
 
     Args:

@@ -357,7 +357,9 @@ class OnlineTasks:
         table = stored_table(state)
         with placed(self._place(partition)):
             if _num_maps(table) != num_seen:
-                raise ShuffleCheckError(f"got the output of {_num_maps(table)} maps, not {num_seen}")
+                raise ShuffleCheckError(
+                    f"got the output of {_num_maps(table)} maps, not {num_seen}"
+                )
         sample = Sample(num_seen, self.num_splits)
         return self._stored(partition, self.online.result(table, sample))
 

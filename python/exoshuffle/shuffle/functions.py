@@ -110,7 +110,8 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     [1683, 1617, 1650]
 
     The functions run as tasks: anywhere, at the same time, and again after a failure, so that they must be
-    deterministic and free of side effects. Source: Exoshuffle §3.2, listings 1 and 2.
+    deterministic and free of side effects. Unlike those of datasets, these shuffles are not checked for lost or
+    repeated rows: what a row is, only the functions know. Source: Exoshuffle §3.2, listings 1 and 2.
 
     Args:
         inputs: One for each map; they travel to the tasks, so pass names of files rather than what is in them.
