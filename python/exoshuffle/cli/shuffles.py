@@ -15,7 +15,6 @@ from exoshuffle.cli.options import (
     shuffle_options,
     start,
 )
-from exoshuffle.operators import relational
 from exoshuffle.operators.aggregate_text import parse_aggregate_text
 
 
@@ -85,7 +84,6 @@ def groupby_command(**arguments: Any) -> None:
     Example:
       exoshuffle groupby sales/ totals/ --by "shop, day" --agg "n=count(), total=sum(price)"
     """
-    relational.load()
     start(arguments)
     grouped = open_input(arguments["inputs"], arguments).group_by(
         *names(arguments["by"]),
@@ -107,7 +105,6 @@ def distinct_command(**arguments: Any) -> None:
     Example:
       exoshuffle distinct documents/ unique/ --on url
     """
-    relational.load()
     start(arguments)
     dataset = open_input(arguments["inputs"], arguments).distinct(
         names(arguments["on"]) if arguments["on"] else None,
@@ -142,7 +139,6 @@ def join_command(**arguments: Any) -> None:
     Example:
       exoshuffle join lineitem/ orders/ joined/ --left-on l_orderkey --right-on o_orderkey
     """
-    relational.load()
     start(arguments)
     keys = {
         name: names(arguments[name]) if arguments[name] else None

@@ -47,12 +47,14 @@ class Engine(Protocol):
     name: str
     #: Bytes that the whole program may take on a node.
     memory_limit: int
-    #: What blocks and the working memory of tasks may take of it together.
-    budget_bytes: int
     #: Where blocks go that do not fit; empty if that is not this engine's business.
     spill_dirs: list[str]
     #: CPU slots of all nodes together.
     num_cpus: int
+
+    @property
+    def budget_bytes(self) -> int:
+        """What blocks and the working memory of tasks may take of the memory limit together, as of now."""
 
     def submit(
         self,

@@ -12,7 +12,6 @@ kernels would have been in our language, but take 8 minutes to build on two core
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError, SchemaError
@@ -31,12 +30,6 @@ _WIDE = {
     "binary": "large_binary",
     "binary_view": "large_binary",
 }
-
-
-def load() -> None:
-    """Loads DuckDB and pyarrow, 90 MB: before an engine starts, which takes what is resident then off its budget."""
-    importlib.import_module("pyarrow")
-    _database()
 
 
 def query(sql: str, **tables: Any) -> pa.RecordBatchReader:

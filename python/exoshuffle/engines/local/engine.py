@@ -21,6 +21,7 @@ from exoshuffle.engines.local import limits, loading, values
 from exoshuffle.engines.local.actors import LocalActor
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
+from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
 from exoshuffle.engines.local.pool import ProcessPool
@@ -69,14 +70,15 @@ class LocalEngine:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
         self.num_cpus = num_cpus or limits.usable_cpus()
-        self.memory_limit, self.budget_bytes = limits.limit_and_budget(memory_limit)
+        self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)
         if spill_dirs is None:
             spill_dirs = limits.default_spill_dir()
         self.spill_dirs = (
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
         self.inline_bytes = inline_bytes
-        self.store = _native.Store(self.budget_bytes, self.spill_dirs)
+        self.store = _native.Store(self._budget_bytes, self.spill_dirs)
+        self._libraries = Libraries(self.reserve)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
         self.blocks = values.StoreBlocks(self.store, inline_bytes)
@@ -90,6 +92,11 @@ class LocalEngine:
         self._num_submitted = 0
         self.observers: list[Observer] = []
         self.table.start = self._start
+
+    @property
+    def budget_bytes(self) -> int:
+        """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
+        return self._budget_bytes - self._libraries.taken_bytes()
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 

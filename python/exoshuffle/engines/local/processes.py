@@ -22,7 +22,7 @@ import sys
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import identity, wire
+from exoshuffle.engines.local import identity, libraries, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -68,6 +68,7 @@ class WorkerProcess:
                 [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
+                env=libraries.environment(),
                 # Else Ctrl-C would hit it before it can ignore that.
                 start_new_session=True,
             )
