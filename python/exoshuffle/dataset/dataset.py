@@ -27,7 +27,9 @@ from exoshuffle.operators.join import JoinOptions, parse_join
 from exoshuffle.operators.keys import SortKey, names_of, parse_keys
 from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named, round_robin
 from exoshuffle.operators.shuffles import Shuffle
-from exoshuffle.operators.steps import Drop, Filter, MapBatches, Rename, Select, Step, WithColumns
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Sorted
 from exoshuffle.shuffle.strategy import Strategy
 from exoshuffle.units import parse_bytes
@@ -108,12 +110,12 @@ class Dataset(Results):
         Args:
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
                 same result for the same rows, since a task may run again.
-            schema: Of what it returns; default: what it returns for no rows.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:
             SchemaError: While running: it returned another schema.
         """
-        return self._stepped(MapBatches(function, schema))
+        return self._stepped(MapBatches(function, schema).resolved(self.schema))
 
     def union(self, *others: Dataset) -> Dataset:
         """The rows of this dataset and of others, one after the other; duplicates stay.

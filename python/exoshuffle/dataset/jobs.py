@@ -20,7 +20,8 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
-from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy

@@ -21,7 +21,8 @@ from exoshuffle.operators.order import (
     by_range,
     round_robin,
 )
-from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def map_groups(
     result: pa.Schema | None,
 ) -> Shuffle:
     """Groups of equal keys, each handed to a user's function."""
-    step = MapGroups(tuple(keys), MapBatches(function, result))
+    step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
     final = step.output_schema(schema)
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
     return dataclasses.replace(shuffle, executor="process")
