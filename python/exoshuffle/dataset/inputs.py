@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,9 +24,6 @@ from exoshuffle.shuffle.plan import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if TYPE_CHECKING:
-    from exoshuffle.operators.steps import Step
-
 #: Stretches of an input that are looked into for the mean and the largest row.
 MEASURED_STRETCHES = 8
 MEASURED_ROWS = 256
@@ -34,6 +33,8 @@ MEASURED_BYTES = 4_000_000
 MAX_CANDIDATES = 1024
 #: Rows of a stretch that are measured one by one, for the largest.
 WEIGHED_ROWS = 32
+#: No input has more files, and no shuffle more parts, than fit into so many bits.
+FILE_BITS = 32
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -66,10 +67,12 @@ class FileInput:
     Attributes:
         source: ``_native.Source``.
         steps: Applied to what is read, before those of the shuffle.
+        first_file: Number of the first file, where rows of several inputs must be told apart.
     """
 
     source: Any
     steps: tuple[Step, ...] = ()
+    first_file: int = 0
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -98,8 +101,14 @@ class FileInput:
         """See ``Input``."""
         total = max(workload.total_bytes, workload.read_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
-        splits: list[str] = self.source.splits(target)
-        return splits
+        return self.pieces(target)
+
+    def pieces(self, num_bytes: int) -> list[str]:
+        """The files in splits of about this size."""
+        splits: list[str] = self.source.splits(num_bytes)
+        return (
+            [_renumbered(split, self.first_file) for split in splits] if self.first_file else splits
+        )
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
@@ -239,6 +248,22 @@ def schema_of(source: Any) -> pa.Schema:
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
+
+
+def told_apart(inputs: Sequence[Input]) -> list[Input]:
+    """The inputs of a union: no file of one has the number of a file of another, or of a part of the input."""
+    return [
+        dataclasses.replace(source, first_file=number << FILE_BITS)
+        if isinstance(source, FileInput)
+        else source
+        for number, source in enumerate(inputs, 1)
+    ]
+
+
+def _renumbered(split: str, first_file: int) -> str:
+    parsed = json.loads(split)
+    parsed["file_index"] += first_file
+    return json.dumps(parsed)
 
 
 def _config(side: Side) -> RowsConfig:

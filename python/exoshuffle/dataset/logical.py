@@ -144,7 +144,37 @@ class Limited:
         return (self.child,)
 
 
-Node = Files | Stepped | Shuffled | United | Limited
+@dataclass(frozen=True)
+class Windowed:
+    """The rows of its child, shuffled within windows, which are in random order.
+
+    Attributes:
+        child: Files, with steps.
+        seed: Of the order.
+        window: Number of rows, or a size as text.
+    """
+
+    child: Node
+    seed: int
+    window: int | str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.child.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return self.child.num_rows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+Node = Files | Stepped | Shuffled | United | Limited | Windowed
 
 
 def sources(node: Node) -> list[Any]:
@@ -152,6 +182,13 @@ def sources(node: Node) -> list[Any]:
     if isinstance(node, Files):
         return [node.source]
     return [source for child in node.children for source in sources(child)]
+
+
+def is_read(node: Node) -> bool:
+    """Whether the rows come from files without any shuffle or limit."""
+    if isinstance(node, Stepped | United):
+        return all(map(is_read, node.children))
+    return isinstance(node, Files)
 
 
 def is_records(node: Node) -> bool:
@@ -184,6 +221,8 @@ def describe(node: Node) -> str:
         return f"{below} | limit {node.count}"
     if isinstance(node, United):
         return f"{below} | union"
+    if isinstance(node, Windowed):
+        return f"{below} | random_shuffle within {node.window}"
     order = node.shuffle.sides[0].order
     keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
     return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")

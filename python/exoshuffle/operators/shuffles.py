@@ -24,6 +24,7 @@ from exoshuffle.operators.order import (
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
+from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,6 +107,13 @@ def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
     return Shuffle(
         "sort", (Side(schema, order),), by_range, finish, schema, is_sampled=True, keeps_rows=True
     )
+
+
+def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
+    """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
+    best, names = Best(keys, count), tuple(schema.names)
+    partial, final = (Whole(step, schema, names) for step in (best.kept, best.ranked))
+    return _meeting("top_k", (), (partial,), schema, final, schema)
 
 
 def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:

@@ -4,13 +4,16 @@ Guarantee: a step keeps the order of rows, and holds a few batches at a time (``
 not fit its input says so in ``output_schema``, before work starts.
 
 Steps are data, so that they travel to tasks, and say which columns they read, so that no others are. Those on columns
-are in ``steps_columns.py``, users' functions in ``steps_functions.py``.
+are in ``steps_columns.py``, users' functions in ``steps_functions.py``, those of samples in ``steps_sample.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps_sample import Numbered, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +35,16 @@ class Step(Protocol):
         """
 
 
-def apply_steps(steps: Iterable[Step], batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The rows after all steps, made as they are asked for."""
+def apply_steps(
+    steps: Iterable[Step], batches: pa.RecordBatchReader, place: Place | None = None
+) -> pa.RecordBatchReader:
+    """The rows after all steps, made as they are asked for; ``place`` says which rows they are before."""
+    place = place or Place.of_part(0)
     for step in steps:
-        batches = step.apply(batches)
+        batches = (step.at(place) if isinstance(step, Numbered) else step).apply(batches)
+        if isinstance(step, MapBatches):
+            # What comes back are other rows, which are in no file.
+            place = Place.of_part(place.part)
     return batches
 
 
