@@ -1,4 +1,4 @@
-"""The watchdog warns once per interval in which nothing has finished, and says what runs and what the rest waits for."""
+"""The watchdog warns once per interval without a finished task: what runs, and what the rest waits for."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_it_is_on_by_default_and_can_be_turned_off(
 
     warned = threading.Event()
     handler = logging.Handler()
-    handler.emit = lambda record: warned.set()  # type: ignore[method-assign]
+    handler.emit = lambda _: warned.set()  # type: ignore[method-assign]
     logging.getLogger("exoshuffle").addHandler(handler)
     xs.init(memory_limit="1GB", spill_dirs=str(tmp_path), stall_seconds=0.05)
     ref = xs.remote(gate.wait, executor="thread").remote()
