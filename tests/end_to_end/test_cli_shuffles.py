@@ -92,10 +92,10 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
     [
         (["shuffle", "nowhere", "out"], 1, ["nowhere", "does not exist"]),
         (["shuffle", "good", "good"], 1, ["good", "another directory"]),
-        (["shuffle", "good", "out", "--window", "0"], 2, ["window is 0", "at least one row"]),
+        (["shuffle", "good", "out", "--window", "0"], 2, ["window is 0", "number of rows"]),
         (["shuffle", "good", "out", "--window", "-1"], 2, ["'-1' is not a size"]),
         (["shuffle", "good", "out", "--window", "9", "--partitions", "3"], 2, ["num_partitions"]),
-        (["shuffle", "good", "out", "--window", "9GB", *LIMIT], 1, ["9 GB", "smaller window"]),
+        (["shuffle", "good", "out", "--window", "9GB", *LIMIT], 2, ["9.00 GB", "smaller window"]),
         (["sample", "good", "out"], 2, ["one of n and fraction"]),
         (["sample", "good", "out", "--fraction", "2"], 2, ["fraction is 2.0", "at most 1"]),
         (["sort", "good", "out", "--by", "key", "--limit", "-1"], 2, ["limit is -1"]),

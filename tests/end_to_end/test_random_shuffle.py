@@ -87,7 +87,7 @@ def test_shuffling_the_result_of_steps(table: pa.Table, source: Path, engine: Lo
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_seeds_out_of_range_are_refused(seed: int, source: Path) -> None:
-    with pytest.raises(OptionsError, match="choose a number from 0"):
+    with pytest.raises(OptionsError, match="choose a whole number from 0"):
         xs.read_parquet(source).random_shuffle(seed)
 
 

@@ -180,12 +180,13 @@ def test_samples_of_samples_unions_and_results(
     [
         ({}, "needs one of n and fraction"),
         ({"n": 3, "fraction": 0.5}, "needs one of n and fraction"),
-        ({"n": -1}, "n is -1; it must be at least 0"),
+        ({"n": -1}, "n is -1; it must be a whole number from 0"),
+        ({"n": 0.5}, "for a share of the rows write fraction=0.5"),
         ({"fraction": 0.0}, "fraction is 0.0; it must be above 0 and at most 1"),
         ({"fraction": 1.5}, "fraction is 1.5"),
         ({"fraction": float("nan")}, "fraction is nan"),
-        ({"n": 3, "seed": -1}, "choose a number from 0"),
-        ({"fraction": 0.3, "seed": 2**64}, "choose a number from 0"),
+        ({"n": 3, "seed": -1}, "choose a whole number from 0"),
+        ({"fraction": 0.3, "seed": 2**64}, "choose a whole number from 0"),
     ],
 )
 def test_mistakes(arguments: dict[str, float], words: str, source: Path) -> None:

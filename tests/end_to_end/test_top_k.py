@@ -118,7 +118,7 @@ def test_between_other_operations(table: pa.Table, source: Path, engine: LocalEn
 
 def test_mistakes(source: Path) -> None:
     dataset = xs.read_parquet(source)
-    with pytest.raises(OptionsError, match="n is -1; it must be at least 0"):
+    with pytest.raises(OptionsError, match="n is -1; it must be a whole number from 0"):
         dataset.top_k(-1, "k")
     with pytest.raises(OptionsError, match="descending has 2 values for 1 columns"):
         dataset.top_k(1, "k", [True, False])

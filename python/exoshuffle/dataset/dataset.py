@@ -12,6 +12,7 @@ from exoshuffle.dataset.logical import (
     Shuffled,
     ShuffleOptions,
     Windowed,
+    check_count,
     describe,
     is_read,
     is_records,
@@ -140,8 +141,7 @@ class Dataset(Narrow):
         Cost: reads the input once; each map sorts the keys of its split and sends n rows at most, one reduce takes
         these. Where they do not fit into its memory, all rows are sorted instead.
         """
-        if n < 0:
-            raise OptionsError(f"n is {n}; it must be at least 0")
+        check_count("n", n)
         return self._sort_by(parse_keys(by, descending, nulls), ShuffleOptions()).limit(n)
 
     def random_shuffle(

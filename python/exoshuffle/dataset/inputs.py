@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle.futures import Ref, get, remote
+from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import Step, apply_steps, required_columns
+from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
 from exoshuffle.operators.table import (
     BatchInput,
     BlockReader,
@@ -84,7 +85,7 @@ class FileInput:
         if not chosen:
             return Workload(0, 0)
         if self.steps + side.steps:
-            return weigh(self._stepped(side), chosen, len(every) / len(chosen))
+            return _weighed(self._stepped(side), chosen, len(every) / len(chosen))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -127,7 +128,7 @@ class FileInput:
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = remote(sample_keys, name="sample", executor="thread")
+        run = remote(sample_keys, name="sample", executor=_executor(map_input))
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so a short stretch stands for it.
             stretches = evenly(self._stretches(SAMPLED_BYTES), len(items))
@@ -152,8 +153,8 @@ class BlockInput:
         chosen = evenly(list(self.refs), MEASURED_STRETCHES)
         if not chosen:
             return Workload(0, 0)
-        run = remote(weigh, name="measure", executor="thread")
         map_input, share = self.map_input(side), len(self.refs) / len(chosen)
+        run = remote(weigh, name="measure", executor=_executor(map_input))
         measured: list[Workload] = get([run.remote(map_input, ref, share) for ref in chosen])
         largest = max(work.total_bytes for work in measured)
         return Workload(
@@ -174,8 +175,9 @@ class BlockInput:
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
-        run = remote(sample_keys, name="sample", executor="thread")
-        return [run.remote(self.map_input(side), index, item, num_rows) for index, item in items]
+        map_input = self.map_input(side)
+        run = remote(sample_keys, name="sample", executor=_executor(map_input))
+        return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,19 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     return Workload(
         int(num_bytes * share), int(rows * share), largest, read_bytes=int(read_bytes * share)
     )
+
+
+def _weighed(map_input: BatchInput, items: list[Any], share: float) -> Workload:
+    """``weigh``, in a worker process if there are users' functions to call, else here."""
+    if _executor(map_input) == "thread":
+        return weigh(map_input, items, share)
+    run = remote(weigh, name="measure", executor="process")
+    weighed: Workload = get(run.remote(map_input, items, share))
+    return weighed
+
+
+def _executor(map_input: MapInput) -> Executor:
+    return executor_of("thread", map_input.steps if isinstance(map_input, BatchInput) else ())
 
 
 def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> bytes:

@@ -15,13 +15,11 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs import Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
-from exoshuffle.futures.options import Executor
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps import Step, executor_of
 from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy
@@ -293,12 +291,6 @@ def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
 def count_rows(block: Any) -> int:
     """Task: number of rows of a block."""
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
-
-
-def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
-    """Where tasks run: users' Python functions in worker processes, all else on threads."""
-    has_functions = any(isinstance(step, MapBatches) for step in steps)
-    return "process" if has_functions else shuffle_executor
 
 
 def steps_of(sink: Sink) -> tuple[Step, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset import sampling
-from exoshuffle.dataset.logical import Limited, Node, Stepped, United
+from exoshuffle.dataset.logical import Limited, Node, Stepped, United, check_count
 from exoshuffle.dataset.results import Results
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.steps import Step
@@ -101,8 +101,7 @@ class Narrow(Results):
         Raises:
             OptionsError: A negative number.
         """
-        if count < 0:
-            raise OptionsError(f"limit is {count}; it must be at least 0")
+        check_count("limit", count)
         return self._made(Limited(self.node, count))
 
     def sample(

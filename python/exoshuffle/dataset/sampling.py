@@ -8,6 +8,8 @@ its number there.
 from __future__ import annotations
 
 import dataclasses
+from numbers import Integral
+from typing import Any
 
 from exoshuffle.dataset.logical import (
     Limited,
@@ -16,6 +18,7 @@ from exoshuffle.dataset.logical import (
     ShuffleOptions,
     Stepped,
     United,
+    check_count,
 )
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators import shuffles
@@ -48,8 +51,9 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     Raises:
         OptionsError: A negative number, or no such seed.
     """
-    if count < 0:
-        raise OptionsError(f"n is {count}; it must be at least 0")
+    if isinstance(count, float):
+        raise OptionsError(f"n is {count}; for a share of the rows write fraction={count}")
+    check_count("n", count)
     step = _numbering(node, seed)
     numbered = _numbered(node, step)
     shuffle = shuffles.sort(numbered.schema, ByKeys((SortKey(step.column),)))
@@ -57,10 +61,10 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     return Stepped(Limited(ordered, count), Drop((step.column,)))
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: Any) -> None:
     """Raises ``OptionsError`` unless the seed has 64 bits."""
-    if not 0 <= seed < 2**64:
-        raise OptionsError(f"seed is {seed}; choose a number from 0 to 2**64 - 1")
+    if not (isinstance(seed, Integral) and 0 <= int(seed) < 2**64):
+        raise OptionsError(f"seed is {seed}; choose a whole number from 0 to 2**64 - 1")
 
 
 def _numbering(node: Node, seed: int) -> Numbered:

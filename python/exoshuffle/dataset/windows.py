@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs import FileInput, schema_of
-from exoshuffle.dataset.jobs import executor_of, steps_of
+from exoshuffle.dataset.jobs import steps_of
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, remote
 from exoshuffle.operators.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.steps import executor_of
 from exoshuffle.operators.steps_sample import numbers
 from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, own_errors
 from exoshuffle.shuffle.plan import BUFFER_BYTES, ShufflePlan
@@ -105,11 +107,13 @@ class WindowJob:
         return memory
 
 
-def check_window(window: int | str) -> None:
+def check_window(window: Any) -> None:
     """Raises ``OptionsError`` unless it is a number of rows or a size, above zero."""
     size = parse_bytes(window) if isinstance(window, str) else window
-    if size < 1:
-        raise OptionsError(f"window is {window!r}; it must have at least one row or one byte")
+    if not isinstance(size, Integral) or size < 1:
+        raise OptionsError(
+            f"window is {window!r}; it must be a number of rows or a size such as '64MB', above 0"
+        )
 
 
 def window_bytes(source: FileInput, window: int | str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from exoshuffle.futures.options import Executor
 from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.steps_sample import Numbered, Place
 
@@ -46,6 +47,12 @@ def apply_steps(
             # What comes back are other rows, which are in no file.
             place = Place.of_part(place.part)
     return batches
+
+
+def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
+    """Where tasks run: users' Python functions in worker processes, all else on threads."""
+    has_functions = any(isinstance(step, MapBatches) for step in steps)
+    return "process" if has_functions else shuffle_executor
 
 
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
