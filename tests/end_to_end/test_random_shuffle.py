@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,6 +84,19 @@ def test_shuffling_the_result_of_steps(table: pa.Table, source: Path, engine: Lo
     actual = dataset.to_arrow()
     assert_same_rows(actual, table.select(["id", "k"]).take(list(range(0, ROWS, 3))))
     assert actual["id"].to_pylist() != sorted(actual["id"].to_pylist())
+
+
+def test_the_inputs_of_a_union_are_shuffled_independently(
+    source: Path, engine: LocalEngine
+) -> None:
+    """The same row of two inputs has two numbers: else both would come out side by side."""
+    del engine
+    dataset = xs.read_parquet(source).select("id", "k")
+    for inputs in (dataset, xs.read_parquet(source)):
+        found = ids(inputs.union(inputs).random_shuffle(seed=8))
+        assert len(found) == 2 * ROWS
+        together = sum(one == other for one, other in itertools.pairwise(found))
+        assert together < 20  # one pair is to be expected
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])

@@ -31,17 +31,12 @@ class Best:
     count: int
 
     def kept(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The rows of a split that may be among the first of all, in input order.
+        """The rows of a split that may be among the first of all, those with equal keys in input order.
 
         Cost: beside its input the rows kept, and keys with 32 bytes per row.
         """
-        import pyarrow.compute as pc
-
         table = as_table(data)
-        if table.num_rows <= self.count:
-            return table
-        rows = self._first_rows(table)
-        return take(table, rows.take(pc.sort_indices(rows)))
+        return table if table.num_rows <= self.count else self.ranked(table)
 
     def ranked(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
         """The first rows of what was kept, in order. Cost: as ``kept``."""
