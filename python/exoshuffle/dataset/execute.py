@@ -11,18 +11,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput
+from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
-from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Stepped, United
+from exoshuffle.dataset.logical import (
+    Files,
+    Limited,
+    Node,
+    Shuffled,
+    ShuffleOptions,
+    Stepped,
+    United,
+    Windowed,
+)
+from exoshuffle.dataset.top import TopJob
+from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, get
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators import shuffles
 from exoshuffle.operators.join_broadcast import BroadcastJoin
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.table import as_reader
+from exoshuffle.operators.table import Sorted, as_reader
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -51,16 +63,49 @@ class Execution:
 
     def job(self, node: Node) -> Job:
         """The job of a tree; runs the shuffles below the last one."""
-        node, steps = _without_steps(node)
-        job = self._job(node)
+        below, steps = _without_steps(node)
+        if isinstance(below, Files | United):
+            # With the steps, so that columns which nobody needs are not read.
+            return ScanJob(self._inputs(node), node.schema, self.engine)
+        job = self._job(below)
         return SteppedJob(job, steps) if steps else job
 
-    def _job(self, node: Node) -> Job:
+    def _job(self, node: Shuffled | Limited | Windowed) -> Job:
         if isinstance(node, Shuffled):
             return self._broadcast_job(node) or self.shuffle_job(node)
-        if isinstance(node, Limited):
-            return LimitJob(self.job(node.child), node.count, self.engine.num_cpus)
-        return ScanJob(self._inputs(node), node.schema, self.engine)
+        if isinstance(node, Windowed):
+            return self._window_job(node)
+        return self.top_job(node) or LimitJob(
+            self.job(node.child), node.count, self.engine.num_cpus
+        )
+
+    def _window_job(self, node: Windowed) -> WindowJob:
+        inputs = [source for source in self._inputs(node.child) if isinstance(source, FileInput)]
+        return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
+
+    def top_job(self, node: Limited) -> ShuffleJob | None:
+        """The job that finds the first rows of a sort without sorting all; None if they are of no sort, or too many.
+
+        A sort that was given a strategy or a number of partitions is done as was asked.
+        """
+        sort = node.child
+        if not isinstance(sort, Shuffled) or not isinstance(sort.shuffle.finish, Sorted):
+            return None
+        order = sort.shuffle.sides[0].order
+        if not isinstance(order, ByKeys) or sort.options != ShuffleOptions():
+            return None
+        top = Shuffled(
+            sort.children, shuffles.top_k(sort.schema, order.keys, node.count), sort.options
+        )
+        job = TopJob(
+            self._inputs_of(top),
+            top.shuffle,
+            top.options,
+            self.engine,
+            self.progress,
+            count=node.count,
+        )
+        return job if job.fits else None
 
     def _broadcast_job(self, node: Shuffled) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
@@ -91,13 +136,16 @@ class Execution:
 
     def shuffle_job(self, node: Shuffled) -> ShuffleJob:
         """The job of a shuffle; runs the shuffles below it."""
-        sides = node.shuffle.sides
-        inputs = [
+        return ShuffleJob(
+            self._inputs_of(node), node.shuffle, node.options, self.engine, self.progress
+        )
+
+    def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
+        return [
             (source, side)
-            for child, side in zip(node.children, sides, strict=True)
+            for child, side in zip(node.children, node.shuffle.sides, strict=True)
             for source in self._inputs(child)
         ]
-        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
 
     def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""
@@ -106,7 +154,8 @@ class Execution:
         if isinstance(node, Files):
             return [FileInput(node.source, steps)]
         if isinstance(node, United):
-            return [source for child in node.children for source in self._inputs(child, steps)]
+            inputs = [source for child in node.children for source in self._inputs(child, steps)]
+            return told_apart(inputs)
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
@@ -116,7 +165,9 @@ class Execution:
         return BlockInput(tuple(finished(self.job(node).run(CollectSink()), self.engine.num_cpus)))
 
 
-def _without_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
+def _without_steps(
+    node: Node,
+) -> tuple[Files | Shuffled | United | Limited | Windowed, tuple[Step, ...]]:
     """The node below the steps that come last, and these in their order."""
     steps: tuple[Step, ...] = ()
     while isinstance(node, Stepped):

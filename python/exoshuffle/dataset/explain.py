@@ -10,7 +10,7 @@ from typing import Any
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
-from exoshuffle.dataset.logical import Node, Shuffled, sources
+from exoshuffle.dataset.logical import Limited, Node, Shuffled, sources
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.shuffle.plan import Workload
@@ -98,18 +98,21 @@ def explain_node(node: Node, engine: Engine, output: str | None) -> Bill:
     Raises:
         OptionsError: There is no shuffle.
     """
+    execution, job = Estimation(engine), None
     while not isinstance(node, Shuffled) and len(node.children) == 1:
+        if isinstance(node, Limited):
+            job = execution.top_job(node)
         node = node.children[0]
     if not isinstance(node, Shuffled):
         raise OptionsError(
             "there is no shuffle to explain; call sort() first, or another operation that shuffles"
         )
-    job = Estimation(engine).shuffle_job(node)
+    job = job or execution.shuffle_job(node)
     # Files and row groups do not always divide as planned: the bill counts the maps that there are.
     plan = dataclasses.replace(job.plan, num_splits=job.num_maps)
     output_bytes = sum(source.bytes for source in sources(node))
     return Bill(
-        operator=node.shuffle.name,
+        operator=job.shuffle.name,
         strategy=f"{plan.strategy}: {plan.why}",
         input_files=sum(len(source.files) for source in sources(node)),
         input_bytes=output_bytes,

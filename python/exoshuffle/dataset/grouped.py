@@ -68,7 +68,7 @@ class Grouped:
 
         Args:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
-            schema: Of what it returns; default: what it returns for no rows.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:
             SchemaError: While running: it returned another schema.

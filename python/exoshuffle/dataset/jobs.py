@@ -15,12 +15,11 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs import Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
-from exoshuffle.futures.options import Executor
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
-from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.steps import Step, executor_of
 from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy
@@ -93,10 +92,14 @@ class ShuffleJob:
         strategy = self.options.strategy if isinstance(self.options.strategy, str) else "push"
         if isinstance(self.options.strategy, str) and strategy != "auto":
             get_strategy(strategy)
+        return plan_shuffle(self.workload, self.resources, strategy, self._num_partitions())
+
+    @property
+    def resources(self) -> Resources:
+        """What the engine has."""
         engine = self.engine
         other = engine.memory_limit - engine.budget_bytes
-        resources = Resources(engine.budget_bytes, engine.num_cpus, other)
-        return plan_shuffle(self.workload, resources, strategy, self._num_partitions())
+        return Resources(engine.budget_bytes, engine.num_cpus, other)
 
     def _num_partitions(self) -> int | None:
         if self.shuffle.num_partitions is not None:
@@ -124,7 +127,7 @@ class ShuffleJob:
         if isinstance(strategy, str):
             strategy = get_strategy(self.plan.strategy)
         steps = [step for source, _ in self.inputs for step in source.steps]
-        executor = executor_of(self.shuffle.executor, [*steps, *_steps_of(sink)])
+        executor = executor_of(self.shuffle.executor, [*steps, *steps_of(sink)])
         if self.progress is not None:
             self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
         map_inputs = tuple(source.map_input(side) for source, side in self.inputs)
@@ -181,7 +184,7 @@ class ScanJob:
         num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
         num_bytes = min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *_steps_of(sink)])
+        executor = executor_of("thread", [*steps, *steps_of(sink)])
         run = remote(scan, memory=2 * num_bytes, name="scan", executor=executor)
         side = Side(self.schema, ByKeys())
         index = 0
@@ -231,7 +234,7 @@ class LimitJob:
 
     def run(self, sink: Sink) -> Iterator[Ref]:
         """See ``Job``."""
-        run = remote(rewrite, name="limit", executor=executor_of("thread", _steps_of(sink)))
+        run = remote(rewrite, name="limit", executor=executor_of("thread", steps_of(sink)))
         for index, (ref, rows) in enumerate(self._blocks()):
             yield run.remote(index, ref, rows, sink)
 
@@ -282,7 +285,7 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
 def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
     """Task: an item as it is, after its steps."""
     with own_errors():
-        return sink(index, map_input.rows(item))
+        return sink(index, map_input.rows(index, item))
 
 
 def count_rows(block: Any) -> int:
@@ -290,13 +293,8 @@ def count_rows(block: Any) -> int:
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
 
 
-def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
-    """Where tasks run: users' Python functions in worker processes, all else on threads."""
-    has_functions = any(isinstance(step, MapBatches) for step in steps)
-    return "process" if has_functions else shuffle_executor
-
-
-def _steps_of(sink: Sink) -> tuple[Step, ...]:
+def steps_of(sink: Sink) -> tuple[Step, ...]:
+    """What a sink does to rows before it takes them."""
     return sink.steps if isinstance(sink, SteppedSink) else ()
 
 

@@ -28,7 +28,7 @@ from exoshuffle.operators.join_pairs import (
 )
 from exoshuffle.operators.join_payload import Payload, batch_rows, cut, make_payload
 from exoshuffle.operators.join_sides import JoinSide, join_sides
-from exoshuffle.operators.steps import Select
+from exoshuffle.operators.steps_columns import Select
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,10 @@ from exoshuffle.operators.order import (
     by_range,
     round_robin,
 )
-from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
+from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,6 +109,13 @@ def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
     )
 
 
+def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
+    """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
+    best, names = Best(keys, count), tuple(schema.names)
+    partial, final = (Whole(step, schema, names) for step in (best.kept, best.ranked))
+    return _meeting("top_k", (), (partial,), schema, final, schema)
+
+
 def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
     """A uniform permutation: every row draws a number of 64 bits and rows are sorted by it.
 
@@ -149,7 +158,7 @@ def map_groups(
     result: pa.Schema | None,
 ) -> Shuffle:
     """Groups of equal keys, each handed to a user's function."""
-    step = MapGroups(tuple(keys), MapBatches(function, result))
+    step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
     final = step.output_schema(schema)
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
     return dataclasses.replace(shuffle, executor="process")

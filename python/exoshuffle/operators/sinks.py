@@ -10,6 +10,7 @@ from typing import Any
 
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps_sample import Place
 from exoshuffle.operators.table import Sink, as_reader, as_rows
 
 
@@ -69,4 +70,5 @@ class SteppedSink:
 
     def __call__(self, partition: int, rows: Any) -> Any:
         """Returns what the other sink does."""
-        return self.sink(partition, as_rows(apply_steps(self.steps, as_reader(rows))))
+        batches = apply_steps(self.steps, as_reader(rows), Place.of_part(partition))
+        return self.sink(partition, as_rows(batches))

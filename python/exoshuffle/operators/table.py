@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +22,13 @@ from exoshuffle.errors import InputError
 from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig
+from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps_sample import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.operators.join import Join
-    from exoshuffle.operators.steps import Step
 
 
 #: Samples need not differ from run to run.
@@ -38,6 +40,9 @@ class Reader(Protocol):
 
     def open(self, item: Any) -> Any:
         """The rows, as an object with ``__arrow_c_stream__``."""
+
+    def place(self, index: int, item: Any) -> Place:
+        """Which rows these are, of item number ``index``."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,14 @@ class FileReader:
         """See ``Reader``."""
         return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
 
+    def place(self, index: int, item: str) -> Place:
+        """See ``Reader``."""
+        split = json.loads(item)
+        first_row = split["start"]
+        if split["format"] == "records" and split["rows"]:
+            first_row //= (split["end"] - first_row) // split["rows"]
+        return Place(index, split["file_index"], first_row)
+
 
 @dataclass(frozen=True)
 class BlockReader:
@@ -66,6 +79,11 @@ class BlockReader:
     def open(self, item: Any) -> Any:
         """See ``Reader``."""
         return _native.Rows.from_ipc(item)
+
+    def place(self, index: int, item: Any) -> Place:
+        """See ``Reader``."""
+        del item
+        return Place.of_part(index)
 
 
 class MapInput(Protocol):
@@ -82,8 +100,8 @@ class MapInput(Protocol):
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """Key tuples of about ``num_rows`` rows of an item, with their positions."""
 
-    def rows(self, item: Any) -> Any:
-        """The rows of an item (``_native.Rows``)."""
+    def rows(self, index: int, item: Any) -> Any:
+        """The rows of item number ``index`` (``_native.Rows``)."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +125,9 @@ class SplitInput:
         sample: bytes = self.config.build().sample(item, index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, item: str) -> Any:
+    def rows(self, index: int, item: str) -> Any:
         """See ``MapInput``."""
+        del index
         return _native.Rows.scan(self.config.read_options, self.config.schema, item)
 
 
@@ -128,11 +147,9 @@ class BatchInput:
     config: RowsConfig
     tag: int | None = None
 
-    def open(self, item: Any) -> pa.RecordBatchReader:
-        """The batches of an item, after the steps."""
-        from exoshuffle.operators.steps import apply_steps
-
-        return apply_steps(self.steps, self.read(item))
+    def open(self, index: int, item: Any) -> pa.RecordBatchReader:
+        """The batches of item number ``index``, after the steps."""
+        return apply_steps(self.steps, self.read(item), self.reader.place(index, item))
 
     def read(self, item: Any) -> pa.RecordBatchReader:
         """The batches of an item, before the steps.
@@ -154,18 +171,18 @@ class BatchInput:
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
         return self.config.build().scatter_batches(
-            as_rows(self.open(item)), index, assignment, self.tag
+            as_rows(self.open(index, item)), index, assignment, self.tag
         )
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""
         sorter = self.config.build()
-        sample: bytes = sorter.sample_batches(self.open(item), index, num_rows, SAMPLE_SEED)
+        sample: bytes = sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, item: Any) -> Any:
+    def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
-        return as_rows(self.open(item)) if self.steps else self.reader.open(item)
+        return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)
 
 
 class Finish(Protocol):
@@ -195,8 +212,6 @@ class Gathered:
 
     def __call__(self, slices: list[Any]) -> Any:
         """See ``Finish``."""
-        from exoshuffle.operators.steps import apply_steps
-
         rows = self.config.build().gather(slices)
         if not self.steps:
             return rows

@@ -18,6 +18,7 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.local import limits, loading, values
+from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
@@ -39,6 +40,7 @@ from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
+from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 from exoshuffle.units import format_bytes
 
 
@@ -54,21 +56,26 @@ class LocalEngine:
         num_gpus: Declared GPUs.
         resources: Further declared resources.
         inline_bytes: Values up to this size are kept with their object instead of in the store.
+        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns, and says which tasks run,
+            where, and what the others wait for; None: never.
     """
 
     name = "local"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what init() passes on
         self,
         memory_limit: int | str | None = None,
         spill_dirs: str | Sequence[str] | None = None,
         num_cpus: int | None = None,
         num_gpus: float = 0,
         resources: Mapping[str, float] | None = None,
+        *,
         inline_bytes: int = values.INLINE_BYTES,
+        stall_seconds: float | None = STALL_SECONDS,
     ) -> None:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
+        check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()
         self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)
         if spill_dirs is None:
@@ -92,6 +99,7 @@ class LocalEngine:
         self._num_submitted = 0
         self.observers: list[Observer] = []
         self.table.start = self._start
+        self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
 
     @property
     def budget_bytes(self) -> int:
@@ -393,6 +401,8 @@ class LocalEngine:
         self.pool.close()
         self._scheduler.close()
         self._guard.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
 
     def check_open(self) -> None:
         """Raises ``ClosedError`` once the engine is closed."""

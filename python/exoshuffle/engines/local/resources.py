@@ -41,6 +41,10 @@ class Resources:
         """Whether so much is free."""
         return all(self._free.get(name, 0) + _TOLERANCE >= amount for name, amount in need)
 
+    def lacking(self, need: Need) -> list[str]:
+        """Of which of these too little is free."""
+        return [name for name, amount in need if not self.fits(((name, amount),))]
+
     def take(self, need: Need) -> None:
         """Gives out; the caller has asked ``fits``, or takes back CPUs that it lent."""
         for name, amount in need:

@@ -52,6 +52,8 @@ class Scheduler:
         self._closed = False
         self._threads: list[threading.Thread] = []
         self._running = threading.local()
+        #: By thread, since when; for ``now_running``.
+        self._now_running: dict[int, tuple[Task, float]] = {}
 
     def add(self, task: Task, staged: bool) -> None:
         """Takes a task whose arguments are done; ``staged`` if it needs memory or arguments. Lock held."""
@@ -63,6 +65,19 @@ class Scheduler:
             self._stage_changed.notify()
         else:
             self._enqueue(task, task.options.shape)
+
+    def now_running(self) -> list[tuple[int, Task, float]]:
+        """Threads with the task that each runs and since when; the first of them has run longest."""
+        running = [(thread, *one) for thread, one in list(self._now_running.items())]
+        return sorted(running, key=lambda one: one[2])
+
+    def is_idle(self) -> bool:
+        """Whether no task runs or could. Lock held."""
+        return not (self._now_running or self._to_stage or self._to_run or self._num_staged)
+
+    def lacking(self, task: Task) -> list[str]:
+        """The resources that a task waits for. Lock held."""
+        return self._resources.lacking(task.options.shape)
 
     def close(self) -> None:
         """Ends the threads; tasks that run may finish their step."""
@@ -88,10 +103,13 @@ class Scheduler:
         """Around running a task on this thread."""
         set_task_engine(self._engine)
         self._running.task = task
+        thread = threading.get_ident()
+        self._now_running[thread] = task, time.monotonic()
         try:
             yield
         finally:
             self._running.task = None
+            del self._now_running[thread]
 
     @contextlib.contextmanager
     def slot_given_back(self) -> Iterator[None]:

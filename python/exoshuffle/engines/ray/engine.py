@@ -42,7 +42,9 @@ from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.events import Observer
+from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
 
 #: Resident memory of a worker that has imported this package and Arrow.
@@ -67,6 +69,8 @@ class RayEngine:
             that in ``RAY_ADDRESS``. If Ray runs in this process already, that one is used.
         object_store_memory: For a Ray that is started here: size of the object store.
         connect_timeout_seconds: How long the cluster at ``address`` may take to answer.
+        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns and names the tasks that
+            are not done; default: never, since Ray is asked about every task then, and its dashboard tells more.
 
     Raises:
         OptionsError: An option that cannot work, or a version of Ray that is not supported.
@@ -87,7 +91,9 @@ class RayEngine:
         address: str | None = None,
         object_store_memory: int | str | None = None,
         connect_timeout_seconds: float = 30,
+        stall_seconds: float | None = None,
     ) -> None:
+        check_stall_seconds(stall_seconds)
         directories = [spill_dirs] if isinstance(spill_dirs, str) else list(spill_dirs or ())
         wanted = Wanted(
             memory_limit, directories, num_cpus, num_gpus, resources or {}, object_store_memory
@@ -110,6 +116,7 @@ class RayEngine:
         self._watcher = Watcher()
         self._canceller = Canceller()
         self._num_tasks = 0
+        self._watchdog = watch(self, self._activities, stall_seconds)
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 
@@ -320,11 +327,19 @@ class RayEngine:
         if self._closed:
             return
         self._closed = True
+        if self._watchdog is not None:
+            self._watchdog.close()
         self._watcher.close()
         self._canceller.close()
         if not self._cluster.was_found:
             end_session()
         self._cluster.close()
+
+    def _activities(self) -> list[Activity]:
+        return [
+            Activity(name, "Ray, which does not say what for ('ray list tasks' does)")
+            for name in self._watcher.pending()
+        ]
 
     def _check_open(self) -> None:
         # Whatever Ray is asked after its end, it starts anew.
