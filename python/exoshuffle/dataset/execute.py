@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.dataset.combining import lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput
 from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
 from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Stepped, United
@@ -97,7 +98,8 @@ class Execution:
             for child, side in zip(node.children, sides, strict=True)
             for source in self._inputs(child)
         ]
-        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
+        job = ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
+        return lighter(job)
 
     def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""

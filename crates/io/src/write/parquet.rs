@@ -18,6 +18,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::dictionary::dictionaries_pay;
 use super::{encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
@@ -35,12 +36,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// For a file that begins with this batch.
     pub(super) fn new(
-        batch_schema: &SchemaRef,
+        first: &RecordBatch,
         user_schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Self> {
         let file_schema = file_schema(user_schema)?;
+        let pays = dictionaries_pay(first, options.row_group_bytes);
         let mut properties = WriterProperties::builder()
             .set_compression(codec(options.compression))
             .set_max_row_group_row_count(None)
@@ -49,12 +52,13 @@ impl Plan {
             .set_key_value_metadata(Some(file_metadata(user_schema)));
         for (leaf, column) in file_schema.columns().iter().enumerate() {
             let root = file_schema.get_column_root_idx(leaf);
-            if use_dictionary(user_schema, options, root) {
+            if use_dictionary(user_schema, options, root) && pays[root] {
                 properties = properties.set_column_dictionary_enabled(column.path().clone(), true);
             }
         }
         // Nullability is the user's: a batch may promise less.
-        let fields = batch_schema
+        let fields = first
+            .schema_ref()
             .fields()
             .iter()
             .zip(user_schema.fields())
