@@ -224,11 +224,8 @@ impl PartWriter {
         let sink = |path| DirectWriter::create(path);
         Ok(match self.options.format {
             Format::Parquet => {
-                let properties = parquet::Plan::new(first, &self.schema, &self.options)?;
-                Encoder::Parquet(Box::new(parquet::ParquetFile::create(
-                    sink(path)?,
-                    properties,
-                )?))
+                let plan = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
+                Encoder::Parquet(Box::new(parquet::ParquetFile::create(sink(path)?, plan)?))
             }
             Format::Ipc => Encoder::Ipc(Box::new(ipc::IpcFile::create(
                 sink(path)?,
