@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
+from exoshuffle.dataset.combining import lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
 from exoshuffle.dataset.logical import (
@@ -136,8 +137,9 @@ class Execution:
 
     def shuffle_job(self, node: Shuffled) -> ShuffleJob:
         """The job of a shuffle; runs the shuffles below it."""
-        return ShuffleJob(
-            self._inputs_of(node), node.shuffle, node.options, self.engine, self.progress
+        inputs = self._inputs_of(node)
+        return lighter(
+            ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
         )
 
     def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:

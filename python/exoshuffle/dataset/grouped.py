@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.aggregate import AggregateSpec, parse_aggregates
+from exoshuffle.operators.aggregate_parsing import AggregateSpec, parse_aggregates
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -252,7 +252,7 @@ def _batches(
 
     schema = pa.schema([output.field for output in outputs])
     for some in cut(pairs, *sides):
-        left, right = sides[0].columns.take(some.left), sides[1].columns.take(some.right)
+        left, right = sides[0].rows(some.left), sides[1].rows(some.right)
         columns = [
             _cast(
                 right.column(output.right) if output.left is None else left.column(output.left),
