@@ -56,7 +56,7 @@ def test_every_slice_is_found(data: st.DataObject) -> None:
 def test_parts_are_small_or_stored(slice_bytes: int) -> None:
     shape = Shape.of(100, 0)
     for value in (
-        Block([slice_bytes * i for i in range(101)]),
+        Block.allocate([slice_bytes * i for i in range(101)]),
         [bytes(slice_bytes) for _ in range(100)],
     ):
         parts = encode(value, shape)
@@ -71,7 +71,7 @@ def test_one_value_is_not_padded() -> None:
 
 
 def test_buffers_are_not_copied_into_pickles() -> None:
-    part = encode(Block([0, 10, 1_000_000]), Shape.of(2, 0))[1]
+    part = encode(Block.allocate([0, 10, 1_000_000]), Shape.of(2, 0))[1]
     buffers: list[pickle.PickleBuffer] = []
     assert len(pickle.dumps(part, protocol=5, buffer_callback=buffers.append)) < 1000
     again = pickle.loads(pickle.dumps(part, protocol=5))  # noqa: S301  written just now

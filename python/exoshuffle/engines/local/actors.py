@@ -157,7 +157,7 @@ class LocalActor:
                     queue.popleft()
                 if not queue:
                     del self._calls[caller]
-                elif queue[0].ready and (best is None or queue[0] < best):
+                elif queue[0].ready and (best is None or queue[0].sequence < best.sequence):
                     best = queue[0]
             if best is not None:
                 return best

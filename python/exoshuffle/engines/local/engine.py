@@ -19,6 +19,7 @@ from typing import Any
 from exoshuffle import _native
 from exoshuffle.engines.local import limits, loading, values
 from exoshuffle.engines.local.actors import LocalActor
+from exoshuffle.engines.local.arguments import Wanted
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.loading import Loaded
@@ -193,6 +194,7 @@ class LocalEngine:
             )
 
     def _submit(self, task: Task) -> Ref | RefStream:
+        self.table.make_way()
         with self.lock:
             ref = self._new_output(task)
             stream = None
@@ -250,13 +252,16 @@ class LocalEngine:
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
+        state, index = _target(ref)
+        stored = state.stored
+        if stored is not None and stored.inline is not None:
+            return values.assemble(stored, state.num_slices, index, [])
         return self.get_loaded(ref, timeout).value()
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        index = ref.index if isinstance(ref, SliceRef) else None
-        state: ObjectState = (ref.ref if isinstance(ref, SliceRef) else ref)._object  # type: ignore[assignment]
+        state, index = _target(ref)
         with self._scheduler.slot_given_back():
             while True:
                 self._await_object(state, deadline)
@@ -281,7 +286,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if len(ready) >= num_ready or (left is not None and left <= 0):
                     break
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
         return ready, [ref for ref in refs if not self.is_over(ref)]
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
@@ -299,7 +305,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
 
     def is_over(self, ref: Ref) -> bool:
         """Whether the object is made, or has failed."""
@@ -340,11 +347,13 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{state!r} after the timeout")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_for(state, left)
             if state.error is not None:
                 raise _fresh(state.error)
 
-    def _wait_a_little(self, left: float | None) -> None:
+    def _check_wanted(self) -> None:
+        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
         self.check_open()
         task = self._scheduler.current_task()
         if task is not None:
@@ -352,7 +361,6 @@ class LocalEngine:
                 raise TaskCancelledError(f"task {task.name} was cancelled")
             if task.worker is not None:
                 task.worker.check_alive()
-        self.table.wait_a_little(left)
 
     # --- about the engine --------------------------------------------------------------------------------------
 
@@ -443,6 +451,12 @@ def _fresh(error: BaseException) -> BaseException:
     fresh = copy.copy(error)
     fresh.__cause__ = error.__cause__
     return fresh
+
+
+def _target(ref: Ref | SliceRef) -> Wanted:
+    if isinstance(ref, SliceRef):
+        return ref.ref._object, ref.index  # type: ignore[return-value]
+    return ref._object, None  # type: ignore[return-value]
 
 
 def _actor_of(ref: Ref) -> LocalActor:
