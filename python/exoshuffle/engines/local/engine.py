@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.engines.local import limits, loading, values
-from exoshuffle.engines.local.actors import LocalActor
-from exoshuffle.engines.local.arguments import Wanted
+from exoshuffle.engines.local import arguments, limits, loading, values
+from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.loading import Loaded
@@ -126,7 +125,7 @@ class LocalEngine:
         name = options.name or cls.__name__
         if options.executor == "thread":
             return self._create_actor(
-                Task(cls, args, kwargs, _creation_options(options), 0), name, options
+                Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
         call, references = self._packed(cls, "", name, args, kwargs)
         return self.create_actor_call(call, references, name, options)
@@ -136,7 +135,7 @@ class LocalEngine:
     ) -> Ref:
         """An actor in a worker process, packed."""
         self.pool.prepare()
-        task = Task(None, references, {}, _creation_options(options), 0)
+        task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._create_actor(task, name, options)
 
@@ -252,7 +251,7 @@ class LocalEngine:
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
-        state, index = _target(ref)
+        ((state, index),) = arguments.wanted(ref)
         stored = state.stored
         if stored is not None and stored.inline is not None:
             return values.assemble(stored, state.num_slices, index, [])
@@ -261,7 +260,7 @@ class LocalEngine:
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        state, index = _target(ref)
+        ((state, index),) = arguments.wanted(ref)
         with self._scheduler.slot_given_back():
             while True:
                 self._await_object(state, deadline)
@@ -435,28 +434,11 @@ class LocalEngine:
             )
 
 
-def _creation_options(options: ActorOptions) -> TaskOptions:
-    return TaskOptions(
-        num_cpus=options.num_cpus,
-        num_gpus=options.num_gpus,
-        resources=options.resources,
-        memory=options.memory,
-        max_retries=options.max_restarts,
-        executor=options.executor,
-    )
-
-
 def _fresh(error: BaseException) -> BaseException:
     """The error to raise once more: one that many callers raise would collect, and keep alive, all their frames."""
     fresh = copy.copy(error)
     fresh.__cause__ = error.__cause__
     return fresh
-
-
-def _target(ref: Ref | SliceRef) -> Wanted:
-    if isinstance(ref, SliceRef):
-        return ref.ref._object, ref.index  # type: ignore[return-value]
-    return ref._object, None  # type: ignore[return-value]
 
 
 def _actor_of(ref: Ref) -> LocalActor:

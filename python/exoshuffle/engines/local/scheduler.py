@@ -145,11 +145,11 @@ class Scheduler:
         """Sees to it that somebody looks at the queue; one at a time, since threads take turns at the interpreter."""
         if self._is_waking or self._closed or self._to_run.first(self._resources) is None:
             return
-        self._is_waking = True
         if self._num_idle:
             self._run_changed.notify()
         else:
             self.start_thread(self._work_loop, "exoshuffle-worker")
+        self._is_waking = True
 
     def _wake_stager(self) -> None:
         if self._to_stage:

@@ -27,6 +27,7 @@ from exoshuffle.errors import (
 
 #: How often who waits looks for handles that could only be queued; see ``wait_a_little``.
 _LOOK_AGAIN_SECONDS = 0.1
+#: For how long who finds the lock taken leaves the interpreter to others.
 _AWAY_SECONDS = 50e-6
 
 
@@ -108,10 +109,9 @@ class ObjectTable:
         self._num_waiting -= 1
 
     def wait_for(self, state: ObjectState, left: float | None) -> None:
-        """As ``wait_a_little``, for this object alone: nobody else's wakes who waits.
+        """Waits for this object, as ``wait_a_little`` for any: a thread that wakes for nothing costs others their turn.
 
-        A thread that wakes for nothing costs the others a turn at the interpreter. The end of the engine and of the
-        task that waits are therefore seen only when it looks again.
+        So the caller looks at the end of the engine, and of the task that waits, only when this returns.
         """
         self._count_handles()
         came = threading.Condition(self.lock)
