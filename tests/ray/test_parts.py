@@ -83,3 +83,26 @@ def test_memoryviews_can_travel() -> None:
     packed = pack({"view": memoryview(b"abc")})
     assert packed.load()["view"] == b"abc"
     assert isinstance(ValuePart([packed])[0]["view"], memoryview)
+
+
+def test_a_block_is_filled_again_once_nobody_sees_it() -> None:
+    first = Block.allocate([0, 100])
+    first[:] = b"a" * 100
+    (part,) = encode(first, Shape.of(1, 0))
+    seen = id(first)
+    del first
+    other = Block.allocate([0, 100])
+    other[:] = b"b" * 100
+    assert bytes(part[0]) == b"a" * 100
+    del part, other
+    last = id(Block.allocate([0, 50]))
+    assert last != seen
+    for num_bytes in (50, 200, 0):
+        again = Block.allocate([0, num_bytes])
+        assert (id(again), len(again), again.offsets) == (last, num_bytes, [0, num_bytes])
+        del again
+
+
+def test_two_blocks_of_one_task_differ() -> None:
+    blocks = [Block.allocate([0, 10]) for _ in range(3)]
+    assert len({id(block) for block in blocks}) == 3
