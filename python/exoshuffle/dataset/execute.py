@@ -138,9 +138,7 @@ class Execution:
     def shuffle_job(self, node: Shuffled) -> ShuffleJob:
         """The job of a shuffle; runs the shuffles below it."""
         inputs = self._inputs_of(node)
-        return lighter(
-            ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
-        )
+        return lighter(ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress))
 
     def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
         return [

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle import _native
-from exoshuffle.engines.local import limits, loading, values
+from exoshuffle.engines.local import arguments, limits, loading, values
 from exoshuffle.engines.local.activity import activities
-from exoshuffle.engines.local.actors import LocalActor
+from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.libraries import Libraries
@@ -140,7 +140,7 @@ class LocalEngine:
         name = options.name or cls.__name__
         if options.executor == "thread":
             return self._create_actor(
-                Task(cls, args, kwargs, _creation_options(options), 0), name, options
+                Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
         call, references = self._packed(cls, "", name, args, kwargs)
         return self.create_actor_call(call, references, name, options)
@@ -150,7 +150,7 @@ class LocalEngine:
     ) -> Ref:
         """An actor in a worker process, packed."""
         self.pool.prepare()
-        task = Task(None, references, {}, _creation_options(options), 0)
+        task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._create_actor(task, name, options)
 
@@ -208,6 +208,7 @@ class LocalEngine:
             )
 
     def _submit(self, task: Task) -> Ref | RefStream:
+        self.table.make_way()
         with self.lock:
             ref = self._new_output(task)
             stream = None
@@ -265,13 +266,16 @@ class LocalEngine:
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
+        ((state, index),) = arguments.wanted(ref)
+        stored = state.stored
+        if stored is not None and stored.inline is not None:
+            return values.assemble(stored, state.num_slices, index, [])
         return self.get_loaded(ref, timeout).value()
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        index = ref.index if isinstance(ref, SliceRef) else None
-        state: ObjectState = (ref.ref if isinstance(ref, SliceRef) else ref)._object  # type: ignore[assignment]
+        ((state, index),) = arguments.wanted(ref)
         with self._scheduler.slot_given_back():
             while True:
                 self._await_object(state, deadline)
@@ -296,7 +300,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if len(ready) >= num_ready or (left is not None and left <= 0):
                     break
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
         return ready, [ref for ref in refs if not self.is_over(ref)]
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
@@ -314,7 +319,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
 
     def is_over(self, ref: Ref) -> bool:
         """Whether the object is made, or has failed."""
@@ -355,11 +361,13 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{state!r} after the timeout")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_for(state, left)
             if state.error is not None:
                 raise _fresh(state.error)
 
-    def _wait_a_little(self, left: float | None) -> None:
+    def _check_wanted(self) -> None:
+        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
         self.check_open()
         task = self._scheduler.current_task()
         if task is not None:
@@ -367,7 +375,6 @@ class LocalEngine:
                 raise TaskCancelledError(f"task {task.name} was cancelled")
             if task.worker is not None:
                 task.worker.check_alive()
-        self.table.wait_a_little(left)
 
     # --- about the engine --------------------------------------------------------------------------------------
 
@@ -442,17 +449,6 @@ class LocalEngine:
             self._scheduler.add(
                 task, staged=self.attempts.has_references(task) or task.options.memory > 0
             )
-
-
-def _creation_options(options: ActorOptions) -> TaskOptions:
-    return TaskOptions(
-        num_cpus=options.num_cpus,
-        num_gpus=options.num_gpus,
-        resources=options.resources,
-        memory=options.memory,
-        max_retries=options.max_restarts,
-        executor=options.executor,
-    )
 
 
 def _fresh(error: BaseException) -> BaseException:

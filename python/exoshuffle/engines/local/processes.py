@@ -212,7 +212,7 @@ class WorkerProcess:
     # --- frames ------------------------------------------------------------------------------------------------
 
     def _send(self, message: Any, handles: list[Any]) -> None:
-        with identity.capturing() as captured:
+        with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
         lent = [self._lend(handle) for handle in (*captured, *handles)]
         try:

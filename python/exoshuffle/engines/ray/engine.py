@@ -280,7 +280,7 @@ class RayEngine:
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """See ``Engine``."""
-        return Block(list(offsets))
+        return Block.allocate(offsets)
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``; Ray lends CPUs only while a task waits for objects."""

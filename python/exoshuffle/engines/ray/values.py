@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,11 @@ SMALL_PART_BYTES = 8 * 1024
 
 _PADDING = memoryview(bytes(STORED_BYTES))
 _loading = threading.local()
+#: The block that was allocated last, if any, and the references to it when nobody uses it: the list's, and the one that
+#: counting them takes.
+_last: list[Block] = []
+_UNUSED_REFERENCES = 2
+_allocating = threading.Lock()
 
 
 class Status(NamedTuple):
@@ -46,11 +52,31 @@ class Status(NamedTuple):
 
 
 class Block(bytearray):
-    """What ``allocate_block`` returns."""
+    """What ``allocate_block`` returns; its content is undefined.
 
-    def __init__(self, offsets: Sequence[int]) -> None:
-        super().__init__(offsets[-1])
-        self.offsets = list(offsets)
+    Attributes:
+        offsets: Where the slices begin, and where the last one ends.
+    """
+
+    offsets: list[int]
+
+    @classmethod
+    def allocate(cls, offsets: Sequence[int]) -> Block:
+        """The last block again if nobody refers to it any more, else a new one.
+
+        The first use of its pages costs a block of 32 MB as much as filling it and copying it into the object store.
+        """
+        with _allocating:
+            is_free = bool(_last) and sys.getrefcount(_last[0]) == _UNUSED_REFERENCES
+            block = _last.pop() if is_free else cls()
+            _last[:] = [block]
+            missing = offsets[-1] - len(block)
+            if missing > 0:
+                block += bytes(missing)
+            else:
+                del block[offsets[-1] :]
+            block.offsets = list(offsets)
+            return block
 
 
 class Packed:
