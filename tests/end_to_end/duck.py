@@ -1,4 +1,4 @@
-"""DuckDB as the oracle, opened once: a connection costs 27 ms of CPU, a cursor 2, and tests ask thousands of questions."""
+"""DuckDB as the oracle, opened once: a connection costs 27 ms of CPU, a cursor 2, and tests ask many questions."""
 
 from __future__ import annotations
 

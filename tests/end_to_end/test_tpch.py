@@ -72,11 +72,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def queries_engine() -> Iterator[None]:
-    """One engine for all queries, with plans of many maps."""
+@pytest.fixture(scope="module", params=["few maps, small sides broadcast", "many maps"])
+def queries_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One engine for all queries."""
     with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
+        if request.param == "many maps":
+            cut_small(patch, split_bytes=400_000)
         xs.init(num_cpus=2, memory_limit="2GB")
         yield
         xs.shutdown()
