@@ -111,6 +111,16 @@ def test_small_slices_are_merged_and_large_ones_are_not() -> None:
     assert plan_shuffle(gigabytes, budget).strategy == "simple"
 
 
+def test_maps_that_leave_little_are_cut_by_what_they_read() -> None:
+    resources = Resources(10**9, 2)
+    read = 200_000_000
+    everything = plan_shuffle(Workload(read, 10**7, 20), resources)
+    little = plan_shuffle(Workload(10_000, 100, 100, read_bytes=read), resources)
+    assert little.split_bytes == everything.split_bytes > 20_000_000
+    assert little.num_splits == everything.num_splits < 16
+    assert little.num_partitions == 1
+
+
 def test_data_that_fits_is_not_spilled() -> None:
     plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2))
     assert plan.spilled_bytes == 0

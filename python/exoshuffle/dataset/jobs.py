@@ -82,6 +82,7 @@ class ShuffleJob:
             sum(work.num_rows for work in self.workloads),
             max((work.max_row_bytes for work in self.workloads), default=0),
             max((work.max_item_bytes for work in self.workloads), default=0),
+            read_bytes=sum(max(work.total_bytes, work.read_bytes) for work in self.workloads),
             reduce_percent=self.shuffle.reduce_percent,
             reduce_row_bytes=self.shuffle.reduce_row_bytes,
         )

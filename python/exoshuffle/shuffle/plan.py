@@ -183,7 +183,7 @@ def _try_plan(
     if max(reduce_peak, map_peak) > usable:
         return None
 
-    splits = max(1, _ceil_div(total, split))
+    splits = max(1, _ceil_div(max(total, workload.read_bytes), split))
     wanted_factor = _clamp(_ceil_div(GOOD_SLICE_BYTES * partitions, split), 2, max(2, splits))
     factor = min(wanted_factor, (usable - cpus * map_memory) // (_PUSH_BLOCKS * split))
     spilled = max(0, total + cpus * map_memory - usable)
@@ -238,7 +238,8 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     room = usable - cpus * BUFFER_BYTES
     for_maps = room * 100 // (2 * cpus * (100 + MAP_SCRATCH_PERCENT))
     for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * _PUSH_BLOCKS)
-    for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
+    # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
+    for_parallelism = _ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
     # A map holds a row as a whole, however large it is.
     whole = max(workload.max_row_bytes, workload.max_item_bytes)
     least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
