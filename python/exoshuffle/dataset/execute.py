@@ -23,6 +23,7 @@ from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.table import as_reader
+from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -49,20 +50,20 @@ class Execution:
     #: Results by node: what is asked for twice, to be measured and to be read, is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
 
-    def job(self, node: Node) -> Job:
-        """The job of a tree; runs the shuffles below the last one."""
+    def job(self, node: Node, results: ResultPlace) -> Job:
+        """The job of a tree; runs the shuffles below the last one. ``results``: where its parts will go."""
         node, steps = _without_steps(node)
-        job = self._job(node)
+        job = self._job(node, results)
         return SteppedJob(job, steps) if steps else job
 
-    def _job(self, node: Node) -> Job:
+    def _job(self, node: Node, results: ResultPlace) -> Job:
         if isinstance(node, Shuffled):
-            return self._broadcast_job(node) or self.shuffle_job(node)
+            return self._broadcast_job(node, results) or self.shuffle_job(node, results)
         if isinstance(node, Limited):
-            return LimitJob(self.job(node.child), node.count, self.engine.num_cpus)
+            return LimitJob(self.job(node.child, "batches"), node.count, self.engine.num_cpus)
         return ScanJob(self._inputs(node), node.schema, self.engine)
 
-    def _broadcast_job(self, node: Shuffled) -> Job | None:
+    def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
         join = node.shuffle.broadcast
         if join is None:
@@ -80,7 +81,7 @@ class Execution:
                 f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
             )
         table = self._table(ScanJob(inputs, right.schema, self.engine))
-        return SteppedJob(self.job(left), (BroadcastJoin(join, table),))
+        return SteppedJob(self.job(left, results), (BroadcastJoin(join, table),))
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -89,15 +90,15 @@ class Execution:
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
         return pa.concat_tables([job.schema.empty_table(), *tables])
 
-    def shuffle_job(self, node: Shuffled) -> ShuffleJob:
-        """The job of a shuffle; runs the shuffles below it."""
+    def shuffle_job(self, node: Shuffled, results: ResultPlace) -> ShuffleJob:
+        """The job of a shuffle; runs the shuffles below it. ``results``: as in ``job``."""
         sides = node.shuffle.sides
         inputs = [
             (source, side)
             for child, side in zip(node.children, sides, strict=True)
             for source in self._inputs(child)
         ]
-        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
+        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, results, self.progress)
 
     def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""
@@ -113,7 +114,8 @@ class Execution:
 
     def made(self, node: Node) -> MadeInput:
         """The result of a tree, as something to read."""
-        return BlockInput(tuple(finished(self.job(node).run(CollectSink()), self.engine.num_cpus)))
+        job = self.job(node, "blocks")
+        return BlockInput(tuple(finished(job.run(CollectSink()), self.engine.num_cpus)))
 
 
 def _without_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
