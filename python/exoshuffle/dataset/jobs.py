@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import Input, evenly
+from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.errors import DiskFullError
 from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
@@ -91,6 +91,11 @@ class ShuffleJob:
             max((work.max_item_bytes for work in self.workloads), default=0),
             reduce_percent=self.shuffle.reduce_percent,
             reduce_row_bytes=self.shuffle.reduce_row_bytes,
+            held_bytes=sum(
+                work.total_bytes
+                for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+                if not isinstance(source, FileInput)
+            ),
             result_bytes=self._result_bytes(),
             results=self.results,
         )

@@ -14,6 +14,8 @@ DiskKind = Literal["ssd", "rotational", "network"]
 
 #: File systems whose bytes come over a network.
 _NETWORK_TYPES = ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "smb")
+#: Disks of virtual machines, which say that they turn because nobody told them otherwise.
+_VIRTUAL_NAMES = ("vd", "xvd")
 _DEVICES = Path("/sys/dev/block")
 
 
@@ -39,6 +41,8 @@ def disk_kind(directories: Sequence[str]) -> DiskKind:
 def is_rotational(device: int, devices: Path = _DEVICES) -> bool:
     """Whether the kernel takes a device for a turning disk. A partition is as the disk that it is on."""
     entry = (devices / f"{os.major(device)}:{os.minor(device)}").resolve()
+    if entry.name.startswith(_VIRTUAL_NAMES):
+        return False
     for folder in (entry, entry.parent):
         try:
             return (folder / "queue" / "rotational").read_text().strip() == "1"

@@ -8,7 +8,7 @@ from exoshuffle.shuffle.cost import Cost, name_of, seconds_text
 from exoshuffle.units import format_bytes
 
 #: Another strategy than ``simple`` must be predicted to take less than this share of its time: the model is no better.
-WORTH_MERGING = 0.95
+WORTH_MERGING = 0.9
 
 
 def cheapest(costs: Sequence[Cost]) -> Cost:

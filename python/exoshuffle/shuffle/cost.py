@@ -30,9 +30,9 @@ MAP_RATE = REDUCE_RATE = 450e6
 MERGE_RATE = 2.5e9
 #: Written once and read once, with checksums.
 SPILL_RATE = 1.6e9
-#: 3,000 partitions took 3.7 s more of CPU than 64, with 180,000 slices, and 3.6 s more when merging halved these.
-TASK_SECONDS = 1e-3
-SLICE_SECONDS = 2e-6
+#: 3,000 partitions took 3.7 s more of CPU than 64 with 180,000 slices, and 2.1 s more when merging halved these.
+TASK_SECONDS = 0.5e-3
+SLICE_SECONDS = 10e-6
 #: Memory that the system hands out for the first time: 0.3 to 2 GB/s on virtual machines.
 TOUCH_RATE = 1.5e9
 UNHIDDEN = 0.25

@@ -7,6 +7,9 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
 * A reduce of a partition of p bytes (sampling makes some larger: ``SKEW``) holds its slices, sort entries of
   ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched. If the result becomes a block,
   the reduce makes it as an Arrow stream first, and finished ones wait in the store until somebody takes them.
+* Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
+  it free. Where results wait in memory, maps therefore set as much apart as the reduces will need: otherwise results
+  were spilled in the place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB).
 * A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 """
 
@@ -37,6 +40,8 @@ MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
 #: An Arrow stream of a result while it grows: its buffer doubles, and the old one is there until that is done.
 STREAM_PERCENT = 200
+#: Beside it, where nothing is written to files.
+STREAM_BUFFER_BYTES = 8_000_000
 #: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
@@ -59,6 +64,7 @@ class Sizes:
         reduce_memory_bytes: Working memory of a reduce.
         map_peak_bytes: Of all maps that run at once, with their blocks.
         reduce_peak_bytes: Of all reduces that run at once, with their slices and with results that nobody took yet.
+        left_free_bytes: What maps should leave free for that.
     """
 
     usable_bytes: int
@@ -70,6 +76,7 @@ class Sizes:
     reduce_memory_bytes: int
     map_peak_bytes: int
     reduce_peak_bytes: int
+    left_free_bytes: int
 
 
 def choose_sizes(
@@ -93,19 +100,21 @@ def choose_sizes(
         reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
         map_peak_bytes=cpus * (split + map_memory),
         reduce_peak_bytes=_reduce_peak(workload, partitions, cpus, row_group),
+        left_free_bytes=_batches_bytes(workload, partitions, cpus)
+        if workload.results == "batches"
+        else 0,
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 
 
-def working_bytes(workload: Workload, sizes: Sizes, cpus: int) -> int:
-    """Memory that blocks cannot have while maps, or reduces of mean partitions, work: what is over is spilled."""
-    mean = ceil_div(workload.total_bytes, sizes.num_partitions)
-    running, ahead = _reduces_at_once(workload, sizes.num_partitions, cpus)
-    reducing = (running + ahead) * mean + running * sizes.reduce_memory_bytes
-    reducing += _waiting_results(workload, sizes.num_partitions, cpus) * _mean_result(
-        workload, sizes.num_partitions
-    )
-    return max(cpus * sizes.map_memory_bytes, reducing)
+def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
+    """Memory that a map sets apart: what it works in, and its part of what is to be left free, beside blocks.
+
+    ``merge_factor`` is that of a push round, 0 if there is none.
+    """
+    blocks = max(PUSH_BLOCKS * merge_factor, cpus) * sizes.split_bytes
+    left_free = min(sizes.left_free_bytes, sizes.usable_bytes - blocks)
+    return max(sizes.map_memory_bytes, left_free // cpus)
 
 
 def most_merged(sizes: Sizes, resources: Resources, strategy: str) -> int:
@@ -149,51 +158,41 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
 
 
 def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    slices = max(_skewed(workload.total_bytes, partitions), workload.max_row_bytes)
-    running, ahead = _reduces_at_once(workload, partitions, cpus)
-    results = _waiting_results(workload, partitions, cpus) * _skewed_result(workload, partitions)
-    return (
-        (running + ahead) * slices
-        + running * _reduce_memory(workload, partitions, row_group)
-        + results
-    )
-
-
-def _reduces_at_once(workload: Workload, partitions: int, cpus: int) -> tuple[int, int]:
-    """Reduces that run, and those whose slices are fetched meanwhile."""
+    if workload.results == "batches":
+        return _batches_bytes(workload, partitions, cpus)
     running = min(cpus, partitions)
-    # Who takes results one by one has one more than CPUs submitted.
-    ahead = 1 if workload.results == "batches" else cpus
-    return running, min(ahead, partitions - running)
+    prefetched = min(cpus, partitions - running)
+    result = _skewed(result_bytes(workload), partitions) if workload.results == "blocks" else 0
+    slices = (running + prefetched) * _largest_partition(workload, partitions)
+    return slices + running * (_reduce_memory(workload, partitions, row_group) + result)
 
 
-def _waiting_results(workload: Workload, partitions: int, cpus: int) -> int:
-    """Results in memory: with their consumer and waiting for it; or being made, as they can be spilled then."""
-    if workload.results == "files":
-        return 0
-    return min(cpus + 2 if workload.results == "batches" else cpus, partitions)
+def _batches_bytes(workload: Workload, partitions: int, cpus: int) -> int:
+    """Reduces whose results are taken one by one: one more than CPUs is submitted, and one result is with who takes."""
+    submitted = min(cpus + 1, partitions)
+    result = _skewed(result_bytes(workload), partitions)
+    reduce_memory = _reduce_memory(workload, partitions, 0)
+    slices = _largest_partition(workload, partitions)
+    return submitted * (slices + reduce_memory + result) + result
 
 
 def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     rows = ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
     finishing = _skewed(workload.total_bytes, partitions) * workload.reduce_percent // 100
-    made = row_group
-    if workload.results != "files":
-        made = _skewed_result(workload, partitions) * STREAM_PERCENT // 100
-    return rows * (ENTRY_BYTES + workload.reduce_row_bytes) + finishing + made + BUFFER_BYTES
+    finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
+    if workload.results == "files":
+        return finishing + row_group + BUFFER_BYTES
+    stream = _skewed(result_bytes(workload), partitions) * STREAM_PERCENT // 100
+    return finishing + stream + STREAM_BUFFER_BYTES
+
+
+def _largest_partition(workload: Workload, partitions: int) -> int:
+    return max(_skewed(workload.total_bytes, partitions), workload.max_row_bytes)
 
 
 def result_bytes(workload: Workload) -> int:
     """Size of all results as Arrow data."""
     return workload.total_bytes if workload.result_bytes is None else workload.result_bytes
-
-
-def _mean_result(workload: Workload, partitions: int) -> int:
-    return ceil_div(result_bytes(workload), partitions)
-
-
-def _skewed_result(workload: Workload, partitions: int) -> int:
-    return _skewed(result_bytes(workload), partitions)
 
 
 def _skewed(num_bytes: int, partitions: int) -> int:

@@ -18,10 +18,10 @@ from exoshuffle.shuffle.memory import (
     Sizes,
     ceil_div,
     choose_sizes,
+    map_memory_bytes,
     merge_memory_bytes,
     most_merged,
     result_bytes,
-    working_bytes,
 )
 from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
@@ -169,10 +169,13 @@ def _plan(
     splits = sizes.num_splits if workload.num_items is None else max(1, workload.num_items)
     kept = result_bytes(workload) if workload.results == "blocks" else 0
     blocks = total * (2 if strategy == "pre_shuffle_merge" else 1)
-    working = working_bytes(workload, sizes, resources.num_cpus)
-    round_peak = resources.num_cpus * sizes.map_memory_bytes
-    round_peak += PUSH_BLOCKS * factor * sizes.split_bytes if is_push else 0
-    peak = max(sizes.map_peak_bytes, sizes.reduce_peak_bytes, round_peak)
+    cpus = resources.num_cpus
+    map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
+    # Reduces make do with what maps leave: they pin what is in memory.
+    room = max(0, sizes.usable_bytes - cpus * map_memory)
+    held = min(workload.held_bytes, room)
+    at_once = max(cpus, PUSH_BLOCKS * factor if is_push else 0) * sizes.split_bytes
+    peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
     plan = ShufflePlan(
         strategy=strategy,
         why="",
@@ -183,10 +186,10 @@ def _plan(
         row_group_bytes=sizes.row_group_bytes,
         round_size=factor if is_push else splits,
         merge_factor=factor,
-        map_memory_bytes=sizes.map_memory_bytes,
+        map_memory_bytes=map_memory,
         reduce_memory_bytes=sizes.reduce_memory_bytes,
-        peak_bytes=min(resources.budget_bytes, peak + blocks + kept),
-        spilled_bytes=min(blocks + kept, max(0, blocks + kept + working - sizes.usable_bytes)),
+        peak_bytes=min(resources.budget_bytes, peak + blocks + kept + held),
+        spilled_bytes=max(0, blocks + kept + held - room),
         merge_memory_bytes=merge_memory_bytes(sizes, resources)
         if strategy == "pre_shuffle_merge"
         else 0,

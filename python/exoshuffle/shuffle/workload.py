@@ -24,6 +24,7 @@ class Workload:
         reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it,
         reduce_row_bytes: and further, per row of it.
         num_items: Pieces of the input that cannot be cut, each of which is a map; None if it is cut as planned.
+        held_bytes: Size of what is in the store already and stays there meanwhile: the input, if a shuffle made it.
         result_bytes: Size of the results as Arrow data; default: ``total_bytes``.
         results: Where they go.
     """
@@ -36,6 +37,7 @@ class Workload:
     reduce_percent: int = 0
     reduce_row_bytes: int = 0
     num_items: int | None = None
+    held_bytes: int = 0
     result_bytes: int | None = None
     results: ResultPlace = "files"
 
