@@ -75,11 +75,13 @@ def test_distributions(name: str, engine: LocalEngine, tmp_path: Path) -> None:
 def test_a_limit_of_a_sort_is_found_without_sorting(source: Path, engine: LocalEngine) -> None:
     dataset = xs.read_parquet(source)
     execution = Execution(engine)
-    assert isinstance(execution.job(dataset.sort("k").limit(10).node), TopJob)
-    assert isinstance(execution.job(dataset.top_k(10, "k").node), TopJob)
+    assert isinstance(execution.job(dataset.sort("k").limit(10).node, "files"), TopJob)
+    assert isinstance(execution.job(dataset.top_k(10, "k").node, "files"), TopJob)
     for asked in ({"num_partitions": 4}, {"strategy": "push"}):
-        assert isinstance(execution.job(dataset.sort("k", **asked).limit(10).node), LimitJob)
-    assert isinstance(execution.job(dataset.limit(10).node), LimitJob)
+        assert isinstance(
+            execution.job(dataset.sort("k", **asked).limit(10).node, "files"), LimitJob
+        )
+    assert isinstance(execution.job(dataset.limit(10).node, "files"), LimitJob)
     bill = dataset.top_k(10, "k").explain()
     assert (bill.operator, bill.partitions) == ("top_k", 1)
     assert bill.rows == 10 * bill.splits
@@ -95,7 +97,7 @@ def test_more_rows_than_fit_are_sorted(engine: LocalEngine, tmp_path: Path) -> N
     )
     write_files(tmp_path / "in", rows, 4, rows_per_group=10_000)
     dataset = xs.read_parquet(tmp_path / "in").top_k(110_000, "key", descending=False)
-    assert isinstance(Execution(engine).job(dataset.node), LimitJob)
+    assert isinstance(Execution(engine).job(dataset.node, "files"), LimitJob)
     assert dataset.explain().operator == "sort"
     found = dataset.select("key").to_arrow()["key"].to_pylist()
     assert found == sorted(rows["key"].to_pylist())[:110_000]

@@ -13,7 +13,6 @@ from exoshuffle.engines.ray import RayEngine
 from tests.end_to_end.generated import generated
 from tests.end_to_end.oracle import assert_same, write_files
 
-
 PROGRAMS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
     "top": lambda dataset: dataset.top_k(700, ["small", "x"], nulls="first"),
     "sample": lambda dataset: dataset.select("k", "id").sample(500, seed=3),

@@ -31,6 +31,7 @@ from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named, ro
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.table import Sorted
 from exoshuffle.shuffle.strategy import Strategy
+from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import parse_bytes
 
 PathLike = str | os.PathLike[str]
@@ -74,7 +75,7 @@ class Dataset(Narrow):
             by: Column or columns, the first one first. Fixed-length records need none: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            strategy: ``"auto"``, ``"simple"``, ``"push"`` or an instance.
+            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"`` or an instance.
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:
@@ -311,15 +312,18 @@ class Dataset(Narrow):
         options = ShuffleOptions(strategy, num_partitions)
         return Dataset(Shuffled((self.node, other.node), _checked(shuffles.join(joined)), options))
 
-    def explain(self, output: PathLike | None = None) -> Bill:
-        """The plan as a bill, without running: partitions, memory, bytes spilled, disk needed and free.
+    def explain(self, output: PathLike | None = None, *, results: ResultPlace = "files") -> Bill:
+        """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
         Args:
             output: Where the result would go, to tell the free space there.
+            results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
+
+        Raises:
+            MemoryLimitError: It cannot fit into memory.
         """
-        return explain_node(
-            self.node, current_engine(), None if output is None else os.fspath(output)
-        )
+        path = None if output is None else os.fspath(output)
+        return explain_node(self.node, current_engine(), path, results)
 
     def __repr__(self) -> str:
         return f"Dataset({describe(self.node)})"

@@ -36,6 +36,7 @@ from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.table import Sorted, as_reader
+from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -62,29 +63,29 @@ class Execution:
     #: Results by node: what is asked for twice, to be measured and to be read, is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
 
-    def job(self, node: Node) -> Job:
-        """The job of a tree; runs the shuffles below the last one."""
+    def job(self, node: Node, results: ResultPlace) -> Job:
+        """The job of a tree; runs the shuffles below the last one. ``results``: where its parts will go."""
         below, steps = _without_steps(node)
         if isinstance(below, Files | United):
             # With the steps, so that columns which nobody needs are not read.
             return ScanJob(self._inputs(node), node.schema, self.engine)
-        job = self._job(below)
+        job = self._job(below, results)
         return SteppedJob(job, steps) if steps else job
 
-    def _job(self, node: Shuffled | Limited | Windowed) -> Job:
+    def _job(self, node: Shuffled | Limited | Windowed, results: ResultPlace) -> Job:
         if isinstance(node, Shuffled):
-            return self._broadcast_job(node) or self.shuffle_job(node)
+            return self._broadcast_job(node, results) or self.shuffle_job(node, results)
         if isinstance(node, Windowed):
             return self._window_job(node)
-        return self.top_job(node) or LimitJob(
-            self.job(node.child), node.count, self.engine.num_cpus
+        return self.top_job(node, results) or LimitJob(
+            self.job(node.child, "batches"), node.count, self.engine.num_cpus
         )
 
     def _window_job(self, node: Windowed) -> WindowJob:
         inputs = [source for source in self._inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
-    def top_job(self, node: Limited) -> ShuffleJob | None:
+    def top_job(self, node: Limited, results: ResultPlace) -> ShuffleJob | None:
         """The job that finds the first rows of a sort without sorting all; None if they are of no sort, or too many.
 
         A sort that was given a strategy or a number of partitions is done as was asked.
@@ -103,12 +104,13 @@ class Execution:
             top.shuffle,
             top.options,
             self.engine,
+            results,
             self.progress,
             count=node.count,
         )
         return job if job.fits else None
 
-    def _broadcast_job(self, node: Shuffled) -> Job | None:
+    def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
         join = node.shuffle.broadcast
         if join is None:
@@ -126,7 +128,7 @@ class Execution:
                 f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
             )
         table = self._table(ScanJob(inputs, right.schema, self.engine))
-        return SteppedJob(self.job(left), (BroadcastJoin(join, table),))
+        return SteppedJob(self.job(left, results), (BroadcastJoin(join, table),))
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -135,10 +137,11 @@ class Execution:
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
         return pa.concat_tables([job.schema.empty_table(), *tables])
 
-    def shuffle_job(self, node: Shuffled) -> ShuffleJob:
-        """The job of a shuffle; runs the shuffles below it."""
+    def shuffle_job(self, node: Shuffled, results: ResultPlace) -> ShuffleJob:
+        """The job of a shuffle; runs the shuffles below it. ``results``: as in ``job``."""
         inputs = self._inputs_of(node)
-        return lighter(ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress))
+        job = ShuffleJob(inputs, node.shuffle, node.options, self.engine, results, self.progress)
+        return lighter(job)
 
     def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
         return [
@@ -162,7 +165,8 @@ class Execution:
 
     def made(self, node: Node) -> MadeInput:
         """The result of a tree, as something to read."""
-        return BlockInput(tuple(finished(self.job(node).run(CollectSink()), self.engine.num_cpus)))
+        job = self.job(node, "blocks")
+        return BlockInput(tuple(finished(job.run(CollectSink()), self.engine.num_cpus)))
 
 
 def _without_steps(

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import Input, evenly
+from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.errors import DiskFullError
 from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
+from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
-from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
+from exoshuffle.operators.table import Joined, MapInput, Sink, TableTasks, as_reader, own_errors
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
-from exoshuffle.shuffle.strategy import get_strategy
+from exoshuffle.shuffle.strategy import get_strategy, strategy_name
+from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +64,7 @@ class ShuffleJob:
         shuffle: The operator.
         options: How to run it.
         engine: Where it runs.
+        results: Where they go, for the plan.
         progress: Told of the plan.
     """
 
@@ -67,6 +72,7 @@ class ShuffleJob:
     shuffle: Shuffle
     options: ShuffleOptions
     engine: Engine
+    results: ResultPlace = "files"
     progress: Progress | None = None
 
     @cached_property
@@ -85,22 +91,50 @@ class ShuffleJob:
             read_bytes=sum(max(work.total_bytes, work.read_bytes) for work in self.workloads),
             reduce_percent=self.shuffle.reduce_percent,
             reduce_row_bytes=self.shuffle.reduce_row_bytes,
+            held_bytes=sum(
+                work.total_bytes
+                for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+                if not isinstance(source, FileInput)
+            ),
+            result_bytes=self._result_bytes(),
+            results=self.results,
         )
+
+    def _result_bytes(self) -> int | None:
+        """Of a join; the results of all others are taken to be as large as what travels."""
+        if not isinstance(self.shuffle.finish, Joined):
+            return None
+        num_rows, num_bytes = [0, 0], [0, 0]
+        for (_, side), work in zip(self.inputs, self.workloads, strict=True):
+            num_rows[side.tag or 0] += work.num_rows
+            num_bytes[side.tag or 0] += work.total_bytes
+        return self.shuffle.finish.join.result_bytes(num_rows, num_bytes)
 
     @cached_property
     def plan(self) -> ShufflePlan:
-        """The plan; refuses what cannot fit."""
-        strategy = self.options.strategy if isinstance(self.options.strategy, str) else "push"
-        if isinstance(self.options.strategy, str) and strategy != "auto":
-            get_strategy(strategy)
-        return plan_shuffle(self.workload, self.resources, strategy, self._num_partitions())
+        """The plan; refuses what cannot fit into memory."""
+        return self._planned(replace(self.workload, num_items=self.num_maps))
+
+    @cached_property
+    def split_bytes(self) -> int:
+        """Size of what a map reads, as it will travel."""
+        return self._planned(self.workload).split_bytes
+
+    def _planned(self, workload: Workload) -> ShufflePlan:
+        strategy = strategy_name(self.options.strategy)
+        return plan_shuffle(workload, self.resources, strategy, self._num_partitions())
 
     @property
     def resources(self) -> Resources:
         """What the engine has."""
         engine = self.engine
-        other = engine.memory_limit - engine.budget_bytes
-        return Resources(engine.budget_bytes, engine.num_cpus, other)
+        return Resources(
+            engine.budget_bytes,
+            engine.num_cpus,
+            engine.memory_limit - engine.budget_bytes,
+            sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
+            disk_kind(engine.spill_dirs),
+        )
 
     def _num_partitions(self) -> int | None:
         if self.shuffle.num_partitions is not None:
@@ -113,7 +147,7 @@ class ShuffleJob:
     def items(self) -> list[list[Any]]:
         """What the maps read, input by input."""
         return [
-            source.cut(self.plan.split_bytes, work)
+            source.cut(self.split_bytes, work)
             for (source, _), work in zip(self.inputs, self.workloads, strict=True)
         ]
 
@@ -123,7 +157,12 @@ class ShuffleJob:
         return sum(map(len, self.items))
 
     def run(self, sink: Sink) -> Iterator[Ref]:
-        """Submits everything but the reduces, which are submitted as their references are taken."""
+        """Submits everything but the reduces, which are submitted as their references are taken.
+
+        Raises:
+            DiskFullError: Less room in the spill directories than will be spilled.
+        """
+        self._check_disk()
         strategy = self.options.strategy
         if isinstance(strategy, str):
             strategy = get_strategy(self.plan.strategy)
@@ -144,6 +183,15 @@ class ShuffleJob:
             executor,
         )
         return strategy.shuffle(tasks, [item for items in self.items for item in items], self.plan)
+
+    def _check_disk(self) -> None:
+        needed, directories = self.plan.spilled_bytes, self.engine.spill_dirs
+        free = free_bytes(directories)
+        if free is not None and needed > free:
+            raise DiskFullError(
+                f"{self.shuffle.name} will spill about {format_bytes(needed)}, and {', '.join(directories)} has "
+                f"{format_bytes(free)} free; name spill_dirs with more room, or raise memory_limit"
+            )
 
     def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
         num_partitions = self.plan.num_partitions

@@ -50,14 +50,16 @@ class TopJob(ShuffleJob):
         )
 
     @cached_property
+    def split_bytes(self) -> int:
+        """Maps read as much as they would if they sent all of it."""
+        return self._read_plan.split_bytes
+
+    @cached_property
     def plan(self) -> ShufflePlan:
-        """The plan of what they send, with maps that read as much as they would if they sent all of it."""
-        plan, read = super().plan, self._read_plan
+        """The plan of what they send, with maps as they would be if they sent all of it."""
+        read = self._read_plan
         return dataclasses.replace(
-            plan,
-            num_splits=read.num_splits,
-            split_bytes=read.split_bytes,
-            map_memory_bytes=read.map_memory_bytes,
+            super().plan, split_bytes=read.split_bytes, map_memory_bytes=read.map_memory_bytes
         )
 
     @cached_property

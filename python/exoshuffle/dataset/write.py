@@ -136,7 +136,7 @@ def write_node(
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
         with observed(engine, progress), plain_errors():
-            job = execution.job(node)
+            job = execution.job(node, "files")
             plan = job.plan
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
             sink = WriteSink(str(output.staging), options.to_json(node, row_group_bytes))

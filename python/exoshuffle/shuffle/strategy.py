@@ -104,3 +104,16 @@ def get_strategy(strategy: str | Strategy) -> Strategy:
     module, _, name = _STRATEGIES[strategy].partition(":")
     made: Strategy = getattr(importlib.import_module(module), name)()
     return made
+
+
+def strategy_name(strategy: str | Strategy) -> str:
+    """The name that a strategy is planned by: its own, ``auto``, and ``push`` for one that is not of the library.
+
+    Raises:
+        OptionsError: Unknown name.
+    """
+    if strategy == "auto":
+        return "auto"
+    kind = type(get_strategy(strategy))
+    places = {place: name for name, place in _STRATEGIES.items()}
+    return places.get(f"{kind.__module__}:{kind.__qualname__}", "push")

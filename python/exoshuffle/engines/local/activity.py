@@ -35,7 +35,8 @@ def activities(engine: LocalEngine, scheduler: Scheduler) -> list[Activity]:
     found = [_running(*one) for one in running]
     tasks = [one for one in gc.get_objects() if type(one) is Task and id(one) not in begun]
     with engine.lock:
-        waiting = sorted(task for task in tasks if _is_waiting(task, engine))
+        waiting = [task for task in tasks if _is_waiting(task, engine)]
+        waiting.sort(key=lambda task: task.sequence)
         stage_is_stuck = any(_waits_for_memory(task) for task in waiting)
         found += [
             Activity(task.name, _reason(task, scheduler, stage_is_stuck), task.attempt)
