@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Numbers that come out of sums in another order differ in their last digits. They are compared as multiples of a
-#: number that makes no mean or median of decimals fall halfway between two of them.
-SCALE = 10_007.3
+#: Numbers that come out of sums in another order differ in their last digits, by less than 1e-11. They are compared as
+#: multiples of about a hundredth: of a number with many digits, so that no sum of decimals is halfway between two.
+SCALE = 97.318309886184
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Question:
         text: As the original puts it.
         query: In SQL, over the tables of ``db_data``.
         exact: Columns of the answer that must be the same to the bit, as SQL.
-        rounded: Numbers in it that may differ in their last digits, as SQL.
+        rounded: Numbers in it that may differ in their last digits, as SQL, in the size of hundreds.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Question:
     @property
     def summary(self) -> str:
         """SQL for what must agree: the number of rows, and the sum of a hash over them."""
-        values = [*self.exact, *(f"round({name} * {SCALE})::BIGINT" for name in self.rounded)]
+        values = [*self.exact, *(f"round({SCALE} * {name})::BIGINT" for name in self.rounded)]
         return f"count(*) AS rows, sum(hash({', '.join(values)})) AS sum_of_hashes"
 
 
@@ -41,7 +41,7 @@ _KEYS = "id1, id2, id3, id4, id5, id6"
 _X = (*(f"x.{name}" for name in _KEYS.split(", ")), "x.v1")
 _MEDIUM = ("id1", "id4", "id5")
 #: The square of a correlation is not finite where all values of a group are equal.
-_R2 = "if(isfinite(r2), r2, -1)"
+_R2 = "1e5 * if(isfinite(r2), r2, -1)"
 
 
 def _joined(text: str, how: str, table: str, key: str, kept: tuple[str, ...]) -> Question:
@@ -68,13 +68,13 @@ QUESTIONS = {
         "sum v1 mean v3 by id3",
         "SELECT id3, sum(v1)::BIGINT AS v1, avg(v3) AS v3 FROM x GROUP BY id3",
         ("id3", "v1::BIGINT"),
-        ("v3",),
+        ("100 * v3",),
     ),
     "group_q4": Question(
         "mean v1:v3 by id4",
         "SELECT id4, avg(v1) AS v1, avg(v2) AS v2, avg(v3) AS v3 FROM x GROUP BY id4",
         ("id4",),
-        ("v1", "v2", "v3"),
+        ("100 * v1", "100 * v2", "100 * v3"),
     ),
     "group_q5": Question(
         "sum v1:v3 by id6",
@@ -86,7 +86,7 @@ QUESTIONS = {
         "median v3 sd v3 by id4 id5",
         "SELECT id4, id5, median(v3) AS median_v3, stddev(v3) AS sd_v3 FROM x GROUP BY id4, id5",
         ("id4", "id5"),
-        ("median_v3", "sd_v3"),
+        ("100 * median_v3", "100 * sd_v3"),
     ),
     "group_q7": Question(
         "max v1 - min v2 by id3",
