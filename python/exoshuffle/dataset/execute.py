@@ -61,27 +61,40 @@ class Execution:
             return self._broadcast_job(node, results) or self.shuffle_job(node, results)
         if isinstance(node, Limited):
             return LimitJob(self.job(node.child, "batches"), node.count, self.engine.num_cpus)
-        return ScanJob(self._inputs(node), node.schema, self.engine)
+        return ScanJob(self.inputs(node), node.schema, self.engine)
 
     def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
+        found = self.broadcast(node)
+        if found is None or node.shuffle.broadcast is None:
+            return None
+        left, right = node.children
+        table = self._table(ScanJob(found[0], right.schema, self.engine))
+        step = BroadcastJoin(node.shuffle.broadcast, table)
+        return SteppedJob(self.job(left, results), (step,))
+
+    def broadcast(self, node: Shuffled) -> tuple[list[Input], int] | None:
+        """The right side of a join that is small enough to be given to every task, and its size; None if it is not.
+
+        Raises:
+            MemoryLimitError: It would have to be.
+        """
         join = node.shuffle.broadcast
         if join is None:
             return None
-        left, right = node.children
+        right = node.children[1]
         limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
-        inputs = self._inputs(right)
+        inputs = self.inputs(right)
         side = Side(right.schema, ByKeys())
         size = sum(source.measure(side).total_bytes for source in inputs)
-        if size > limit:
-            if join.how != "cross":
-                return None
-            raise MemoryLimitError(
-                f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
-                f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
-            )
-        table = self._table(ScanJob(inputs, right.schema, self.engine))
-        return SteppedJob(self.job(left, results), (BroadcastJoin(join, table),))
+        if size <= limit:
+            return inputs, size
+        if join.how != "cross":
+            return None
+        raise MemoryLimitError(
+            f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
+            f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
+        )
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -96,18 +109,18 @@ class Execution:
         inputs = [
             (source, side)
             for child, side in zip(node.children, sides, strict=True)
-            for source in self._inputs(child)
+            for source in self.inputs(child)
         ]
         return ShuffleJob(inputs, node.shuffle, node.options, self.engine, results, self.progress)
 
-    def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
+    def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
             return [FileInput(node.source, steps)]
         if isinstance(node, United):
-            return [source for child in node.children for source in self._inputs(child, steps)]
+            return [source for child in node.children for source in self.inputs(child, steps)]
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
