@@ -62,7 +62,7 @@ class StorageError(ExoshuffleError, OSError):
 
 
 class DiskFullError(StorageError):
-    """Every spill directory is full."""
+    """Every spill directory is full, or has less room than a shuffle will need."""
 
 
 class CorruptBlockError(StorageError):

@@ -44,7 +44,8 @@ def test_every_phase_fits_into_the_budget(
     reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
     if workload.results == "batches":
         submitted = min(cpus + 1, plan.num_partitions)
-        reduces = submitted * (2 * partition + plan.reduce_memory_bytes) + partition
+        results = min(cpus + 2, plan.num_partitions)
+        reduces = submitted * (partition + plan.reduce_memory_bytes) + results * partition
     assert maps <= given.budget_bytes
     assert reduces <= given.budget_bytes
     assert plan.peak_bytes <= given.budget_bytes

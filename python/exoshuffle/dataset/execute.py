@@ -68,7 +68,7 @@ class Execution:
         below, steps = _without_steps(node)
         if isinstance(below, Files | United):
             # With the steps, so that columns which nobody needs are not read.
-            return ScanJob(self._inputs(node), node.schema, self.engine)
+            return ScanJob(self.inputs(node), node.schema, self.engine)
         job = self._job(below, results)
         return SteppedJob(job, steps) if steps else job
 
@@ -82,7 +82,7 @@ class Execution:
         )
 
     def _window_job(self, node: Windowed) -> WindowJob:
-        inputs = [source for source in self._inputs(node.child) if isinstance(source, FileInput)]
+        inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
     def top_job(self, node: Limited, results: ResultPlace) -> ShuffleJob | None:
@@ -112,23 +112,36 @@ class Execution:
 
     def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
+        found = self.broadcast(node)
+        if found is None or node.shuffle.broadcast is None:
+            return None
+        left, right = node.children
+        table = self._table(ScanJob(found[0], right.schema, self.engine))
+        step = BroadcastJoin(node.shuffle.broadcast, table)
+        return SteppedJob(self.job(left, results), (step,))
+
+    def broadcast(self, node: Shuffled) -> tuple[list[Input], int] | None:
+        """The right side of a join that is small enough to be given to every task, and its size; None if it is not.
+
+        Raises:
+            MemoryLimitError: It would have to be.
+        """
         join = node.shuffle.broadcast
         if join is None:
             return None
-        left, right = node.children
+        right = node.children[1]
         limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
-        inputs = self._inputs(right)
+        inputs = self.inputs(right)
         side = Side(right.schema, ByKeys())
         size = sum(source.measure(side).total_bytes for source in inputs)
-        if size > limit:
-            if join.how != "cross":
-                return None
-            raise MemoryLimitError(
-                f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
-                f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
-            )
-        table = self._table(ScanJob(inputs, right.schema, self.engine))
-        return SteppedJob(self.job(left, results), (BroadcastJoin(join, table),))
+        if size <= limit:
+            return inputs, size
+        if join.how != "cross":
+            return None
+        raise MemoryLimitError(
+            f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
+            f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
+        )
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -147,17 +160,17 @@ class Execution:
         return [
             (source, side)
             for child, side in zip(node.children, node.shuffle.sides, strict=True)
-            for source in self._inputs(child)
+            for source in self.inputs(child)
         ]
 
-    def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
+    def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
             return [FileInput(node.source, steps)]
         if isinstance(node, United):
-            inputs = [source for child in node.children for source in self._inputs(child, steps)]
+            inputs = [source for child in node.children for source in self.inputs(child, steps)]
             return told_apart(inputs)
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)

@@ -9,11 +9,13 @@ from typing import Any
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
-from exoshuffle.dataset.jobs import ShuffleJob
+from exoshuffle.dataset.jobs import ScanJob, ShuffleJob
 from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, sources
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.shuffles import Side
 from exoshuffle.shuffle.memory import result_bytes
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
@@ -140,6 +142,9 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         raise OptionsError(
             "there is no shuffle to explain; call sort() first, or another operation that shuffles"
         )
+    broadcast = execution.broadcast(node)
+    if broadcast is not None:
+        return _broadcast_bill(node, engine, output, results, broadcast[1])
     job = job or execution.shuffle_job(node, results)
     plan, cost = job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
@@ -173,6 +178,48 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
             for child in node.children
             for below in _shuffles(child)
         ),
+    )
+
+
+def _broadcast_bill(
+    node: Shuffled, engine: Engine, output: str | None, results: ResultPlace, right_bytes: int
+) -> Bill:
+    """Of a join that needs no shuffle: that of the shuffle of its left side, or of reading this."""
+    left = node.children[0]
+    operator = f"{node.shuffle.name} with {format_bytes(right_bytes)}, given to every task"
+    if _shuffles(left):
+        bill = explain_node(left, engine, output, results)
+        return dataclasses.replace(bill, operator=f"{bill.operator}, then {operator}")
+    scan = ScanJob(Estimation(engine).inputs(left), left.schema, engine)
+    num_tasks = sum(map(len, scan.items))
+    side = Side(left.schema, ByKeys())
+    workloads = [source.measure(side) for source in scan.inputs]
+    read = sources(node)
+    taken = engine.num_cpus * (scan.task_memory_bytes + right_bytes)
+    return Bill(
+        operator=operator,
+        strategy="none",
+        why="the right side is so small that every task can have it, so nothing is shuffled",
+        compared=(),
+        input_files=sum(len(source.files) for source in read),
+        input_bytes=sum(source.bytes for source in read),
+        rows=sum(work.num_rows for work in workloads),
+        row_bytes=sum(work.total_bytes for work in workloads),
+        splits=num_tasks,
+        merges=0,
+        partitions=0,
+        output_files=num_tasks if results == "files" else 0,
+        rounds=1,
+        merge_factor=1,
+        blocks=0 if results == "files" else num_tasks,
+        slices=0,
+        requests=0,
+        memory_bytes=min(engine.memory_limit, engine.memory_limit - engine.budget_bytes + taken),
+        spilled_bytes=0,
+        read_back_bytes=0,
+        spill_free_bytes=free_bytes(engine.spill_dirs),
+        output_bytes=sum(source.bytes for source in sources(left)) if results == "files" else 0,
+        output_free_bytes=None if output is None else free_bytes([_existing_folder(output)]),
     )
 
 

@@ -228,18 +228,31 @@ class ScanJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
+    @property
+    def task_memory_bytes(self) -> int:
+        """Working memory of a task."""
+        return 2 * self._item_bytes
+
+    @property
+    def _item_bytes(self) -> int:
+        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
+        return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the tasks read, input by input."""
+        return [source.cut(self._item_bytes, Workload(0, 0)) for source in self.inputs]
+
     def run(self, sink: Sink) -> Iterator[Ref]:
         """See ``Job``."""
-        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
-        num_bytes = min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
         steps = [step for source in self.inputs for step in source.steps]
         executor = executor_of("thread", [*steps, *steps_of(sink)])
-        run = remote(scan, memory=2 * num_bytes, name="scan", executor=executor)
+        run = remote(scan, memory=self.task_memory_bytes, name="scan", executor=executor)
         side = Side(self.schema, ByKeys())
         index = 0
-        for source in self.inputs:
+        for source, items in zip(self.inputs, self.items, strict=True):
             map_input = source.map_input(side)
-            for item in source.cut(num_bytes, Workload(0, 0)):
+            for item in items:
                 yield run.remote(map_input, index, item, sink)
                 index += 1
 

@@ -120,7 +120,7 @@ class _Split:
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
     with plain_errors():
-        job = Execution(engine).shuffle_job(node, "batches")
+        job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)
         # The first result shall come early, but all CPUs have something to do.

@@ -88,7 +88,7 @@ class WriteResult:
         seconds: Wall time.
         peak_memory_bytes: Highest resident memory of this process so far.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
-        plan: The plan, if the dataset was sorted.
+        plan: The plan of the last shuffle, if there is one.
     """
 
     path: str

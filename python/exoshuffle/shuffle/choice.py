@@ -8,6 +8,9 @@ from exoshuffle.shuffle.cost import Cost, name_of, seconds_text
 from exoshuffle.units import format_bytes
 
 #: Another strategy than ``simple`` must be predicted to take less than this share of its time: the model is no better.
+#: 1 GB within 400 MB by ``push`` and by ``simple`` in turn, median of the quotients of their times, and the model's: 64
+#: partitions (slices of 280 kB) 0.96 of 6 pairs and 1.03, 1,000 (18 kB) 1.05 of 4 and 0.90, 3,000 (6 kB) 0.78 of 4 and
+#: 0.77. Other programs ran, so that single quotients went from 0.45 to 1.36.
 WORTH_MERGING = 0.9
 
 

@@ -8,7 +8,7 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
   ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched. If the result becomes a block,
   the reduce makes it as an Arrow stream first, and finished ones wait in the store until somebody takes them.
 * Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
-  it free. Where results wait in memory, maps therefore set as much apart as the reduces will need: otherwise results
+  it free. Where results become blocks, maps therefore set as much apart as the reduces will need: otherwise results
   were spilled in the place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB).
 * A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 """
@@ -100,9 +100,9 @@ def choose_sizes(
         reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
         map_peak_bytes=cpus * (split + map_memory),
         reduce_peak_bytes=_reduce_peak(workload, partitions, cpus, row_group),
-        left_free_bytes=_batches_bytes(workload, partitions, cpus)
-        if workload.results == "batches"
-        else 0,
+        left_free_bytes=0
+        if workload.results == "files"
+        else _blocks_peak(workload, partitions, cpus),
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 
@@ -159,22 +159,24 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
 
 
 def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    if workload.results == "batches":
-        return _batches_bytes(workload, partitions, cpus)
+    if workload.results != "files":
+        return _blocks_peak(workload, partitions, cpus)
     running = min(cpus, partitions)
     prefetched = min(cpus, partitions - running)
-    result = _skewed(result_bytes(workload), partitions) if workload.results == "blocks" else 0
     slices = (running + prefetched) * _largest_partition(workload, partitions)
-    return slices + running * (_reduce_memory(workload, partitions, row_group) + result)
+    return slices + running * _reduce_memory(workload, partitions, row_group)
 
 
-def _batches_bytes(workload: Workload, partitions: int, cpus: int) -> int:
-    """Reduces whose results are taken one by one: one more than CPUs is submitted, and one result is with who takes."""
-    submitted = min(cpus + 1, partitions)
-    result = _skewed(result_bytes(workload), partitions)
-    reduce_memory = _reduce_memory(workload, partitions, 0)
-    slices = _largest_partition(workload, partitions)
-    return submitted * (slices + reduce_memory + result) + result
+def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
+    """Of reduces whose results are blocks: those that run or are prefetched, and results that cannot be spilled.
+
+    Whoever takes results one by one has one reduce more than CPUs submitted, and one result in hand.
+    """
+    is_taken = workload.results == "batches"
+    submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
+    results = min(cpus + 2 if is_taken else cpus, partitions)
+    reducing = _largest_partition(workload, partitions) + _reduce_memory(workload, partitions, 0)
+    return submitted * reducing + results * _skewed(result_bytes(workload), partitions)
 
 
 def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
