@@ -25,6 +25,7 @@ from exoshuffle.futures import (
     put,
     remote,
     shutdown,
+    slice_bytes,
     wait,
 )
 
@@ -60,5 +61,6 @@ __all__ = [
     "remote",
     "shuffle",
     "shutdown",
+    "slice_bytes",
     "wait",
 ]

@@ -102,6 +102,10 @@ class ShufflePlan:
         reduce_memory_bytes: Working memory of a reduce.
         peak_bytes: Projected peak of blocks and working memory.
         spilled_bytes: Bytes that will be written to spill files.
+        max_partition_bytes: Largest partition whose reduces can run at once; one that turns out larger is divided, if
+            the task set can (``shuffle.reduces``).
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
     """
 
     strategy: str
@@ -117,6 +121,14 @@ class ShufflePlan:
     reduce_memory_bytes: int
     peak_bytes: int
     spilled_bytes: int
+    max_partition_bytes: int = 0
+    max_whole_bytes: int = 0
+    reduce_percent: int = 0
+
+    def reduce_memory(self, partition_bytes: int) -> int:
+        """Working memory of a reduce of a partition of this size."""
+        finishing = partition_bytes * self.reduce_percent // 100
+        return max(self.reduce_memory_bytes, finishing + self.row_group_bytes + BUFFER_BYTES)
 
     @property
     def num_rounds(self) -> int:
@@ -205,6 +217,13 @@ def _try_plan(
         reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
         peak_bytes=min(resources.budget_bytes, max(map_peak, reduce_peak, push_peak) + total),
         spilled_bytes=spilled,
+        max_partition_bytes=max(
+            _skewed(workload, partitions),
+            workload.max_row_bytes,
+            _largest_partition(workload, usable - cpus * (row_group + BUFFER_BYTES), cpus, cpus),
+        ),
+        max_whole_bytes=_largest_partition(workload, usable - row_group - BUFFER_BYTES, 1, 0),
+        reduce_percent=_reduce_percent(workload),
     )
 
 
@@ -262,6 +281,19 @@ def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     rows = _ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
     finishing = _skewed(workload, partitions) * workload.reduce_percent // 100
     return rows * (ENTRY_BYTES + workload.reduce_row_bytes) + finishing + row_group + BUFFER_BYTES
+
+
+def _reduce_percent(workload: Workload) -> int:
+    """Working memory of a reduce as a share of its partition: the rows are taken to be as large as on average."""
+    row_bytes = max(workload.num_rows, 1) * (ENTRY_BYTES + workload.reduce_row_bytes)
+    return workload.reduce_percent + _ceil_div(100 * row_bytes, max(workload.total_bytes, 1))
+
+
+def _largest_partition(workload: Workload, room: int, running: int, prefetched: int) -> int:
+    """The largest partition that so many reduces can have at once, in memory beside their buffers."""
+    return (
+        max(0, room) * 100 // (100 * (running + prefetched) + running * _reduce_percent(workload))
+    )
 
 
 def _skewed(workload: Workload, partitions: int) -> int:

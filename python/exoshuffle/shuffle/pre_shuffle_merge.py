@@ -26,6 +26,7 @@ from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
 from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.speculation import Speculation, as_finished
 from exoshuffle.shuffle.strategy import TaskSet, stage
 
@@ -85,7 +86,6 @@ class PreShuffleMerge:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
-        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
         options, memory = self.options, _memory_bytes(self.options, plan)
         places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
         layout = _Layout(len(splits), places, options.policy)
@@ -110,8 +110,7 @@ class PreShuffleMerge:
 
         # ``merges`` keeps the map outputs until this function ends.
         blocks = Refs(merges.sources())
-        for partition in range(plan.num_partitions):
-            yield run_reduce.remote(partition, blocks.column(partition))
+        yield from run_reduces(tasks, blocks, plan)
 
 
 class _Layout:
