@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -69,11 +70,11 @@ class Numbers:
         ]
 
     def merge(self, *blocks: list[list[int]]) -> list[list[int]]:
-        return [sum(slices, []) for slices in zip(*blocks, strict=True)]
+        return [list(itertools.chain(*slices)) for slices in zip(*blocks, strict=True)]
 
     def reduce(self, partition: int, slices: list[list[int]]) -> tuple[str, list[int]]:
         del partition
-        return "reduced", sorted(sum(slices, []))
+        return "reduced", sorted(itertools.chain(*slices))
 
     def stream(self, partition: int, runs: list[list[SliceRef]]) -> tuple[str, list[int]]:
         del partition

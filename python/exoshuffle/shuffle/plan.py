@@ -125,6 +125,10 @@ class ShufflePlan:
     max_whole_bytes: int = 0
     reduce_percent: int = 0
 
+    def map_memory(self, split_bytes: int) -> int:
+        """Working memory of a map of a split of this size."""
+        return max(self.map_memory_bytes, _map_memory(split_bytes))
+
     def reduce_memory(self, partition_bytes: int) -> int:
         """Working memory of a reduce of a partition of this size."""
         finishing = partition_bytes * self.reduce_percent // 100

@@ -56,19 +56,23 @@ def run_reduces(tasks: TaskSet, blocks: Refs, plan: ShufflePlan) -> Iterator[Ref
 
     Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) of them.
     """
-    large = _large_partitions(tasks, blocks, plan)
-    yield from _reduces(tasks, blocks, plan, {part.partition: part for part in large})
+    totals = _partition_bytes(tasks, blocks, plan)
+    yield from _reduces(tasks, blocks, plan, totals, _large(blocks, plan, totals))
 
 
 def _reduces(
-    tasks: Any, blocks: Refs, plan: ShufflePlan, large: Mapping[int, Large]
+    tasks: Any, blocks: Refs, plan: ShufflePlan, totals: Sequence[int], large: Mapping[int, Large]
 ) -> Iterator[Ref]:
     run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
-    for partition in range(plan.num_partitions):
+    for partition, num_bytes in enumerate(totals):
         if partition in large:
             yield from _divided(tasks, large[partition])
-        else:
-            yield run_reduce.remote(partition, blocks.column(partition))
+            continue
+        memory = plan.reduce_memory(num_bytes)
+        run = run_reduce
+        if memory > plan.reduce_memory_bytes:
+            run = run_reduce.options(memory=memory)
+        yield run.remote(partition, blocks.column(partition))
 
 
 def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
@@ -103,13 +107,14 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
     tasks = again.tasks.assigned(samples, plan.num_partitions)
     run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
     blocks = Refs(run_map.remote(index, slices) for index, slices in enumerate(inputs))
+    totals = _partition_bytes(tasks, blocks, plan)
     parts = {
-        part.partition: dataclasses.replace(
+        number: dataclasses.replace(
             part, level=large.level + 1, stuck=large.stuck + 1 if _is_whole(part, large) else 0
         )
-        for part in _large_partitions(tasks, blocks, plan)
+        for number, part in _large(blocks, plan, totals).items()
     }
-    yield from _reduces(tasks, blocks, plan, parts)
+    yield from _reduces(tasks, blocks, plan, totals, parts)
 
 
 def _is_whole(part: Large, large: Large) -> bool:
@@ -141,29 +146,31 @@ def _plan(large: Large, runs: Sequence[Sequence[int]], num_splits: int) -> Shuff
         num_splits=num_splits,
         num_partitions=num_partitions,
         partition_bytes=large.num_bytes // num_partitions,
-        map_memory_bytes=max(
-            plan.map_memory_bytes, plan.map_memory_bytes * largest // max(plan.split_bytes, 1)
-        ),
+        map_memory_bytes=plan.map_memory(largest),
     )
 
 
-def _large_partitions(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[Large]:
-    """The partitions that are larger than planned, in order; none if the task set cannot divide."""
-    if not hasattr(tasks, "divide"):
-        return []
-    _await(blocks)
+def _partition_bytes(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[int]:
+    """Bytes of each partition; zeros, and nothing is awaited, if the task set cannot divide."""
     totals = [0] * plan.num_partitions
-    for block in blocks:
-        totals = list(map(operator.add, totals, slice_bytes([block])[0]))
-    found = [number for number, total in enumerate(totals) if total > plan.max_partition_bytes]
-    if not found:
-        return []
-    # Rows of sizes, one per block, of the partitions found.
-    rows = [operator.itemgetter(*found, found[0])(slice_bytes([block])[0]) for block in blocks]
-    sizes = zip(*rows, strict=True)
-    return [
-        Large(number, blocks, column, plan) for number, column in zip(found, sizes, strict=False)
-    ]
+    if hasattr(tasks, "divide"):
+        _await(blocks)
+        for block in blocks:
+            totals = list(map(operator.add, totals, slice_bytes([block])[0]))
+    return totals
+
+
+def _large(blocks: Refs, plan: ShufflePlan, totals: Sequence[int]) -> dict[int, Large]:
+    """The large partitions by number."""
+    limit = plan.max_partition_bytes
+    sizes: dict[int, list[int]] = {
+        number: [] for number, total in enumerate(totals) if total > limit
+    }
+    for block in blocks if sizes else ():
+        of_block = slice_bytes([block])[0]
+        for number, column in sizes.items():
+            column.append(of_block[number])
+    return {number: Large(number, blocks, tuple(column), plan) for number, column in sizes.items()}
 
 
 def _await(blocks: Refs) -> None:
