@@ -27,6 +27,7 @@ from exoshuffle.futures import (
     put,
     remote,
     shutdown,
+    slice_bytes,
     wait,
 )
 
@@ -72,6 +73,7 @@ __all__ = [
     "remote",
     "shuffle",
     "shutdown",
+    "slice_bytes",
     "wait",
 ]
 

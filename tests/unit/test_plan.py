@@ -55,6 +55,23 @@ def test_every_phase_fits_into_the_budget(
 
 
 @given(workloads, resources, strategies)
+def test_partitions_up_to_the_limit_of_dividing_fit(
+    workload: Workload, given: Resources, strategy: str
+) -> None:
+    plan = try_plan(workload, given, strategy)
+    if plan is None:
+        return
+    limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
+    # What is planned for is not divided, nor what is small.
+    assert limit >= plan.partition_bytes * plan_module.SKEW_PERCENT // 100 - 1
+    assert plan.reduce_memory(0) == plan.reduce_memory_bytes
+    running = min(given.num_cpus, plan.num_partitions)
+    waiting = min(given.num_cpus, plan.num_partitions - running)
+    assert (running + waiting) * limit + running * plan.reduce_memory(limit) <= given.budget_bytes
+    assert whole + plan.reduce_memory(whole) <= given.budget_bytes
+
+
+@given(workloads, resources, strategies)
 def test_splits_and_partitions_cover_everything(
     workload: Workload, given: Resources, strategy: str
 ) -> None:

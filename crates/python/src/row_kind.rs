@@ -1,17 +1,20 @@
 //! What a sorter does differently for tables, for fixed-length records and for rows in random order.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Assignment, GatheredRows, Permutation, Position, RowLayout, Scatter,
+    choose_boundaries, sample, sample_rows, Assignment, GatheredRows, Permutation, Position,
+    RowLayout, Scatter,
 };
 use pyo3::prelude::*;
 
 use crate::errors::{arrow_error, kernel_error, options_error, record_error};
-use crate::row_source::RowSource;
-use crate::scattered::{record_bytes, record_chunks, Planned};
+use crate::row_source::{gathered, RowSource};
+use crate::scattered::{record_batch, record_bytes, record_chunks, Planned};
 
 /// Rows of a kind, with what is needed to compare them.
 pub enum RowKind {
@@ -115,6 +118,75 @@ impl RowKind {
         }
     }
 
+    /// The keys of some rows of slices, serialised; the slices take the place of split `split`.
+    pub fn sample_slices(
+        &self,
+        slices: Vec<Buffer>,
+        split: u32,
+        num_rows: usize,
+        seed: u64,
+    ) -> PyResult<Vec<u8>> {
+        let mut batches = self.slice_batches(slices)?;
+        let layout = match self {
+            Self::Records(_) => None,
+            Self::Table(layout) => Some(layout),
+            Self::Permutation(permutation) => Some(permutation.layout()),
+        };
+        if let Some(layout) = layout {
+            for batch in &mut batches {
+                *batch = batch.project(layout.key_columns()).map_err(arrow_error)?;
+            }
+        }
+        let Some(schema) = batches.first().map(RecordBatch::schema) else {
+            return match layout {
+                Some(layout) => {
+                    let nothing = RecordBatch::new_empty(layout.key_layout().schema().clone());
+                    sample(&layout.key_layout(), &nothing, &[]).map_err(kernel_error)
+                }
+                None => Ok(Vec::new()),
+            };
+        };
+        let picked = sample_rows(&schema, &batches, num_rows, seed);
+        let (batch, rows) = picked.map_err(kernel_error)?;
+        match layout {
+            None => self.sample(&batch, &rows, split),
+            Some(layout) => {
+                let positions: Vec<_> = rows.iter().map(|&row| Position { split, row }).collect();
+                sample(&layout.key_layout(), &batch, &positions).map_err(kernel_error)
+            }
+        }
+    }
+
+    /// Finds where the rows of slices go, which take the place of split `split`.
+    pub fn plan_slices(
+        &self,
+        slices: Vec<Buffer>,
+        split: u32,
+        assignment: &[u8],
+    ) -> PyResult<Planned> {
+        let batches = self.slice_batches(slices)?;
+        let first = First::of_map(split);
+        match self {
+            // The rows have their numbers already.
+            Self::Permutation(permutation) => {
+                plan_table(permutation.layout(), &batches, first, assignment)
+            }
+            Self::Table(_) | Self::Records(_) => self.plan(batches, first, assignment),
+        }
+    }
+
+    /// The rows of slices, as they travel: with their random numbers, if they have any.
+    fn slice_batches(&self, slices: Vec<Buffer>) -> PyResult<Vec<RecordBatch>> {
+        match self {
+            Self::Records(shape) => slices
+                .into_iter()
+                .map(|slice| record_batch(*shape, slice))
+                .collect(),
+            Self::Table(layout) => gathered_batches(layout, slices),
+            Self::Permutation(permutation) => gathered_batches(permutation.layout(), slices),
+        }
+    }
+
     /// The assignment by boundaries out of samples, serialised.
     pub fn choose_boundaries(&self, samples: &[&[u8]], num_partitions: usize) -> PyResult<Vec<u8>> {
         match self {
@@ -125,6 +197,12 @@ impl RowKind {
             Self::Records(shape) => records::choose_boundaries(*shape, samples, num_partitions)
                 .map(|boundaries| boundaries.to_bytes())
                 .map_err(record_error),
+            // The numbers of a part of the input need not be even.
+            Self::Permutation(permutation) if !samples.is_empty() => {
+                let key_layout = permutation.layout().key_layout();
+                let boundaries = choose_boundaries(&key_layout, samples, num_partitions);
+                Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
+            }
             Self::Permutation(permutation) => {
                 let boundaries = permutation.boundaries(num_partitions);
                 Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
@@ -181,6 +259,12 @@ impl RowKind {
         let rows = GatheredRows::in_order(self.table()?, slices).map_err(kernel_error)?;
         Ok(RowSource::Table(rows.into()))
     }
+}
+
+fn gathered_batches(layout: &RowLayout, slices: Vec<Buffer>) -> PyResult<Vec<RecordBatch>> {
+    let rows = GatheredRows::in_order(layout, slices).map_err(kernel_error)?;
+    let batches = gathered(Arc::new(rows)).collect::<Result<_, _>>();
+    Ok(batches?)
 }
 
 fn plan_table(

@@ -102,7 +102,8 @@ impl RowSource {
     }
 }
 
-fn gathered(rows: Arc<GatheredRows>) -> Batches {
+/// The rows of slices, a batch at a time.
+pub fn gathered(rows: Arc<GatheredRows>) -> Batches {
     let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
     let step = (BATCH_BYTES / mean).clamp(1, MAX_BATCH_ROWS);
     let starts = (0..rows.num_rows()).step_by(step);

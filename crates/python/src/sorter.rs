@@ -159,6 +159,23 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
+    /// Key tuples of up to `num_rows` rows of slices, which take the place of split number `index`.
+    fn sample_slices<'py>(
+        &self,
+        py: Python<'py>,
+        slices: Vec<Bound<'_, PyAny>>,
+        index: u32,
+        num_rows: usize,
+        seed: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let slices = buffers(&slices)?;
+        let sample = py.detach(|| {
+            let seed = seed.wrapping_add(u64::from(index));
+            self.kind.sample_slices(slices, index, num_rows, seed)
+        })?;
+        Ok(PyBytes::new(py, &sample))
+    }
+
     /// The assignment by R-1 boundaries out of samples, serialised.
     fn choose_boundaries<'py>(
         &self,
@@ -171,13 +188,15 @@ impl Sorter {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The assignment by a hash of the key columns, serialised.
+    /// The assignment by a hash of the key columns, serialised; levels above 0 divide what those below bring together.
+    #[pyo3(signature = (num_partitions, level=0))]
     fn hash_assignment<'py>(
         &self,
         py: Python<'py>,
         num_partitions: usize,
+        level: u8,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let assignment = Assignment::hash(self.kind.table()?, num_partitions);
+        let assignment = Assignment::hash_level(self.kind.table()?, num_partitions, level);
         Ok(PyBytes::new(
             py,
             &assignment.map_err(kernel_error)?.to_bytes(),
@@ -242,6 +261,25 @@ impl Sorter {
         let first = First::of_map(index);
         py.detach(|| {
             let planned = self.kind.plan(batches, first, &assignment)?;
+            planned.tagged(tag).map(Scattered)
+        })
+    }
+
+    /// Finds where each row of slices goes that another scatter made, for a partition to be divided; they take the place
+    /// of split number `index`.
+    #[pyo3(signature = (slices, index, assignment, tag=None))]
+    fn scatter_slices(
+        &self,
+        py: Python<'_>,
+        slices: Vec<Bound<'_, PyAny>>,
+        index: u32,
+        assignment: &[u8],
+        tag: Option<u8>,
+    ) -> PyResult<Scattered> {
+        let slices = buffers(&slices)?;
+        let assignment = assignment.to_vec();
+        py.detach(|| {
+            let planned = self.kind.plan_slices(slices, index, &assignment)?;
             planned.tagged(tag).map(Scattered)
         })
     }

@@ -18,7 +18,7 @@ from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 #: Version of this protocol. A driver and its workers must have the same.
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class BlockBuffer(Protocol):
@@ -118,6 +118,12 @@ class Engine(Protocol):
 
     def locate(self, ref: Ref) -> list[str]:
         """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """Waits for objects and returns the bytes of each of their slices as they are kept; raises a task's error.
+
+        Brings no slice to the program, nor from disk where that can be helped.
+        """
 
     def stats(self) -> dict[str, int]:
         """Counters: bytes used, spilled, restored, tasks run."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.operators.join import Join
+    from exoshuffle.shuffle.division import Division, Large
 
 
 #: Samples need not differ from run to run.
@@ -241,8 +242,16 @@ class Joined:
 class Sink(Protocol):
     """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them."""
 
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether a partition has to stay one result where rows are only handed on: somebody counts on its file."""
+        ...
+
     def __call__(self, partition: int, rows: Any) -> Any:
         """Takes the partition; what it returns is the result of the task."""
+
+    def within(self, partition: int) -> Sink:
+        """The sink for the parts of a partition, in whose place they come."""
 
 
 @dataclass
@@ -286,6 +295,12 @@ class TableTasks:
         """Finishes a partition and hands it to the sink."""
         with own_errors():
             return self.sink(partition, self.finish(slices))
+
+    def divide(self, large: Large) -> Division:
+        """See ``DividingTaskSet``."""
+        from exoshuffle.operators.division import divide
+
+        return divide(self, large)
 
 
 def as_reader(rows: Any) -> pa.RecordBatchReader:

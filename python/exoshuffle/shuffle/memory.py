@@ -65,6 +65,9 @@ class Sizes:
         map_peak_bytes: Of all maps that run at once, with their blocks.
         reduce_peak_bytes: Of all reduces that run at once, with their slices and with results that nobody took yet.
         left_free_bytes: What maps should leave free for that.
+        max_partition_bytes: Largest partition whose reduces can run at once.
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
     """
 
     usable_bytes: int
@@ -77,6 +80,9 @@ class Sizes:
     map_peak_bytes: int
     reduce_peak_bytes: int
     left_free_bytes: int
+    max_partition_bytes: int
+    max_whole_bytes: int
+    reduce_percent: int
 
 
 def choose_sizes(
@@ -89,7 +95,8 @@ def choose_sizes(
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
     partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
     split = _choose_split(workload, usable, cpus)
-    map_memory = split * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
+    map_memory = map_scratch_bytes(split)
+    buffers = _reduce_buffers(workload, row_group)
     sizes = Sizes(
         usable_bytes=usable,
         num_splits=max(1, ceil_div(max(total, workload.read_bytes), split)),
@@ -103,8 +110,19 @@ def choose_sizes(
         left_free_bytes=0
         if workload.results == "files"
         else _blocks_peak(workload, partitions, cpus),
+        max_partition_bytes=max(
+            _largest_partition(workload, partitions),
+            _largest_at_once(workload, usable - cpus * buffers, cpus, cpus),
+        ),
+        max_whole_bytes=_largest_at_once(workload, usable - buffers, 1, 0),
+        reduce_percent=_reduce_percent(workload),
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
+
+
+def map_scratch_bytes(split_bytes: int) -> int:
+    """What a map of a split of this size works in."""
+    return split_bytes * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
 
 
 def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
@@ -183,10 +201,28 @@ def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     rows = ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
     finishing = _skewed(workload.total_bytes, partitions) * workload.reduce_percent // 100
     finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
-    if workload.results == "files":
-        return finishing + row_group + BUFFER_BYTES
-    stream = _skewed(result_bytes(workload), partitions) * STREAM_PERCENT // 100
-    return finishing + stream + STREAM_BUFFER_BYTES
+    if workload.results != "files":
+        finishing += _skewed(result_bytes(workload), partitions) * STREAM_PERCENT // 100
+    return finishing + _reduce_buffers(workload, row_group)
+
+
+def _reduce_buffers(workload: Workload, row_group: int) -> int:
+    return row_group + BUFFER_BYTES if workload.results == "files" else STREAM_BUFFER_BYTES
+
+
+def _reduce_percent(workload: Workload) -> int:
+    """Working memory of a reduce as a share of its partition: the rows are taken to be as large as on average."""
+    total = max(workload.total_bytes, 1)
+    row_bytes = max(workload.num_rows, 1) * (ENTRY_BYTES + workload.reduce_row_bytes)
+    streams = 0 if workload.results == "files" else STREAM_PERCENT * result_bytes(workload)
+    return workload.reduce_percent + ceil_div(100 * row_bytes + streams, total)
+
+
+def _largest_at_once(workload: Workload, room: int, running: int, prefetched: int) -> int:
+    """The largest partition that so many reduces can have at once, in memory beside their buffers."""
+    results = 0 if workload.results == "files" else 100 * result_bytes(workload)
+    percent = _reduce_percent(workload) + ceil_div(results, max(workload.total_bytes, 1))
+    return max(0, room) * 100 // (100 * (running + prefetched) + running * percent)
 
 
 def _largest_partition(workload: Workload, partitions: int) -> int:

@@ -13,12 +13,14 @@ from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle.choice import cheapest, compared, reason
 from exoshuffle.shuffle.cost import Cost, Traffic, predict
 from exoshuffle.shuffle.memory import (
+    BUFFER_BYTES,
     MAX_PARTITIONS,
     PUSH_BLOCKS,
     Sizes,
     ceil_div,
     choose_sizes,
     map_memory_bytes,
+    map_scratch_bytes,
     merge_memory_bytes,
     most_merged,
     result_bytes,
@@ -52,6 +54,10 @@ class ShufflePlan:
         spilled_bytes: Bytes that will be written to spill files.
         merge_memory_bytes: For merges that run at once on a node (pre_shuffle_merge).
         costs: What the strategies that were compared are predicted to take, this one first.
+        max_partition_bytes: Largest partition whose reduces can run at once; one that turns out larger is divided, if
+            the task set can (``shuffle.reduces``).
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
     """
 
     strategy: str
@@ -69,6 +75,18 @@ class ShufflePlan:
     spilled_bytes: int
     merge_memory_bytes: int = 0
     costs: tuple[Cost, ...] = ()
+    max_partition_bytes: int = 0
+    max_whole_bytes: int = 0
+    reduce_percent: int = 0
+
+    def map_memory(self, split_bytes: int) -> int:
+        """Working memory of a map of a split of this size."""
+        return max(self.map_memory_bytes, map_scratch_bytes(split_bytes))
+
+    def reduce_memory(self, partition_bytes: int) -> int:
+        """Working memory of a reduce of a partition of this size."""
+        finishing = partition_bytes * self.reduce_percent // 100
+        return max(self.reduce_memory_bytes, finishing + self.row_group_bytes + BUFFER_BYTES)
 
     @property
     def num_rounds(self) -> int:
@@ -193,6 +211,9 @@ def _plan(
         merge_memory_bytes=merge_memory_bytes(sizes, resources)
         if strategy == "pre_shuffle_merge"
         else 0,
+        max_partition_bytes=sizes.max_partition_bytes,
+        max_whole_bytes=sizes.max_whole_bytes,
+        reduce_percent=sizes.reduce_percent,
     )
     return replace(plan, costs=(predict(_traffic(plan, workload, blocks + kept), resources),))
 

@@ -27,6 +27,7 @@ from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.speculation import Speculation, as_finished
 from exoshuffle.shuffle.strategy import TaskSet, stage
 
@@ -83,7 +84,6 @@ class PreShuffleMerge:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
-        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
         options, memory = self.options, _memory_bytes(self.options, plan)
         places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
         policy = options.policy or FixedFiles(max(2, plan.merge_factor))
@@ -109,8 +109,7 @@ class PreShuffleMerge:
 
         # ``merges`` keeps the map outputs until this function ends.
         blocks = Refs(merges.sources())
-        for partition in range(plan.num_partitions):
-            yield run_reduce.remote(partition, blocks.column(partition))
+        yield from run_reduces(tasks, blocks, plan)
 
 
 class _Layout:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, RemoteFunction, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.shuffle.division import AgainTaskSet
 from exoshuffle.shuffle.plan import ShufflePlan
 
 
@@ -48,7 +49,9 @@ class StreamingTaskSet(Protocol):
         """
 
 
-def stage(tasks: TaskSet | StreamingTaskSet, name: str, **options: Any) -> RemoteFunction:
+def stage(
+    tasks: TaskSet | StreamingTaskSet | AgainTaskSet, name: str, **options: Any
+) -> RemoteFunction:
     """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``.
 
     Raises:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from exoshuffle import _native
 from exoshuffle.engines.local import arguments, limits, loading, values
@@ -42,6 +43,8 @@ from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 from exoshuffle.units import format_bytes
+
+_Seen = TypeVar("_Seen")
 
 
 class LocalEngine:
@@ -274,13 +277,21 @@ class LocalEngine:
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         ((state, index),) = arguments.wanted(ref)
+        return self._look(
+            state, timeout, lambda state: loading.load(self.store, [(state, index)])[0]
+        )
+
+    def _look(
+        self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
+    ) -> _Seen:
+        """What ``look`` sees of an object once it is done; one that is lost is made again."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         with self._scheduler.slot_given_back():
             while True:
                 self._await_object(state, deadline)
                 try:
-                    return loading.load(self.store, [(state, index)])[0]
+                    return look(state)
                 except CorruptBlockError as error:
                     self.table.lose(error)
                 except ValueGoneError:
@@ -288,6 +299,11 @@ class LocalEngine:
                         self.check_open()
                         if state.status is Status.GONE:
                             self.table.recover(state)
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``."""
+        look = functools.partial(loading.slice_bytes, self.store)
+        return [self._look(ref._object, None, look) for ref in refs]  # type: ignore[arg-type]
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None

@@ -285,6 +285,11 @@ class WorkerEngine:
         names: list[str] = self.ask("locate", ref)
         return names
 
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``."""
+        sizes: list[list[int]] = self.ask("slice_bytes", list(refs))
+        return sizes
+
     def stats(self) -> dict[str, int]:
         """See ``Engine``."""
         stats: dict[str, int] = self.ask("stats")

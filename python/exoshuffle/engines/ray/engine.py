@@ -310,6 +310,11 @@ class RayEngine:
         # Small objects are with the program that asked for them.
         return [ray.get_runtime_context().get_node_id()]
 
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``; what a task made, its status tells."""
+        self._check_open()
+        return [_slice_bytes(object_of(ref)) for ref in refs]
+
     def stats(self) -> dict[str, int]:
         """Tasks submitted; the rest is Ray's."""
         return {"num_tasks": self._num_tasks}
@@ -362,6 +367,18 @@ def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
         "retry_exceptions": [RetryableAttemptError],
         "name": name,
     }
+
+
+def _slice_bytes(found: RayObject) -> list[int]:
+    if found.cancelled:
+        raise _cancelled(found)
+    if found.status is None:
+        return [
+            size for part in fetch(list(found.parts), found.origin) for size in part.slice_bytes
+        ]
+    (status,) = fetch([found.status], found.origin)
+    sizes: list[int] = status.slice_bytes()
+    return sizes
 
 
 def _is_done(status: ray.ObjectRef) -> bool:

@@ -9,7 +9,9 @@ pickled, and a reference that a function closes over would never be freed.
 
 from __future__ import annotations
 
+import array
 import io
+import itertools
 import pickle
 import sys
 import threading
@@ -44,11 +46,18 @@ class Status(NamedTuple):
         attempt: From 1.
         seconds: How long that attempt ran.
         node: Where.
+        sizes: Bytes of each slice of the result, as 64-bit numbers back to back: to learn them later would bring the
+            slices back from where they were spilled.
     """
 
     attempt: int
     seconds: float
     node: str
+    sizes: bytes = b""
+
+    def slice_bytes(self) -> list[int]:
+        """The sizes as numbers."""
+        return list(memoryview(self.sizes).cast("Q"))
 
 
 class Block(bytearray):
@@ -161,7 +170,12 @@ class ValuePart:
     @property
     def num_bytes(self) -> int:
         """Size without padding."""
-        return sum(value.num_bytes for value in self.values)
+        return sum(self.slice_bytes)
+
+    @property
+    def slice_bytes(self) -> list[int]:
+        """Size of each slice."""
+        return [value.num_bytes for value in self.values]
 
     def __reduce__(self) -> Any:
         return ValuePart, (self.values, pickle.PickleBuffer(self.padding))
@@ -187,6 +201,11 @@ class BlockPart:
     def num_bytes(self) -> int:
         """Size without padding."""
         return self.offsets[-1]
+
+    @property
+    def slice_bytes(self) -> list[int]:
+        """Size of each slice."""
+        return [end - start for start, end in itertools.pairwise(self.offsets)]
 
     def __reduce__(self) -> Any:
         buffers = pickle.PickleBuffer(self.buffer), pickle.PickleBuffer(self.padding)
@@ -215,6 +234,11 @@ def encode(value: Any, shape: Shape) -> list[Part]:
         for part in parts:
             part.padding = _PADDING[: max(0, STORED_BYTES - part.num_bytes)]
     return parts
+
+
+def packed_sizes(parts: Sequence[Part]) -> bytes:
+    """Sizes of all slices, for ``Status.sizes``."""
+    return array.array("Q", [size for part in parts for size in part.slice_bytes]).tobytes()
 
 
 def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
