@@ -140,17 +140,28 @@ def test_steps_do_not_change_the_choice(name: str, source: Path, engine: LocalEn
     assert ids(CHAINS[name](dataset).sample(100, seed=4)) == first[:100]
 
 
-def test_the_choice_depends_on_the_seed_alone(source: Path, tmp_path: Path) -> None:
-    made = []
-    for num_cpus, memory in [(1, "1GB"), (2, small_memory_limit()), (3, "2GB")]:
+def test_the_choice_depends_on_the_seed_alone(table: pa.Table, tmp_path: Path) -> None:
+    source = write_files(tmp_path / "in", table, 1, rows_per_group=5000)
+
+    def made(
+        num_cpus: int, memory: int | str, sample: Callable[[xs.Dataset], xs.Dataset]
+    ) -> object:
         xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
-        dataset = xs.read_parquet(source).filter("id % 2 = 0")
-        made.append((ids(dataset.sample(fraction=0.1, seed=5)), ids(dataset.sample(50, seed=5))))
+        found = ids(sample(xs.read_parquet(source).filter("id % 2 = 0")))
         xs.shutdown()
-    assert made[0] == made[1] == made[2]
-    xs.init(memory_limit=small_memory_limit(), spill_dirs=str(tmp_path))
-    assert ids(xs.read_parquet(source).sample(50, seed=6)) != made[0][1]
-    xs.shutdown()
+        return found
+
+    def rows(dataset: xs.Dataset) -> xs.Dataset:
+        return dataset.sample(50, seed=5)
+
+    def fraction(dataset: xs.Dataset) -> xs.Dataset:
+        return dataset.sample(fraction=0.1, seed=5)
+
+    first = made(1, "1GB", rows)
+    assert first == made(2, small_memory_limit(), rows) == made(4, "2GB", rows)
+    assert first != made(1, "1GB", lambda dataset: dataset.sample(50, seed=6))
+    # For so many CPUs the file is cut into parts of 1 MB.
+    assert made(1, "1GB", fraction) == made(100, "1GB", fraction)
 
 
 def test_samples_of_samples_unions_and_results(

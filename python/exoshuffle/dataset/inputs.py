@@ -100,7 +100,8 @@ class FileInput:
 
     def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
-        total = max(workload.total_bytes, workload.read_bytes, 1)
+        # Where nothing is known of how the rows travel, sizes are those of what is read.
+        total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
         return self.pieces(target)
 
