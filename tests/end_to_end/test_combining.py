@@ -11,6 +11,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import inputs
 from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.logical import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from tests.end_to_end.generated import assert_same_rows, query
 
@@ -39,6 +40,13 @@ def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def columns_that_travel(result: xs.Dataset, engine: LocalEngine) -> list[str]:
+    assert isinstance(result.node, Shuffled)
+    [(_, side)] = Execution(engine).shuffle_job(result.node).inputs
+    names: list[str] = side.schema.names
+    return names
+
+
 @pytest.mark.parametrize(
     ("key", "travelling"), [("once", ["x"]), ("late", PARTS), ("often", PARTS)]
 )
@@ -53,16 +61,14 @@ def test_what_travels_is_what_is_less(
     monkeypatch.setattr(inputs, "MEASURED_BYTES", 50_000)
     grouped = xs.read_parquet(source).group_by(key)
     result = grouped.agg(n="count", total=("x", "sum"), least=("x", "min"))
-    [(_, side)] = Execution(engine).shuffle_job(result.node).inputs
-    assert side.schema.names == [key, *travelling]
+    assert columns_that_travel(result, engine) == [key, *travelling]
     wanted = f"select {key}, count(*) as n, sum(x)::bigint as total, min(x) as least from t group by {key}"  # noqa: S608
     assert_same_rows(result.to_arrow(), query(wanted, t=table))
 
 
 def test_rows_without_keys_are_always_combined(source: Path, engine: LocalEngine) -> None:
     result = xs.read_parquet(source).group_by().agg(n="count", total=("x", "sum"))
-    [(_, side)] = Execution(engine).shuffle_job(result.node).inputs
-    assert side.schema.names == PARTS[:2]
+    assert columns_that_travel(result, engine) == PARTS[:2]
     assert result.to_arrow().to_pylist() == [{"n": ROWS, "total": ROWS * (ROWS - 1) // 2}]
 
 
@@ -71,7 +77,6 @@ def test_the_result_of_a_shuffle_is_measured_as_a_whole(
 ) -> None:
     shuffled = xs.read_parquet(source).repartition(3)
     result = shuffled.group_by("once").agg(total=("x", "sum"))
-    [(_, side)] = Execution(engine).shuffle_job(result.node).inputs
-    assert side.schema.names == ["once", "x"]
+    assert columns_that_travel(result, engine) == ["once", "x"]
     wanted = "select once, sum(x)::bigint as total from t group by once"
     assert_same_rows(result.to_arrow(), query(wanted, t=table))

@@ -48,8 +48,8 @@ class Grouped:
             SchemaError: An unknown column, or a function that its type has not.
             OptionsError: An unknown function, a bad parameter, no aggregate at all.
 
-        Cost: maps combine the rows of a split where that makes fewer of them; only keys and the columns that are
-        aggregated travel.
+        Cost: maps combine the rows of a split where fewer bytes travel for it, which is measured before work starts;
+        only keys and the columns that are aggregated travel.
         """
         from exoshuffle.dataset.online import Aggregated
 
