@@ -10,7 +10,7 @@ from typing import Any
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
 from exoshuffle.dataset.jobs import ScanJob, ShuffleJob
-from exoshuffle.dataset.logical import Files, Node, Shuffled, sources
+from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, sources
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes
@@ -133,7 +133,10 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
     Raises:
         OptionsError: There is no shuffle.
     """
+    place = results
     while not isinstance(node, Shuffled) and len(node.children) == 1:
+        # A limit takes results one by one, whatever becomes of them then.
+        place = "batches" if isinstance(node, Limited) else place
         node = node.children[0]
     if not isinstance(node, Shuffled):
         raise OptionsError(
@@ -142,7 +145,7 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
     broadcast = Estimation(engine).broadcast(node)
     if broadcast is not None:
         return _broadcast_bill(node, engine, output, results, broadcast[1])
-    job = Estimation(engine).shuffle_job(node, results)
+    job = Estimation(engine).shuffle_job(node, place)
     plan, cost = job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str)
