@@ -133,10 +133,12 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
     Raises:
         OptionsError: There is no shuffle.
     """
-    execution, job = Estimation(engine), None
+    execution, job, place = Estimation(engine), None, results
     while not isinstance(node, Shuffled) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results)
+            # A limit takes results one by one, whatever becomes of them then.
+            place = "batches"
         node = node.children[0]
     if not isinstance(node, Shuffled):
         raise OptionsError(
@@ -145,7 +147,7 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
     broadcast = execution.broadcast(node)
     if broadcast is not None:
         return _broadcast_bill(node, engine, output, results, broadcast[1])
-    job = job or execution.shuffle_job(node, results)
+    job = job or execution.shuffle_job(node, place)
     plan, cost = job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str)

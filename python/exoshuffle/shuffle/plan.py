@@ -154,10 +154,9 @@ def _try_plan(
         return None
     names = ("simple", "push", "pre_shuffle_merge") if strategy == "auto" else (strategy,)
     plans = [
-        plan
+        _plan(name, factor, workload, resources, sizes)
         for name in names
         for factor in _merge_factors(name, sizes, resources)
-        for plan in [_plan(name, factor, workload, resources, sizes)]
     ]
     if not plans:
         return None
