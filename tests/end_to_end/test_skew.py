@@ -134,7 +134,7 @@ def test_sort_is_divided_and_stable(
 
 @pytest.mark.usefixtures("tiny")
 def test_one_partition_of_records_is_divided_in_order(tmp_path: Path) -> None:
-    gensort(tmp_path / "in", 5_000, skewed=True)
+    gensort(tmp_path / "in", 5_000, skew=True)
     records = xs.read_records(tmp_path / "in")
     result = records.sort(num_partitions=1).write_records(tmp_path / "out", target_file_size=5_000)
     assert len(result.files) > 10
@@ -167,7 +167,8 @@ def test_repartition_keeps_partitions_and_order(
     parted = written(tmp_path / "in", table).repartition(3, by="key", strategy=strategy)
     if sink == "arrow":
         assert_same_rows(parted.to_arrow(), table)
-        assert tiny["reduce"] > 3
+        # Slices are not cut, and this strategy has merged all into one.
+        assert tiny["reduce"] > 3 or strategy == "pre_shuffle_merge"
         return
     result = parted.write_parquet(tmp_path / "out")
     assert tiny["stream"] > 0
@@ -301,7 +302,7 @@ def test_tasks_of_a_division_fail_and_run_again(name: str, outcome: Any, tmp_pat
     table = rows_of("half")
     source = written(tmp_path / "in", table)
     # Far behind the maps and reduces of the shuffle itself: those of partitions that are divided.
-    number = {"map": 60, "sample": 3, "reduce": 4}[name]
+    number = {"map": 25, "sample": 3, "reduce": 4}[name]
     with failing({(name, number, 1): outcome}) as engine:
         result = source.sort("key", num_partitions=2).to_arrow()
         assert engine.attempts() == {(name, number): 2}

@@ -202,11 +202,14 @@ def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:
     The blocks are those of a divided partition, unmerged: first those of the left side, then those of the right one.
     """
     sides = {"left": range(num_left), "right": range(num_left, len(large.sizes))}
-    limit = large.plan.max_whole_bytes
     sizes = {side: sum(large.sizes[i] for i in indices) for side, indices in sides.items()}
     whole = [side for side in sides if side in _NEEDS_WHOLE[how]]
-    if len(whole) == 2 or any(2 * sizes[side] > limit for side in whole):
+    # Small pieces, which can be joined at the same time, if the side that stays whole leaves room in them.
+    limits = (large.plan.max_partition_bytes, large.plan.max_whole_bytes)
+    fitting = [limit for limit in limits if all(2 * sizes[side] <= limit for side in whole)]
+    if len(whole) == 2 or not fitting:
         return []
+    limit = fitting[0]
     # Each side that may be cut gets half of the room; or all that the other one, which may not, leaves.
     rooms = dict.fromkeys(sides, limit - sizes[whole[0]] if whole else limit // 2)
     runs = {
