@@ -14,7 +14,6 @@ from exoshuffle.operators.steps import Step, apply_steps
 from exoshuffle.operators.steps_sample import Place
 from exoshuffle.operators.table import Sink, as_reader, as_rows
 
-
 #: More than a shuffle has partitions.
 _PARTS = 2**20
 
