@@ -36,10 +36,15 @@ Summary = dict[str, int]
 
 def summary_of_files(operator: str, path: Path) -> Summary:
     """What Parquet files hold: the output of an operator, or the input of ``random_shuffle``; takes one scan."""
+    return summary(SUMMARIES[operator], path)
+
+
+def summary(columns: str, path: Path) -> Summary:
+    """What Parquet files hold, given as SQL aggregates with names."""
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     with duckdb.connect(config={"memory_limit": "1GB"}) as connection:
         found = connection.execute(
-            f"SELECT {SUMMARIES[operator]} FROM read_parquet($files)",
+            f"SELECT {columns} FROM read_parquet($files)",
             {"files": [str(file) for file in files]},
         )
         names = [column[0] for column in found.description or ()]

@@ -72,6 +72,9 @@ class Pickled:
         pickler.dump(value)
         self._data, self._handles = file.getvalue(), pickler.handles
 
+    def __len__(self) -> int:
+        return len(self._data)
+
     def load(self) -> Any:
         """The value, made anew."""
         return Unpickler(io.BytesIO(self._data), self._handles).load()
@@ -116,6 +119,12 @@ class Handle:
             raise EngineError(
                 f"the task returned {len(self.slices)} values; num_returns is {self.num_slices}"
             )
+
+    def slice_bytes(self) -> list[int]:
+        """Bytes of each slice."""
+        if self.error is not None:
+            raise self.error
+        return [len(part) for part in self.slices]
 
     def value(self, index: int | range | None = None) -> Any:
         """The value of a slice, of a range of slices or of the whole object."""
@@ -321,6 +330,10 @@ class InLineEngine:
     def locate(self, ref: Ref) -> list[str]:
         """Everything is here."""
         return [self.name] if handle_of(ref).slices else []
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """What a block has, or a pickle."""
+        return [handle_of(ref).slice_bytes() for ref in refs]
 
     def stats(self) -> dict[str, int]:
         """``spilled_bytes`` is what the summary of a dataset shows."""

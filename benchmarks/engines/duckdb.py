@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 def sort(job: Job) -> None:
     """See ``Job``."""
-    with _connect(job) as connection:
-        _write(connection, job, f"SELECT * FROM {_rows(job)} ORDER BY key")
+    with connect(job) as connection:
+        write(connection, job, f"SELECT * FROM {_rows(job)} ORDER BY key")
 
 
 def random_shuffle(job: Job) -> None:
     """See ``Job``. A relation streams its result; a cursor (``execute``) would hold all of it, limit or not."""
-    with _connect(job) as connection:
+    with connect(job) as connection:
         rows = connection.sql(f"SELECT * FROM {_rows(job)} ORDER BY random()")
         consume(rows.to_arrow_reader())
 
 
 def group_by(job: Job) -> None:
     """See ``Job``. A sum of BIGINT is a HUGEINT, which Parquet lacks, so it is cast."""
-    with _connect(job) as connection:
-        _write(
+    with connect(job) as connection:
+        write(
             connection,
             job,
             f"SELECT key % {job.num_keys} AS k, count(*) AS n, sum(row)::BIGINT AS total, min(row) AS lowest "
@@ -37,17 +37,18 @@ def group_by(job: Job) -> None:
 
 def join(job: Job) -> None:
     """See ``Job``."""
-    with _connect(job) as connection:
+    with connect(job) as connection:
         # Nobody asks for an order here; without this, threads wait for each other and rows for their turn.
         connection.execute("SET preserve_insertion_order = false")
         tables = [
             f"read_parquet('{job.input}/{name}/*.parquet')" for name in ("lineitem", "orders")
         ]
         on = "l_orderkey = o_orderkey"
-        _write(connection, job, f"SELECT * FROM {tables[0]} JOIN {tables[1]} ON {on}")
+        write(connection, job, f"SELECT * FROM {tables[0]} JOIN {tables[1]} ON {on}")
 
 
-def _connect(job: Job) -> duckdb.DuckDBPyConnection:
+def connect(job: Job) -> duckdb.DuckDBPyConnection:
+    """A connection within the limits of the job."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -63,7 +64,8 @@ def _rows(job: Job) -> str:
     return f"read_parquet('{job.input}/*.parquet')"
 
 
-def _write(connection: duckdb.DuckDBPyConnection, job: Job, query: str) -> None:
+def write(connection: duckdb.DuckDBPyConnection, job: Job, query: str) -> None:
+    """Writes what a query finds to the output of the job."""
     connection.execute(
         f"COPY ({query}) TO '{job.output}' (FORMAT parquet, COMPRESSION uncompressed)"
     )

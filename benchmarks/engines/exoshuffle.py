@@ -41,7 +41,7 @@ def random_shuffle(job: Job) -> None:
     """See ``Job``."""
     import exoshuffle as xs
 
-    _start(job)
+    start(job)
     consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
     xs.shutdown()
 
@@ -50,7 +50,7 @@ def group_by(job: Job) -> None:
     """See ``Job``."""
     import exoshuffle as xs
 
-    _start(job)
+    start(job)
     groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
     result = groups.agg(n="count", total=("row", "sum"), lowest=("row", "min"))
     result.write_parquet(job.output, compression="none")
@@ -61,14 +61,15 @@ def join(job: Job) -> None:
     """See ``Job``."""
     import exoshuffle as xs
 
-    _start(job)
+    start(job)
     lineitem, orders = (xs.read_parquet(f"{job.input}/{name}") for name in ("lineitem", "orders"))
     joined = lineitem.join(orders, left_on="l_orderkey", right_on="o_orderkey")
     joined.write_parquet(job.output, compression="none")
     xs.shutdown()
 
 
-def _start(job: Job) -> None:
+def start(job: Job) -> None:
+    """Starts the engine within the limits of the job."""
     import exoshuffle as xs
 
     xs.init(memory_limit=job.memory_limit_bytes, spill_dirs=job.scratch, num_cpus=job.num_threads)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 NOT_INSTALLED = 69  # EX_UNAVAILABLE of sysexits.h
@@ -21,7 +21,8 @@ class Job:
             read them all as Arrow record batches (``benchmarks.engines.consume``). ``group_by``: by the remainder
             ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``), and write ``k``, the number ``n`` of
             rows, and of the column ``row`` the sum ``total`` and the minimum ``lowest``. ``join``: the tables
-            ``lineitem`` and ``orders``, folders in the input, by order, and write all their columns.
+            ``lineitem`` and ``orders``, folders in the input, by order, and write all their columns. A question of
+            ``benchmarks.db_questions``: see there.
         input: The folder.
         output: File or folder to create.
         scratch: Folder for temporary files.
@@ -49,8 +50,13 @@ def run(*programs: Callable[[Job], None]) -> None:
     Args:
         *programs: What the engine can do; the name of each is that of an operator.
     """
+    run_named({program.__name__: program for program in programs})
+
+
+def run_named(programs: Mapping[str, Callable[[Job], None]]) -> None:
+    """``run``, of programs by the name of the operator."""
     job = Job(**json.loads(sys.argv[1]))
-    program = {program.__name__: program for program in programs}[job.operator]
+    program = programs[job.operator]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.num_threads])
     try:
         program(job)

@@ -13,30 +13,32 @@ if TYPE_CHECKING:
 
 def sort(job: Job) -> None:
     """See ``Job``."""
-    _write(_scan(job).sort("key"), job)
+    write(scan(job, job.input).sort("key"), job)
 
 
 def group_by(job: Job) -> None:
     """See ``Job``. Polars' own remainder has the sign of the divisor, so it is taken of the absolute value."""
-    rows = _scan(job)
+    rows = scan(job, job.input)
     import polars as pl
 
     key, row = pl.col("key"), pl.col("row")
     groups = rows.group_by(k=key.abs() % job.num_keys * key.sign())
-    _write(groups.agg(n=pl.len(), total=row.sum(), lowest=row.min()), job)
+    write(groups.agg(n=pl.len(), total=row.sum(), lowest=row.min()), job)
 
 
-def _scan(job: Job) -> pl.LazyFrame:
+def scan(job: Job, folder: str) -> pl.LazyFrame:
+    """The Parquet files of a folder, within the limits of the job."""
     os.environ["POLARS_MAX_THREADS"] = str(job.num_threads)
     if job.memory_limit_bytes is not None:
         os.environ["POLARS_OOC_MEMORY_BUDGET_MB"] = str(job.memory_limit_bytes // 1_000_000)
         os.environ["POLARS_OOC_SPILL_DIR"] = job.scratch
     import polars as pl
 
-    return pl.scan_parquet(f"{job.input}/*.parquet")
+    return pl.scan_parquet(f"{folder}/*.parquet")
 
 
-def _write(rows: pl.LazyFrame, job: Job) -> None:
+def write(rows: pl.LazyFrame, job: Job) -> None:
+    """Runs a query into the output of the job."""
     rows.sink_parquet(job.output, compression="uncompressed", engine="streaming")
 
 

@@ -5,7 +5,9 @@
 >>> xs.read_parquet("in/").sort("ts", descending=True).write_parquet("out/")
 """
 
-from exoshuffle.dataset import Dataset, read_csv, read_ipc, read_json, read_parquet, read_records
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import (
     ActorHandle,
@@ -25,11 +27,22 @@ from exoshuffle.futures import (
     put,
     remote,
     shutdown,
+    slice_bytes,
     wait,
 )
 
 # The function takes the place of the package as an attribute; ``from exoshuffle.shuffle import ...`` finds the package.
 from exoshuffle.shuffle.functions import shuffle
+
+if TYPE_CHECKING:
+    from exoshuffle.dataset import (
+        Dataset,
+        read_csv,
+        read_ipc,
+        read_json,
+        read_parquet,
+        read_records,
+    )
 
 __version__ = "0.1.0"
 
@@ -60,5 +73,22 @@ __all__ = [
     "remote",
     "shuffle",
     "shutdown",
+    "slice_bytes",
     "wait",
 ]
+
+#: Imported when first used: half of the time that importing the package would take, and worker processes need none.
+_OF_DATASETS = frozenset(
+    ("Dataset", "read_csv", "read_ipc", "read_json", "read_parquet", "read_records")
+)
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported late."""
+    if name in _OF_DATASETS:
+        return getattr(importlib.import_module("exoshuffle.dataset"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OF_DATASETS})

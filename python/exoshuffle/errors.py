@@ -5,6 +5,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ExoshuffleError
     ├─ OptionsError (ValueError)          a wrong option, rejected before any work
     │  └─ MemoryLimitError                cannot fit into the memory limit
+    │     └─ LargeGroupError              nor can the rows of one key, which are needed together
     ├─ InputError                         the user's data or paths
     │  ├─ SchemaError                     unknown or unsortable column, schemas that differ
     │  └─ CorruptFileError                a file that cannot be read as its format
@@ -42,6 +43,10 @@ class MemoryLimitError(OptionsError):
     """The work cannot be done within the memory limit; the message names the smallest that would do."""
 
 
+class LargeGroupError(MemoryLimitError):
+    """The rows of one key must be in memory together and do not fit; found while the shuffle runs. Names the key."""
+
+
 class InputError(ExoshuffleError):
     """The input is missing, empty or not what it is said to be."""
 
@@ -63,7 +68,7 @@ class StorageError(ExoshuffleError, OSError):
 
 
 class DiskFullError(StorageError):
-    """Every spill directory is full."""
+    """Every spill directory is full, or has less room than a shuffle will need."""
 
 
 class CorruptBlockError(StorageError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import pyarrow as pa
+
+from tests.end_to_end.duck import duck
 
 #: Rows with few and with many keys, nulls, special numbers, a string and a nested column.
 _QUERY = """
@@ -24,15 +25,13 @@ from range({rows}) rows(i)
 
 def generated(rows: int, keys: int = 1000, seed: int = 0) -> pa.Table:
     """A table of about 80 bytes per row; column ``id`` numbers the rows."""
-    with duckdb.connect() as connection:
+    with duck() as connection:
         return connection.sql(_QUERY.format(rows=rows, keys=keys, seed=seed)).to_arrow_table()
 
 
 def query(sql: str, **tables: pa.Table) -> pa.Table:
     """What DuckDB makes of a query over tables."""
-    with duckdb.connect() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
+    with duck(**tables) as connection:
         return connection.sql(sql).to_arrow_table()
 
 
@@ -45,8 +44,6 @@ def assert_same_rows(actual: pa.Table, wanted: pa.Table) -> None:
 
 
 def _differences(these: pa.Table, others: pa.Table) -> list[Any]:
-    with duckdb.connect() as connection:
-        connection.register("these", these)
-        connection.register("others", others)
+    with duck(these=these, others=others) as connection:
         sql = "select * from these except all select * from others limit 3"
         return connection.sql(sql).fetchall()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 import exoshuffle as xs
 from exoshuffle.operators.keys import SortKey
+from tests.end_to_end.duck import duck
 
 ROW = "row_number"
 
@@ -28,8 +28,8 @@ def expected(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
         f'"{key.column}" {"desc" if key.descending else "asc"} nulls {"first" if key.nulls_first else "last"}'
         for key in keys
     )
-    needed = table.select([*dict.fromkeys(key.column for key in keys), ROW])  # noqa: F841  DuckDB finds it by name
-    with duckdb.connect() as connection:
+    needed = table.select([*dict.fromkeys(key.column for key in keys), ROW])
+    with duck(needed=needed) as connection:
         rows = connection.sql(f"select {ROW} from needed order by {order}, {ROW}").to_arrow_table()  # noqa: S608
     return _take(table, rows.column(0).combine_chunks())
 

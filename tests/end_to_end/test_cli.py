@@ -138,8 +138,11 @@ def test_explain_runs_nothing(source: Path, command, tmp_path: Path) -> None:
         "rounds",
         "merge factor",
         "peak memory",
+        "tasks",
+        "requests",
         "spill disk",
         "free",
+        "output files",
         "files",
     ):
         assert word in shown.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -23,6 +24,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 #: Command, its options, and the query with the same result.
 JOBS = {
     "shuffle": (["--seed", 3], "select * from t"),
+    "sort": (["--by", "k desc, id", "--limit", 70], "select * from t order by k desc, id limit 70"),
+    "sample": (["--rows", ROWS], "select * from t"),
     "repartition": (["--partitions", 4, "--by", "k"], "select * from t"),
     "groupby": (
         ["--by", "k, small", "--agg", "n=count(), total=sum(id)"],
@@ -54,6 +57,25 @@ def test_explain_runs_nothing(name: str, source: Path, command, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("window", ["512", "100kB"])
+def test_shuffle_within_windows(window: str, source: Path, command, tmp_path: Path) -> None:
+    done = command("shuffle", source, tmp_path / "out", "--window", window, "--seed", 3, *LIMIT)
+    assert (done.code, done.err) == (0, "")
+    actual = read_directory(tmp_path / "out", "parquet")
+    assert_same_rows(actual, TABLE)
+    ids = actual["id"].to_pylist()
+    assert ids != sorted(ids)
+    neighbours = [abs(one - other) for one, other in itertools.pairwise(ids)]
+    assert sorted(neighbours)[ROWS // 2] < 2000
+
+
+def test_sample_of_a_fraction(source: Path, command, tmp_path: Path) -> None:
+    done = command("sample", source, tmp_path / "out", "--fraction", 0.25, "--seed", 3, *LIMIT)
+    assert (done.code, done.err) == (0, "")
+    rows = read_directory(tmp_path / "out", "parquet").num_rows
+    assert abs(rows - ROWS / 4) < 4 * (ROWS * 3 / 16) ** 0.5
+
+
 def test_join(source: Path, command, tmp_path: Path) -> None:
     write_files(
         tmp_path / "keys", query("select distinct k as key from t where k < 50", t=TABLE), 1
@@ -70,6 +92,13 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
     [
         (["shuffle", "nowhere", "out"], 1, ["nowhere", "does not exist"]),
         (["shuffle", "good", "good"], 1, ["good", "another directory"]),
+        (["shuffle", "good", "out", "--window", "0"], 2, ["window is 0", "number of rows"]),
+        (["shuffle", "good", "out", "--window", "-1"], 2, ["'-1' is not a size"]),
+        (["shuffle", "good", "out", "--window", "9", "--partitions", "3"], 2, ["num_partitions"]),
+        (["shuffle", "good", "out", "--window", "9GB", *LIMIT], 2, ["9.00 GB", "smaller window"]),
+        (["sample", "good", "out"], 2, ["one of n and fraction"]),
+        (["sample", "good", "out", "--fraction", "2"], 2, ["fraction is 2.0", "at most 1"]),
+        (["sort", "good", "out", "--by", "key", "--limit", "-1"], 2, ["limit is -1"]),
         (["repartition", "good", "out"], 2, ["num_partitions", "target_size"]),
         (["repartition", "good", "out", "--partitions", "0"], 2, ["0 partitions"]),
         (["repartition", "good", "out", "--partitions", "2", "--by", "kye"], 1, ["kye", "text"]),

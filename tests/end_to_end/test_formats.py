@@ -122,6 +122,28 @@ def test_types_and_metadata_survive_parquet(tmp_path: Path) -> None:
     assert result["big"].to_pylist() == ["x", "xx", "xxx"]
 
 
+def test_dictionaries_are_written_where_they_save(tmp_path: Path) -> None:
+    num_rows = 60_000
+    numbers = [row * 7919 % num_rows for row in range(num_rows)]
+    table = pa.table(
+        {
+            "once": numbers,
+            "text": [f"number {number}" for number in numbers],
+            "few": [number % 100 for number in numbers],
+            "words": pa.array(["aye", None, "nay"] * (num_rows // 3)),
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    rows = xs.read_parquet(tmp_path / "in.parquet").repartition(1)
+    rows.write_parquet(tmp_path / "out", compression="none")
+    written = pq.ParquetFile(tmp_path / "out" / "part-00000.parquet")
+    group = written.metadata.row_group(0)
+    chunks = [group.column(index) for index in range(4)]
+    has_dictionary = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}
+    assert has_dictionary == {"once": False, "text": False, "few": True, "words": True}
+    assert written.read().sort_by("once")["few"].equals(table.sort_by("once")["few"])
+
+
 COMPRESSIONS = {
     "parquet": ["none", "snappy", "zstd", "lz4", "gzip"],
     "arrow": ["none", "zstd", "lz4"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,9 +86,22 @@ def test_shuffling_the_result_of_steps(table: pa.Table, source: Path, engine: Lo
     assert actual["id"].to_pylist() != sorted(actual["id"].to_pylist())
 
 
+def test_the_inputs_of_a_union_are_shuffled_independently(
+    source: Path, engine: LocalEngine
+) -> None:
+    """The same row of two inputs has two numbers: else both would come out side by side."""
+    del engine
+    dataset = xs.read_parquet(source).select("id", "k")
+    for inputs in (dataset, xs.read_parquet(source)):
+        found = ids(inputs.union(inputs).random_shuffle(seed=8))
+        assert len(found) == 2 * ROWS
+        together = sum(one == other for one, other in itertools.pairwise(found))
+        assert together < 20  # one pair is to be expected
+
+
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_seeds_out_of_range_are_refused(seed: int, source: Path) -> None:
-    with pytest.raises(OptionsError, match="choose a number from 0"):
+    with pytest.raises(OptionsError, match="choose a whole number from 0"):
         xs.read_parquet(source).random_shuffle(seed)
 
 

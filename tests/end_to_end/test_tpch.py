@@ -1,32 +1,39 @@
-"""TPC-H lineitem, sorted within a memory limit that makes it spill, is what DuckDB makes of it."""
+"""TPC-H: lineitem sorted within a limit that makes it spill, and queries in our operators, are as DuckDB has them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from tests.end_to_end.duck import duck
+from tests.end_to_end.matrix import cut_small
+from tests.end_to_end.tpch_queries import NAMES, QUERIES
 
 BY = "l_shipdate desc, l_orderkey"
+
+
+def generate(folder: Path, *arguments: str) -> None:
+    """Tables as Parquet, by the generator."""
+    program = str(Path(sys.executable).parent / "tpchgen-cli")
+    subprocess.run(
+        [program, "parquet", *arguments, f"--output-dir={folder}"],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
 
 
 @pytest.fixture(scope="module")
 def lineitem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600,000 rows: 150 MB in Arrow."""
     folder = tmp_path_factory.mktemp("tpch")
-    program = str(Path(sys.executable).parent / "tpchgen-cli")
-    arguments = ["parquet", "--scale-factor=0.1", "--tables=lineitem"]
-    subprocess.run(
-        [program, *arguments, f"--output-dir={folder}"],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    generate(folder, "--scale-factor=0.1", "--tables=lineitem")
     return next(folder.rglob("lineitem*.parquet"))
 
 
@@ -40,14 +47,14 @@ def test_lineitem_is_sorted_as_duckdb_sorts_it(
     )
     result = dataset.write_parquet(tmp_path / "out", compression="zstd")
     assert result.spilled_bytes > 0
-    with duckdb.connect() as connection:
+    with duck() as connection:
         # Stable: rows with equal keys stay in the order of the file, which file_row_number tells.
         connection.execute(
-            f"create view wanted as select * exclude (file_row_number), row_number() over () as at from "  # noqa: S608
+            f"create temp view wanted as select * exclude (file_row_number), row_number() over () as at from "  # noqa: S608
             f"(select * from read_parquet('{lineitem}', file_row_number=true) order by {BY}, file_row_number)"
         )
         connection.execute(
-            f"create view actual as select * exclude (filename, file_row_number), row_number() over () as at from "  # noqa: S608
+            f"create temp view actual as select * exclude (filename, file_row_number), row_number() over () as at from "  # noqa: S608
             f"(select * from read_parquet('{tmp_path}/out/*.parquet', filename=true, file_row_number=true) "
             f"order by filename, file_row_number)"
         )
@@ -55,3 +62,35 @@ def test_lineitem_is_sorted_as_duckdb_sorts_it(
         missing = connection.sql("select * from wanted except select * from actual").fetchall()
     assert count == result.rows == 600_572
     assert missing == []
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All tables, with 60,000 rows in the largest: a folder of files each."""
+    folder = tmp_path_factory.mktemp("queries")
+    generate(folder, "--scale-factor=0.01", "--parts=3", "--row-group-bytes=200000")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["few maps, small sides broadcast", "many maps"])
+def queries_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One engine for all queries."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "many maps":
+            cut_small(patch, split_bytes=400_000)
+        xs.init(num_cpus=2, memory_limit="2GB")
+        yield
+        xs.shutdown()
+
+
+@pytest.mark.usefixtures("queries_engine")
+@pytest.mark.parametrize("name", QUERIES)
+def test_queries_are_answered_as_by_duckdb(name: str, tables: Path) -> None:
+    made = QUERIES[name].ours(lambda table: xs.read_parquet(tables / table)).to_arrow()
+    with duck() as connection:
+        for table in NAMES:
+            files = f"read_parquet('{tables}/{table}/*.parquet')"
+            connection.execute(f"create temp view {table} as from {files}")
+        wanted = connection.sql(QUERIES[name].sql).fetchall()
+    assert wanted
+    assert [tuple(row.values()) for row in made.to_pylist()] == wanted

@@ -159,7 +159,7 @@ def test_files_are_written_once(
     output.mkdir()
     options = WriteOptions("records").to_json(dataset.node, 1_000_000)
     sink = FailingSink(WriteSink(str(output), options), Script(2))
-    job = Execution(current_engine()).job(dataset.node)
+    job = Execution(current_engine()).job(dataset.node, "files")
     files = [file for part in xs.get(list(job.run(sink))) for file in part]
     assert sorted(path.name for path in output.iterdir()) == sorted(file["name"] for file in files)
     assert sum(file["rows"] for file in files) == dataset.node.num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,19 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
-from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.shuffle import (
+    FixedBlockSize,
+    FixedFiles,
+    MergeOptions,
+    PreShuffleMerge,
+    Push,
+    Simple,
+    Speculation,
+    Strategy,
+    Streaming,
+)
 from exoshuffle.testing import assert_every_row_arrives, failing
-from exoshuffle.testing.scripted import Script
+from exoshuffle.testing.scripted import Outcome, Script
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -60,6 +71,45 @@ def test_one_failure_too_many_names_task_and_attempt(outcome: Any) -> None:
         assert (caught.value.task_name, caught.value.attempt) == ("map", 4)
         assert isinstance(caught.value.__cause__, WorkerDiedError) == (outcome == "die")
         assert engine.attempts() == {("map", 5): 4}
+
+
+def by_lot(seed: int, num_splits: int, num_partitions: int) -> Script:
+    """Every step of a shuffle may fail up to three times, which leaves one attempt; few do, and fewer die."""
+    lot = random.Random(seed)
+    calls = [("map", num_splits), ("merge", num_splits), ("reduce", num_partitions)]
+    # Fewer rounds than maps, each of a fold for each partition.
+    calls.append(("fold", num_splits * num_partitions))
+    script: dict[tuple[str, int, int], Outcome] = {("map", 0, 1): "raise"}
+    for name, count in calls:
+        for number in range(count):
+            for attempt in range(1, lot.choices([1, 2, 3, 4], [80, 14, 4, 2])[0]):
+                script[name, number, attempt] = "die" if lot.random() < 0.2 else "raise"
+    return script
+
+
+#: Copies of all maps but the first few, so that some come twice and some are cancelled.
+COPIES = Speculation(multiple=1, fraction=0.1, min_seconds=0)
+ALL_STRATEGIES = {
+    "simple": Simple(),
+    "simple-copies": Simple(COPIES),
+    "push*": Push(),
+    "push": Push(keep_map_outputs=True, speculation=COPIES),
+    "push*-bytes": Push(merge_bytes=1000),
+    # Merges that are not done when half of them are get cancelled.
+    "pre-shuffle-merge": PreShuffleMerge(MergeOptions(FixedFiles(2), percent=50)),
+    "pre-shuffle-merge-copies": PreShuffleMerge(MergeOptions(FixedFiles(3)), COPIES),
+    "pre-shuffle-merge-bytes": PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100)),
+    "streaming": Streaming(round_size=2),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
+def test_whatever_fails_every_row_arrives_once(strategy: str, seed: int) -> None:
+    """The seed that fails is in the name of the test; many more, without an engine: test_strategies_exactly_once."""
+    with failing(by_lot(seed, 7, 4)) as engine:
+        assert_every_row_arrives(ALL_STRATEGIES[strategy], 7, 4)
+        assert engine.attempts()  # Otherwise the script names nothing that has run.
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push"])

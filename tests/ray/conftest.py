@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -28,25 +29,38 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def node() -> None:
+    """Ray with one small node. Starting it takes seconds, so it stays for the tests behind that want it too."""
+    if not ray.is_initialized():
+        ray.init(
+            address="local",  # not one that somebody else has started here
+            num_cpus=2,
+            num_gpus=1,
+            resources={"token": 1},
+            object_store_memory=STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="error",
+        )
+
+
 @pytest.fixture(scope="module")
-def node() -> Iterator[None]:
-    """Ray with one small node, for all tests of a file."""
-    ray.init(
-        address="local",  # not one that somebody else has started here
-        num_cpus=2,
-        resources={"token": 1},
-        object_store_memory=STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="error",
-    )
-    yield
+def without_node() -> None:
+    """No Ray runs, for tests that start their own."""
     ray.shutdown()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """The node ends with the last test of this folder."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        ray.shutdown()
 
 
 @pytest.fixture
 def engine(node: None) -> Iterator[RayEngine]:
-    """An engine on that node."""
+    """An engine on that node, which it leaves running."""
     del node
     made = xs.init(engine="ray")
     assert isinstance(made, RayEngine)
@@ -55,7 +69,8 @@ def engine(node: None) -> Iterator[RayEngine]:
 
 
 @pytest.fixture(scope="module")
-def _cluster() -> Iterator[Cluster]:
+def _cluster(without_node: None) -> Iterator[Cluster]:
+    del without_node
     # Ray takes half a minute to believe that a node is dead; here, a few seconds.
     config = {
         "health_check_initial_delay_ms": 0,

@@ -56,7 +56,7 @@ def test_every_slice_is_found(data: st.DataObject) -> None:
 def test_parts_are_small_or_stored(slice_bytes: int) -> None:
     shape = Shape.of(100, 0)
     for value in (
-        Block([slice_bytes * i for i in range(101)]),
+        Block.allocate([slice_bytes * i for i in range(101)]),
         [bytes(slice_bytes) for _ in range(100)],
     ):
         parts = encode(value, shape)
@@ -71,7 +71,7 @@ def test_one_value_is_not_padded() -> None:
 
 
 def test_buffers_are_not_copied_into_pickles() -> None:
-    part = encode(Block([0, 10, 1_000_000]), Shape.of(2, 0))[1]
+    part = encode(Block.allocate([0, 10, 1_000_000]), Shape.of(2, 0))[1]
     buffers: list[pickle.PickleBuffer] = []
     assert len(pickle.dumps(part, protocol=5, buffer_callback=buffers.append)) < 1000
     again = pickle.loads(pickle.dumps(part, protocol=5))  # noqa: S301  written just now
@@ -83,3 +83,26 @@ def test_memoryviews_can_travel() -> None:
     packed = pack({"view": memoryview(b"abc")})
     assert packed.load()["view"] == b"abc"
     assert isinstance(ValuePart([packed])[0]["view"], memoryview)
+
+
+def test_a_block_is_filled_again_once_nobody_sees_it() -> None:
+    first = Block.allocate([0, 100])
+    first[:] = b"a" * 100
+    (part,) = encode(first, Shape.of(1, 0))
+    seen = id(first)
+    del first
+    other = Block.allocate([0, 100])
+    other[:] = b"b" * 100
+    assert bytes(part[0]) == b"a" * 100
+    del part, other
+    last = id(Block.allocate([0, 50]))
+    assert last != seen
+    for num_bytes in (50, 200, 0):
+        again = Block.allocate([0, num_bytes])
+        assert (id(again), len(again), again.offsets) == (last, num_bytes, [0, num_bytes])
+        del again
+
+
+def test_two_blocks_of_one_task_differ() -> None:
+    blocks = [Block.allocate([0, 10]) for _ in range(3)]
+    assert len({id(block) for block in blocks}) == 3

@@ -18,7 +18,7 @@ from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import CorruptFileError
 from exoshuffle.observe.events import TaskFinished
 
-STRATEGIES = ["simple", "push"]
+STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
 NUM_RECORDS = 300_000
 
 
@@ -33,9 +33,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "table").mkdir()
     for i in range(3):
         rows = range(40_000 * i, 40_000 * (i + 1))
+        keys = [None if row % 11 == 0 else (row * 7919) % 1000 - 500 for row in rows]
         table = pa.table(
             {
-                "key": pa.array([(row * 7919) % 1000 - 500 for row in rows], pa.int64()),
+                "key": pa.array(keys, pa.int64()),
                 "text": [f"row {row}" * (row % 3) for row in rows],
                 "list": [[row, row + 1] if row % 5 else None for row in rows],
             }
@@ -102,7 +103,8 @@ def test_more_than_the_object_store(engine: RayEngine, tmp_path: Path) -> None:
 
 def test_tables_in_memory(data: Path) -> None:
     table = xs.read_parquet(data / "table").sort("key").to_arrow()
-    assert table["key"].to_pylist() == sorted(table["key"].to_pylist())
+    keys = table["key"].to_pylist()
+    assert keys == sorted(keys, key=lambda key: (key is None, key))
     assert table.num_rows == 120_000
     scanned = xs.read_parquet(data / "table").to_arrow()
     assert scanned["text"].to_pylist() == [f"row {row}" * (row % 3) for row in range(120_000)]

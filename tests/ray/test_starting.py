@@ -18,6 +18,8 @@ from exoshuffle.engines.ray import RayEngine, cluster
 from exoshuffle.errors import ClosedError, OptionsError
 from tests.ray.conftest import children_of_this_process
 
+pytestmark = pytest.mark.usefixtures("without_node")
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Any:

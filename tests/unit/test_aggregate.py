@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError, OptionsError, SchemaError
-from exoshuffle.operators.aggregate import GroupBy, parse_aggregates
+from exoshuffle.operators.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.aggregate_parsing import parse_aggregates
 
 #: Each function as DuckDB has it; ``n`` is the number of the row.
 ORACLE = {
@@ -207,6 +208,10 @@ def in_two_stages(table: pa.Table, grouping: GroupBy, num_parts: int, seed: int 
     return result
 
 
+def uncombined(grouping: GroupBy) -> GroupBy:
+    return Uncombined(grouping.schema, grouping.keys, grouping.aggregates)
+
+
 @functools.cache
 def oracle() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
@@ -233,17 +238,20 @@ def assert_as_duckdb(
         name: (x, function, *PARAMETERS.get(function, ())) for name, (x, function) in uses.items()
     }
     grouping = parse_aggregates(table.schema, keys, specs)
-    actual = in_two_stages(table, grouping, num_parts)
-    for key in keys:
-        assert actual.schema.field(key) == table.schema.field(key)
     expressions = {
         name: ORACLE[function].format(x=f'"{x}"') for name, (x, function) in uses.items()
     }
-    found, wanted = rows(actual, keys), rows(by_duckdb(table, keys, expressions), keys)
-    assert found.keys() == wanted.keys()
-    for key, values in found.items():
-        for name, left, right in zip(uses, values, wanted[key], strict=True):
-            assert_alike(left, right, f"{name} of group {key} in {num_parts} parts")
+    wanted = rows(by_duckdb(table, keys, expressions), keys)
+    for way in (grouping, uncombined(grouping)):
+        actual = in_two_stages(table, way, num_parts)
+        for key in keys:
+            assert actual.schema.field(key) == table.schema.field(key)
+        found = rows(actual, keys)
+        assert found.keys() == wanted.keys()
+        for key, values in found.items():
+            for name, left, right in zip(uses, values, wanted[key], strict=True):
+                where = f"{name} of group {key} in {num_parts} parts by {type(way).__name__}"
+                assert_alike(left, right, where)
 
 
 def functions_of(kind: pa.DataType) -> list[str]:

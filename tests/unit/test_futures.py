@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -252,3 +254,11 @@ def test_bad_init(options: dict[str, object], message: str) -> None:
     with pytest.raises(OptionsError, match=message):
         xs.init(**options)  # type: ignore[arg-type]
     xs.shutdown()
+
+
+def test_workers_import_no_datasets() -> None:
+    program = (
+        "import sys, exoshuffle.engines.local.worker; "
+        "sys.exit('exoshuffle.dataset' in sys.modules or not exoshuffle.Dataset)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -321,6 +321,38 @@ def test_long_values_make_short_batches() -> None:
     assert len(batches) < 60
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary_view()]
+)
+def test_lengths_of_text(kind: pa.DataType) -> None:
+    values = ["a", None, "x" * 50, "", "ü" * 7] * 3
+    texts = pa.array(values).cast(pa.binary() if kind == pa.binary_view() else kind).cast(kind)
+    column = pa.chunked_array([texts.slice(2, 9), texts.slice(0, 0), texts.slice(11)], kind)
+    payload = join_payload.make_payload(pa.table({"t": column, "n": range(13)}), ["t", "n"])
+    assert payload.lengths is not None
+    assert payload.lengths.to_pylist() == [len((value or "").encode()) for value in values[2:]]
+    assert payload.row_bytes == 8 + 4
+
+
+def test_rows_side_by_side_are_not_copied() -> None:
+    left = pa.table(
+        {"k": [0, 1, 2, 3], "s": pa.array(["a" * 20, "b", None, "d"], pa.string_view())}
+    )
+    payload = join_payload.make_payload(left, ["k", "s"])
+    address = left["k"].chunk(0).buffers()[1].address
+    some = payload.rows(pa.array([1, 2, 3], pa.int64()))
+    assert some.equals(left.slice(1))
+    assert some["k"].chunk(0).buffers()[1].address == address
+    # The ends of these are as far apart as if they were side by side.
+    for numbers in ([0, 0, 2], [1, 3, 2, 4][:3], [0, None, 2], [2, 1, 0], [3]):
+        found = payload.rows(pa.array(numbers, pa.int64()))
+        wanted = [left["k"][row].as_py() if row is not None else None for row in numbers]
+        assert found["k"].to_pylist() == wanted
+        assert found["s"].to_pylist() == [
+            left["s"][row].as_py() if row is not None else None for row in numbers
+        ]
+
+
 def test_a_value_longer_than_a_batch_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_payload, "BATCH_BYTES", 100)
     left = pa.table({"k": [1, 2, 1]})

@@ -228,7 +228,7 @@ def test_rows_of_a_stream_are_taken_once(tmp_path: Path) -> None:
     table = mixed_table(3_000, seed=3).drop_columns(["v"])
     options = json.dumps({"format": "parquet", "compression": "zstd"})
     rows = _native.Rows.from_batches(in_batches(table, 999))
-    [file] = rows.write_files(str(tmp_path), 0, options)
+    [file] = rows.write_files(str(tmp_path), 0, options).wait()
     assert file["rows"] == 3_000
     assert rows_of(pq.read_table(tmp_path / file["name"])) == rows_of(table)
     for take in (rows.to_ipc_stream, rows.__arrow_c_stream__):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.aggregate import parse_aggregates
+from exoshuffle.operators.aggregate_parsing import parse_aggregates
 from exoshuffle.operators.online import Online, Sample, parse_online, student
 
 NUM_SPLITS = 32

@@ -7,20 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.shuffle import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.shuffle import Resources, ShufflePlan, Workload, memory, plan_shuffle
 from exoshuffle.shuffle import plan as plan_module
 
 workloads = st.builds(
-    lambda rows, width: Workload(rows * width, rows, width),
+    lambda rows, width, results: Workload(rows * width, rows, width, results=results),
     rows=st.integers(0, 10**10),
     width=st.integers(1, 10_000),
+    results=st.sampled_from(["files", "batches", "blocks"]),
 )
 resources = st.builds(
     Resources,
     budget_bytes=st.integers(1, 10**9) | st.integers(1, 10**12),
     num_cpus=st.integers(1, 64),
 )
-strategies = st.sampled_from(["auto", "simple", "push"])
+strategies = st.sampled_from(["auto", "simple", "push", "pre_shuffle_merge"])
 
 
 def try_plan(workload: Workload, given: Resources, strategy: str) -> ShufflePlan | None:
@@ -39,14 +40,35 @@ def test_every_phase_fits_into_the_budget(
         return
     cpus = given.num_cpus
     maps = cpus * (plan.map_memory_bytes + plan.split_bytes)
-    partition = plan.partition_bytes * plan_module.SKEW_PERCENT // 100
+    partition = plan.partition_bytes * memory.SKEW_PERCENT // 100
     reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
+    if workload.results == "batches":
+        submitted = min(cpus + 1, plan.num_partitions)
+        results = min(cpus + 2, plan.num_partitions)
+        reduces = submitted * (partition + plan.reduce_memory_bytes) + results * partition
     assert maps <= given.budget_bytes
     assert reduces <= given.budget_bytes
     assert plan.peak_bytes <= given.budget_bytes
     if plan.strategy == "push":
         rounds = 3 * plan.merge_factor * plan.split_bytes + cpus * plan.map_memory_bytes
         assert rounds <= given.budget_bytes
+
+
+@given(workloads, resources, strategies)
+def test_partitions_up_to_the_limit_of_dividing_fit(
+    workload: Workload, given: Resources, strategy: str
+) -> None:
+    plan = try_plan(workload, given, strategy)
+    if plan is None:
+        return
+    limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
+    # What is planned for is not divided, nor what is small.
+    assert limit >= plan.partition_bytes * plan_module.SKEW_PERCENT // 100 - 1
+    assert plan.reduce_memory(0) == plan.reduce_memory_bytes
+    running = min(given.num_cpus, plan.num_partitions)
+    waiting = min(given.num_cpus, plan.num_partitions - running)
+    assert (running + waiting) * limit + running * plan.reduce_memory(limit) <= given.budget_bytes
+    assert whole + plan.reduce_memory(whole) <= given.budget_bytes
 
 
 @given(workloads, resources, strategies)
@@ -61,7 +83,10 @@ def test_splits_and_partitions_cover_everything(
     assert plan.num_rounds * plan.round_size >= plan.num_splits
     assert plan.merge_factor >= 1
     assert plan.num_slices >= plan.num_partitions
-    assert 0 <= plan.spilled_bytes <= workload.total_bytes + given.num_cpus * plan.map_memory_bytes
+    blocks = 2 if plan.strategy == "pre_shuffle_merge" else 1
+    blocks += workload.results == "blocks"
+    assert 0 <= plan.spilled_bytes <= blocks * max(workload.total_bytes, 1)
+    assert plan.costs[0].traffic.written_bytes == plan.spilled_bytes
 
 
 @given(workloads, resources)
@@ -111,6 +136,16 @@ def test_small_slices_are_merged_and_large_ones_are_not() -> None:
     assert plan_shuffle(gigabytes, budget).strategy == "simple"
 
 
+def test_maps_that_leave_little_are_cut_by_what_they_read() -> None:
+    resources = Resources(10**9, 2)
+    read = 200_000_000
+    everything = plan_shuffle(Workload(read, 10**7, 20), resources)
+    little = plan_shuffle(Workload(10_000, 100, 100, read_bytes=read), resources)
+    assert little.split_bytes == everything.split_bytes > 20_000_000
+    assert little.num_splits == everything.num_splits < 16
+    assert little.num_partitions == 1
+
+
 def test_data_that_fits_is_not_spilled() -> None:
     plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2))
     assert plan.spilled_bytes == 0
@@ -122,7 +157,7 @@ def test_driver_counts_do_not_multiply() -> None:
     assert plan.num_slices < plan.num_splits * plan.num_partitions
 
 
-@pytest.mark.parametrize("partitions", [0, -1, plan_module.MAX_PARTITIONS + 1])
+@pytest.mark.parametrize("partitions", [0, -1, memory.MAX_PARTITIONS + 1])
 def test_absurd_numbers_of_partitions_are_refused(partitions: int) -> None:
     with pytest.raises(OptionsError, match=str(partitions)):
         plan_shuffle(Workload(1000, 10, 100), Resources(10**9, 2), num_partitions=partitions)
@@ -135,7 +170,7 @@ def test_too_few_partitions_for_the_memory_are_refused() -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "simple", "push"])
 def test_a_row_larger_than_any_partition_is_refused_or_planned_for(strategy: str) -> None:
-    row = 5 * plan_module.MAX_PARTITION_BYTES
+    row = 5 * memory.MAX_PARTITION_BYTES
     workload = Workload(2 * row, 2, row)
     with pytest.raises(MemoryLimitError, match="the smallest that works is"):
         plan_shuffle(workload, Resources(row, 2), strategy)

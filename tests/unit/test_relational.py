@@ -11,6 +11,7 @@ from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators import relational
 from exoshuffle.operators.relational import (
     as_table,
+    by_number,
     computed,
     conform,
     query,
@@ -90,6 +91,16 @@ def test_tables_and_streams() -> None:
 def test_row_numbers() -> None:
     assert row_numbers(3).equals(pa.array([0, 1, 2]))
     assert row_numbers(0).equals(pa.array([], pa.int64()))
+
+
+@pytest.mark.parametrize("numbers", [[], [3], [1, 2, 2, 5], [5, 1, 2, 0], [2, 0, 2, 0]])
+def test_rows_in_order_of_a_number(numbers: list[int]) -> None:
+    pieces = [pa.array(piece, pa.int64()) for piece in (numbers[:1], numbers[1:])]
+    rows = pa.array([str(row) for row in range(len(numbers))])
+    found = by_number(pa.table({"row": rows, "n": pa.chunked_array(pieces)}), "n")
+    # Python sorts stably, too.
+    wanted = sorted(range(len(numbers)), key=numbers.__getitem__)
+    assert found.to_pylist() == [{"row": str(row), "n": numbers[row]} for row in wanted]
 
 
 def printable(kind: pa.DataType) -> pa.DataType:

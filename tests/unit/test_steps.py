@@ -15,18 +15,9 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators import batches
-from exoshuffle.operators.steps import (
-    Drop,
-    Filter,
-    MapBatches,
-    Rename,
-    Select,
-    Step,
-    WithColumns,
-    apply_steps,
-    required_columns,
-    steps_schema,
-)
+from exoshuffle.operators.steps import Step, apply_steps, required_columns, steps_schema
+from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps_functions import MapBatches
 
 TABLE = pa.table(
     {

@@ -97,7 +97,7 @@ fn table(c: &mut Criterion) {
                 Buffer::from(block)
             })
             .collect();
-        let sections = Arc::new(Sections::open(slices, 0, 0, None).unwrap());
+        let sections = Arc::new(Sections::open(slices, 0, Some(0), None).unwrap());
         let sorted = || GatheredRows::sorted(&layout, Arc::clone(&sections), 0).unwrap();
         group.bench_function(format!("{name}/sort"), |b| b.iter(sorted));
         let rows = Arc::new(sorted());

@@ -8,7 +8,7 @@ use crate::error::{KernelError, Result};
 use crate::hash::hash_keys;
 use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
-use crate::mix::scale;
+use crate::mix::{mix, scale};
 
 /// The most partitions that can be planned.
 pub const MAX_PARTITIONS: usize = 1 << 20;
@@ -17,6 +17,7 @@ pub const MAX_PARTITIONS: usize = 1 << 20;
 const RANGE: u8 = 0;
 const HASH: u8 = 1;
 const ROUND_ROBIN: u8 = 2;
+const HASH_LEVEL: u8 = 3;
 
 /// A number of partitions that can be planned: 1 to [`MAX_PARTITIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +50,10 @@ impl PartitionCount {
 pub enum Assignment {
     /// By key: partition r holds what lies between boundaries r - 1 and r.
     Range(Boundaries),
-    /// By the hash of the key columns (`hash.rs`): equal keys meet in one partition.
-    Hash(PartitionCount),
+    /// By the hash of the key columns (`hash.rs`): equal keys meet in one partition. Level 0 scales the hash h by the
+    /// number of partitions, level l > 0 scales mix(h ^ l): what one level has brought together another one divides,
+    /// except equal keys.
+    Hash(PartitionCount, u8),
     /// In turn, by position alone: the partitions of a split differ by at most one row.
     RoundRobin(PartitionCount),
 }
@@ -61,10 +64,18 @@ impl Assignment {
     /// # Errors
     /// A number of partitions out of range, a layout without keys.
     pub fn hash(layout: &RowLayout, num_partitions: usize) -> Result<Self> {
+        Self::hash_level(layout, num_partitions, 0)
+    }
+
+    /// By the hash of the layout's keys, of rows that the levels below have brought together.
+    ///
+    /// # Errors
+    /// As `hash`.
+    pub fn hash_level(layout: &RowLayout, num_partitions: usize, level: u8) -> Result<Self> {
         if layout.keys().is_empty() {
             return Err(KernelError::NoKeys);
         }
-        PartitionCount::try_new(num_partitions).map(Self::Hash)
+        PartitionCount::try_new(num_partitions).map(|count| Self::Hash(count, level))
     }
 
     /// In turn.
@@ -79,15 +90,21 @@ impl Assignment {
     pub fn num_partitions(&self) -> usize {
         match self {
             Self::Range(boundaries) => boundaries.num_partitions(),
-            Self::Hash(count) | Self::RoundRobin(count) => count.get(),
+            Self::Hash(count, _) | Self::RoundRobin(count) => count.get(),
         }
     }
 
-    /// The assignment as bytes, for another process: a tag byte, then the boundaries or the number of partitions.
+    /// The assignment as bytes, for another process: a tag byte, then the boundaries or the number of partitions, and
+    /// behind that the level of a hash that has one above 0.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (tag, rest) = match self {
             Self::Range(boundaries) => (RANGE, boundaries.to_bytes()),
-            Self::Hash(count) => (HASH, u64::from(count.0).to_le_bytes().to_vec()),
+            Self::Hash(count, 0) => (HASH, u64::from(count.0).to_le_bytes().to_vec()),
+            Self::Hash(count, level) => {
+                let mut rest = u64::from(count.0).to_le_bytes().to_vec();
+                rest.push(*level);
+                (HASH_LEVEL, rest)
+            }
             Self::RoundRobin(count) => (ROUND_ROBIN, u64::from(count.0).to_le_bytes().to_vec()),
         };
         let mut bytes = vec![tag];
@@ -105,15 +122,19 @@ impl Assignment {
             reason,
         };
         let (&tag, rest) = bytes.split_first().ok_or(corrupt("it is empty"))?;
-        let count = || -> Result<usize> {
-            let count = <[u8; 8]>::try_from(rest);
+        let number = |bytes: &[u8]| -> Result<usize> {
+            let count = <[u8; 8]>::try_from(bytes);
             let count = count.map_err(|_| corrupt("it has no number of partitions"))?;
             Ok(usize::try_from(u64::from_le_bytes(count)).unwrap_or(usize::MAX))
         };
         match tag {
             RANGE => Boundaries::from_bytes(&layout.key_layout(), rest).map(Self::Range),
-            HASH => Self::hash(layout, count()?),
-            ROUND_ROBIN => Self::round_robin(count()?),
+            HASH => Self::hash(layout, number(rest)?),
+            HASH_LEVEL => {
+                let (&level, count) = rest.split_last().ok_or(corrupt("it has no level"))?;
+                Self::hash_level(layout, number(count)?, level)
+            }
+            ROUND_ROBIN => Self::round_robin(number(rest)?),
             _ => Err(corrupt("its first byte names no kind")),
         }
     }
@@ -134,10 +155,15 @@ impl Assignment {
     ) {
         match self {
             Self::Range(boundaries) => boundaries.assign(keys, starts, first, partitions),
-            Self::Hash(count) => {
+            Self::Hash(count, level) => {
                 let mut hashes = [0; CHUNK_ROWS];
                 let hashes = &mut hashes[..starts.len()];
                 hash_keys(key_layout, keys, starts, hashes);
+                if *level > 0 {
+                    for hash in hashes.iter_mut() {
+                        *hash = mix(*hash ^ u64::from(*level));
+                    }
+                }
                 for (partition, &hash) in partitions.iter_mut().zip(hashes.iter()) {
                     *partition = scale(hash, u64::from(count.0)) as u32;
                 }

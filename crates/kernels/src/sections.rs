@@ -84,7 +84,8 @@ pub struct Sections {
 
 impl Sections {
     /// Takes slices apart and checks that they have a section of every map for `partition`, each once and in order:
-    /// from map number `first` on, up to `end`, or as many as there are.
+    /// from map number `first` on, up to `end`, or as many as there are. Without `first` they may be of any maps, each
+    /// once and in order.
     ///
     /// # Errors
     /// Which map's section is missing, there twice or elsewhere, or where a slice is no sequence of sections.
@@ -94,7 +95,7 @@ impl Sections {
     pub fn open(
         slices: Vec<Buffer>,
         partition: u32,
-        first: u32,
+        first: Option<u32>,
         end: Option<u32>,
     ) -> Result<Self, CheckError> {
         let mut sections = Vec::new();
@@ -109,8 +110,13 @@ impl Sections {
             });
         }
         let seen = u32::try_from(sections.len()).unwrap_or(u32::MAX);
-        let maps = first..end.unwrap_or(first.saturating_add(seen));
-        check_order(&sections, maps)?;
+        match first {
+            Some(first) => {
+                let end = end.unwrap_or(first.saturating_add(seen));
+                check_order(&sections, first..end)?;
+            }
+            None => check_ascent(&sections)?,
+        }
         Ok(Self { slices, sections })
     }
 
@@ -150,6 +156,11 @@ impl Sections {
     /// The bytes behind the header of a section.
     pub fn bytes(&self, section: &Section) -> &[u8] {
         &self.slices[section.slice][section.range.clone()]
+    }
+
+    /// The same, as a buffer that keeps the slice alive.
+    pub fn buffer(&self, section: &Section) -> Buffer {
+        self.slices[section.slice].slice_with_length(section.range.start, section.range.len())
     }
 
     pub(crate) fn slices(&self) -> &[Buffer] {
@@ -259,10 +270,17 @@ fn check_order(sections: &[Section], maps: Range<u32>) -> Result<(), CheckError>
             count: missing,
         });
     }
-    let behind = found()
+    check_ascent(sections)
+}
+
+/// Whether sections are in the order of their maps, each of which is there once.
+fn check_ascent(sections: &[Section]) -> Result<(), CheckError> {
+    let found = || sections.iter().map(|section| section.origin.map);
+    match found()
         .zip(found().skip(1))
-        .find(|(before, map)| before > map);
-    match behind {
+        .find(|(before, map)| before >= map)
+    {
+        Some((before, map)) if before == map => Err(CheckError::Repeated { map }),
         Some((before, map)) => Err(CheckError::Misplaced { map, before }),
         None => Ok(()),
     }
@@ -310,15 +328,15 @@ mod tests {
             (255, u32::MAX - 1, 1, 2, 40..41),
         ];
         assert_eq!(found, expected);
-        let opened = Sections::open(slices[..2].to_vec(), 3, 7, Some(9)).unwrap();
+        let opened = Sections::open(slices[..2].to_vec(), 3, Some(7), Some(9)).unwrap();
         assert_eq!((opened.len(), opened.tags()), (2, vec![0, 255]));
         assert_eq!(opened.sent(255), sections[0].tally);
         assert_eq!(opened.sent(0), Tally::default());
         assert_eq!(opened.bytes(&sections[0]), b"abc");
-        assert!(Sections::open(Vec::new(), 3, 0, Some(0))
+        assert!(Sections::open(Vec::new(), 3, Some(0), Some(0))
             .unwrap()
             .is_empty());
-        let elsewhere = Sections::open(slices[..2].to_vec(), 4, 7, Some(9)).unwrap_err();
+        let elsewhere = Sections::open(slices[..2].to_vec(), 4, Some(7), Some(9)).unwrap_err();
         let named = CheckError::Elsewhere {
             map: 7,
             partition: 3,
@@ -329,8 +347,9 @@ mod tests {
     #[test]
     fn cut_and_changed_headers_are_refused() {
         let good = [slice(1, 0, &[b"abc"]), slice(2, 1, &[b"defgh"])].concat();
-        let opens =
-            |bytes: &[u8]| Sections::open(vec![Buffer::from(bytes)], 3, 0, None).map(|s| s.len());
+        let opens = |bytes: &[u8]| {
+            Sections::open(vec![Buffer::from(bytes)], 3, Some(0), None).map(|s| s.len())
+        };
         assert_eq!(opens(&good), Ok(2));
         let second = HEADER_BYTES + 3;
         for cut in (1..good.len()).filter(|&cut| cut != second) {

@@ -229,6 +229,34 @@ fn small_splits_do_not_all_begin_at_the_first_partition() {
 }
 
 #[test]
+fn every_level_divides_what_another_brings_together() {
+    let values = Int64Array::from_iter_values(0..20_000);
+    let (layout, batch) = one_column(&DataType::Int64, Arc::new(values));
+    let found: Vec<Vec<usize>> = (0..3)
+        .map(|level| {
+            let chosen = Assignment::hash_level(&layout, 10, level).unwrap();
+            let assignment = Assignment::from_bytes(&layout, &chosen.to_bytes()).unwrap();
+            partitions(&layout, &batch, &assignment)
+        })
+        .collect();
+    assert_eq!(
+        Assignment::hash(&layout, 10).unwrap().to_bytes(),
+        Assignment::hash_level(&layout, 10, 0).unwrap().to_bytes()
+    );
+    for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+        let mut counts = vec![0; 10];
+        for (_, &part) in found[a].iter().zip(&found[b]).filter(|(&p, _)| p == 3) {
+            counts[part] += 1;
+        }
+        // About 200 each.
+        assert!(
+            counts.iter().all(|&n| (130..270).contains(&n)),
+            "{counts:?}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_assigned_is_refused() {
     let (layout, _) = one_column(&DataType::Int64, Arc::new(Int64Array::from(vec![1])));
     let keyless = RowLayout::try_new(layout.schema(), &[]).unwrap();
@@ -244,6 +272,7 @@ fn what_cannot_be_assigned_is_refused() {
         );
     }
     let good = Assignment::hash(&layout, 3).unwrap().to_bytes();
+    let good_level = Assignment::hash_level(&layout, 3, 2).unwrap().to_bytes();
     let unknown = [vec![9], good[1..].to_vec()].concat();
     let zero = [vec![1], vec![0; 8]].concat();
     for bytes in [
@@ -252,6 +281,9 @@ fn what_cannot_be_assigned_is_refused() {
         &[good.as_slice(), &[0]].concat(),
         &unknown,
         &zero,
+        &[3],
+        &good_level[..9],
+        &[good_level.as_slice(), &[0]].concat(),
     ] {
         assert!(Assignment::from_bytes(&layout, bytes).is_err(), "{bytes:?}");
     }

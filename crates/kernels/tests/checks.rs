@@ -33,7 +33,7 @@ fn slices(layout: &RowLayout, splits: &[Vec<RecordBatch>]) -> Vec<Vec<u8>> {
 
 fn open(slices: &[Vec<u8>], num_maps: usize) -> std::result::Result<Sections, CheckError> {
     let slices = slices.iter().map(|slice| Buffer::from(slice.as_slice()));
-    Sections::open(slices.collect(), 0, 0, Some(num_maps as u32))
+    Sections::open(slices.collect(), 0, Some(0), Some(num_maps as u32))
 }
 
 type Gather = fn(&RowLayout, Arc<Sections>, u8) -> Result<GatheredRows>;
@@ -141,7 +141,7 @@ proptest! {
 
     #[test]
     fn any_bytes_can_be_opened(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let opened = Sections::open(vec![Buffer::from(bytes.as_slice())], 0, 0, None);
+        let opened = Sections::open(vec![Buffer::from(bytes.as_slice())], 0, Some(0), None);
         prop_assert_eq!(opened.is_ok(), bytes.is_empty());
     }
 }

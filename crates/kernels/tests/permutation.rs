@@ -212,7 +212,7 @@ fn partitions_are_equal_ranges_of_numbers() {
         let mut order = Vec::new();
         for (partition, ends) in scatter.slice_offsets().windows(2).enumerate() {
             let slice = Buffer::from(&block[ends[0] as usize..ends[1] as usize]);
-            let sections = Sections::open(vec![slice], partition as u32, 0, Some(1)).unwrap();
+            let sections = Sections::open(vec![slice], partition as u32, Some(0), Some(1)).unwrap();
             let rows = GatheredRows::sorted(layout, sections.into(), 0).unwrap();
             let Some(batch) = Arc::new(rows).batches(20_000).next() else {
                 continue;

@@ -147,7 +147,7 @@ proptest! {
             prop_assert_eq!(&found[HEADER_BYTES..], &slice[..]);
             let mut tally = Tally::default();
             tally.add_rows(slice, input.shape.record_bytes());
-            let sections = Sections::open(vec![found.into()], r as u32, split, Some(split + 1)).unwrap();
+            let sections = Sections::open(vec![found.into()], r as u32, Some(split), Some(split + 1)).unwrap();
             prop_assert_eq!(sections.sent(0), tally);
         }
     }

@@ -53,7 +53,7 @@ fn scatter_split(
 
 /// Slices, opened.
 fn opened(slices: Vec<Buffer>, partition: usize) -> Arc<Sections> {
-    Arc::new(Sections::open(slices, partition as u32, 0, None).unwrap())
+    Arc::new(Sections::open(slices, partition as u32, Some(0), None).unwrap())
 }
 
 fn sorted(layout: &RowLayout, slices: Vec<Vec<u8>>) -> GatheredRows {
@@ -181,7 +181,7 @@ proptest! {
             }
             let open = |slices: Vec<Vec<u8>>, first: usize| {
                 let slices = slices.into_iter().map(Buffer::from).collect();
-                Arc::new(Sections::open(slices, partition as u32, first as u32, None).unwrap())
+                Arc::new(Sections::open(slices, partition as u32, Some(first as u32), None).unwrap())
             };
             let together = open(together, 0);
             let firsts = [0, tables[0].splits.len()];
@@ -227,7 +227,7 @@ proptest! {
                 slice[at] ^= 1 << random.below(8);
             },
         }
-        if let Ok(sections) = Sections::open(vec![Buffer::from(slice)], 0, 0, None) {
+        if let Ok(sections) = Sections::open(vec![Buffer::from(slice)], 0, Some(0), None) {
             let sections = Arc::new(sections);
             for gather in [GatheredRows::sorted, GatheredRows::in_order] {
                 if let Ok(rows) = gather(&layout, Arc::clone(&sections), 0) {

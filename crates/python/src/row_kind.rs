@@ -6,14 +6,16 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Assignment, GatheredRows, KernelError, Permutation, Position,
-    RowLayout, Scatter,
+    choose_boundaries, sample, sample_rows, Assignment, GatheredRows, KernelError, Permutation,
+    Position, RowLayout, Scatter,
 };
 use pyo3::prelude::*;
 
-use crate::errors::{arrow_error, kernel_error, options_error, record_error, RowError};
-use crate::row_source::RowSource;
-use crate::scattered::{record_bytes, record_chunks, Planned};
+use crate::errors::{
+    arrow_error, check_error, kernel_error, options_error, record_error, RowError,
+};
+use crate::row_source::{gathered, recount, reported, RowSource};
+use crate::scattered::{record_batch, record_bytes, record_chunks, Planned};
 use crate::sections::TaggedSections;
 
 /// Rows of a kind, with what is needed to compare them.
@@ -118,6 +120,81 @@ impl RowKind {
         }
     }
 
+    /// The keys of some rows of sections, serialised; the sections take the place of split `split`.
+    pub fn sample_sections(
+        &self,
+        side: &TaggedSections,
+        split: u32,
+        num_rows: usize,
+        seed: u64,
+    ) -> PyResult<Vec<u8>> {
+        let mut batches = self.section_batches(side)?;
+        let layout = match self {
+            Self::Records(_) => None,
+            Self::Table(layout) => Some(layout),
+            Self::Permutation(permutation) => Some(permutation.layout()),
+        };
+        if let Some(layout) = layout {
+            for batch in &mut batches {
+                *batch = batch.project(layout.key_columns()).map_err(arrow_error)?;
+            }
+        }
+        let Some(schema) = batches.first().map(RecordBatch::schema) else {
+            return match layout {
+                Some(layout) => {
+                    let nothing = RecordBatch::new_empty(layout.key_layout().schema().clone());
+                    sample(&layout.key_layout(), &nothing, &[]).map_err(kernel_error)
+                }
+                None => Ok(Vec::new()),
+            };
+        };
+        let picked = sample_rows(&schema, &batches, num_rows, seed);
+        let (batch, rows) = picked.map_err(kernel_error)?;
+        match layout {
+            None => self.sample(&batch, &rows, split),
+            Some(layout) => {
+                let positions: Vec<_> = rows.iter().map(|&row| Position { split, row }).collect();
+                sample(&layout.key_layout(), &batch, &positions).map_err(kernel_error)
+            }
+        }
+    }
+
+    /// Finds where the rows of sections go, which take the place of split `split`.
+    pub fn plan_sections(
+        &self,
+        side: &TaggedSections,
+        split: u32,
+        assignment: &[u8],
+    ) -> PyResult<Planned> {
+        let batches = self.section_batches(side)?;
+        let first = First::of_map(split);
+        match self {
+            // The rows have their numbers already.
+            Self::Permutation(permutation) => {
+                plan_table(permutation.layout(), &batches, first, assignment)
+            }
+            Self::Table(_) | Self::Records(_) => self.plan(batches, first, assignment),
+        }
+    }
+
+    /// The rows of sections, as they travel: with their random numbers, if they have any.
+    fn section_batches(&self, side: &TaggedSections) -> PyResult<Vec<RecordBatch>> {
+        match self {
+            Self::Records(shape) => {
+                let sections = &side.sections;
+                let intact = sections.intact(side.tag, recount(*shape, side));
+                intact.map_err(check_error)?;
+                side.conserved();
+                sections
+                    .tagged(side.tag)
+                    .map(|section| record_batch(*shape, sections.buffer(section)))
+                    .collect()
+            }
+            Self::Table(layout) => gathered_batches(layout, side),
+            Self::Permutation(permutation) => gathered_batches(permutation.layout(), side),
+        }
+    }
+
     /// The assignment by boundaries out of samples, serialised.
     pub fn choose_boundaries(&self, samples: &[&[u8]], num_partitions: usize) -> PyResult<Vec<u8>> {
         match self {
@@ -128,6 +205,12 @@ impl RowKind {
             Self::Records(shape) => records::choose_boundaries(*shape, samples, num_partitions)
                 .map(|boundaries| boundaries.to_bytes())
                 .map_err(record_error),
+            // The numbers of a part of the input need not be even.
+            Self::Permutation(permutation) if !samples.is_empty() => {
+                let key_layout = permutation.layout().key_layout();
+                let boundaries = choose_boundaries(&key_layout, samples, num_partitions);
+                Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
+            }
             Self::Permutation(permutation) => {
                 let boundaries = permutation.boundaries(num_partitions);
                 Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
@@ -194,6 +277,13 @@ fn found(
 ) -> PyResult<Arc<GatheredRows>> {
     let rows = rows.map_err(RowError::Kernel);
     Ok(Arc::new(rows.inspect_err(|error| side.failed(error))?))
+}
+
+/// All rows of sections in their order, which are told what became of them.
+fn gathered_batches(layout: &RowLayout, side: &TaggedSections) -> PyResult<Vec<RecordBatch>> {
+    let rows = GatheredRows::in_order(layout, Arc::clone(&side.sections), side.tag);
+    let batches = reported(gathered(&found(rows, side)?), side).collect::<Result<_, _>>();
+    Ok(batches?)
 }
 
 fn plan_table(

@@ -106,7 +106,8 @@ impl RowSource {
     }
 }
 
-fn gathered(rows: &Arc<GatheredRows>) -> Batches {
+/// The rows of sections, a batch at a time.
+pub fn gathered(rows: &Arc<GatheredRows>) -> Batches {
     let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
     let step = (BATCH_BYTES / mean).clamp(1, MAX_BATCH_ROWS);
     let batches = Arc::clone(rows).batches(step);
@@ -114,7 +115,7 @@ fn gathered(rows: &Arc<GatheredRows>) -> Batches {
 }
 
 /// The batches; tells the sections when all were handed on, or why that cannot be.
-fn reported(mut batches: Batches, side: &TaggedSections) -> Batches {
+pub fn reported(mut batches: Batches, side: &TaggedSections) -> Batches {
     let side = side.clone();
     Box::new(std::iter::from_fn(move || {
         let item = batches.next();
@@ -210,7 +211,7 @@ impl Iterator for RecordBatches {
 }
 
 /// Counts what a section has now, as its map did.
-fn recount(
+pub fn recount(
     shape: RecordShape,
     side: &TaggedSections,
 ) -> impl Fn(&Section) -> Option<Tally> + use<'_> {

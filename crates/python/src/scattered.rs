@@ -1,12 +1,15 @@
 //! The rows of a map between planning and writing: the block is allocated in between.
 
+use std::sync::Arc;
+
 use arrow_array::{Array, FixedSizeBinaryArray, RecordBatch};
+use arrow_buffer::Buffer;
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::Scatter;
 use pyo3::prelude::*;
 
 use crate::buffers::ByteViewMut;
-use crate::errors::{kernel_error, record_error, schema_error};
+use crate::errors::{arrow_error, kernel_error, record_error, schema_error};
 
 /// Where each row goes.
 pub enum Planned {
@@ -71,6 +74,15 @@ impl Scattered {
 pub fn record_chunks(shape: RecordShape, batches: &[RecordBatch]) -> PyResult<Vec<&[u8]>> {
     let chunks = batches.iter().map(|batch| record_bytes(shape, batch));
     chunks.collect()
+}
+
+/// A batch of the records in a buffer.
+pub fn record_batch(shape: RecordShape, records: Buffer) -> PyResult<RecordBatch> {
+    shape.count(&records).map_err(record_error)?;
+    let width = i32::try_from(shape.record_bytes()).unwrap_or(i32::MAX);
+    let column = FixedSizeBinaryArray::try_new(width, records, None).map_err(arrow_error)?;
+    let schema = exoshuffle_io::record_schema(shape.record_bytes());
+    RecordBatch::try_new(schema, vec![Arc::new(column)]).map_err(arrow_error)
 }
 
 /// The bytes of a batch of records.

@@ -38,13 +38,13 @@ pub struct Sections {
 #[pymethods]
 impl Sections {
     /// Opens the slices of a partition, which are kept alive, with the output of the maps from `first` to before `end`,
-    /// or of as many as there are.
+    /// or of as many as there are; of any maps if `first` is None.
     #[new]
-    #[pyo3(signature = (slices, partition=0, first=0, end=None))]
+    #[pyo3(signature = (slices, partition=0, first=Some(0), end=None))]
     fn new(
         slices: Vec<Bound<'_, PyAny>>,
         partition: u32,
-        first: u32,
+        first: Option<u32>,
         end: Option<u32>,
     ) -> PyResult<Self> {
         let buffer = |slice| Ok(Buffer::from(Bytes::from_owner(ByteView::new(slice)?)));
@@ -69,11 +69,13 @@ impl Sections {
         self.outcome().failure.clone()
     }
 
-    /// Raises an error unless all rows were handed on, and are those that the maps sent.
-    fn check(&self) -> PyResult<()> {
+    /// Raises an error unless all rows, or those of one tag, were handed on, and are those that the maps sent.
+    #[pyo3(signature = (tag=None))]
+    fn check(&self, tag: Option<u8>) -> PyResult<()> {
         let mut outcome = self.outcome();
         let tags = self.sections.tags().into_iter();
         let unread = tags
+            .filter(|found| tag.is_none_or(|tag| tag == *found))
             .filter(|tag| !outcome.conserved.contains(tag))
             .map(|tag| self.sections.sent(tag).rows())
             .find(|&rows| rows > 0);

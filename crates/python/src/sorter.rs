@@ -157,6 +157,23 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
+    /// Key tuples of up to `num_rows` rows of sections, which take the place of split number `index`.
+    fn sample_sections<'py>(
+        &self,
+        py: Python<'py>,
+        sections: &Sections,
+        index: u32,
+        num_rows: usize,
+        seed: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let side = sections.side(0);
+        let sample = py.detach(|| {
+            let seed = seed.wrapping_add(u64::from(index));
+            self.kind.sample_sections(&side, index, num_rows, seed)
+        })?;
+        Ok(PyBytes::new(py, &sample))
+    }
+
     /// The assignment by R-1 boundaries out of samples, serialised.
     fn choose_boundaries<'py>(
         &self,
@@ -169,13 +186,15 @@ impl Sorter {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The assignment by a hash of the key columns, serialised.
+    /// The assignment by a hash of the key columns, serialised; levels above 0 divide what those below bring together.
+    #[pyo3(signature = (num_partitions, level=0))]
     fn hash_assignment<'py>(
         &self,
         py: Python<'py>,
         num_partitions: usize,
+        level: u8,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let assignment = Assignment::hash(self.kind.table()?, num_partitions);
+        let assignment = Assignment::hash_level(self.kind.table()?, num_partitions, level);
         Ok(PyBytes::new(
             py,
             &assignment.map_err(kernel_error)?.to_bytes(),
@@ -241,6 +260,25 @@ impl Sorter {
         let first = First::of_map(index);
         py.detach(|| {
             let planned = self.kind.plan(batches, first, &assignment)?;
+            Ok(Scattered(planned.tagged(tag)))
+        })
+    }
+
+    /// Finds where each row of the sections with this tag goes, which another scatter made, for a partition to be divided;
+    /// they take the place of split number `index`.
+    #[pyo3(signature = (sections, index, assignment, tag=0))]
+    fn scatter_sections(
+        &self,
+        py: Python<'_>,
+        sections: &Sections,
+        index: u32,
+        assignment: &[u8],
+        tag: u8,
+    ) -> PyResult<Scattered> {
+        let side = sections.side(tag);
+        let assignment = assignment.to_vec();
+        py.detach(|| {
+            let planned = self.kind.plan_sections(&side, index, &assignment)?;
             Ok(Scattered(planned.tagged(tag)))
         })
     }

@@ -57,6 +57,12 @@ impl Store {
         Ok(slices.into_iter().map(|slice| Slice { slice }).collect())
     }
 
+    /// Bytes of each slice of a block, wherever it is.
+    fn slice_bytes(&self, py: Python<'_>, block: u64) -> PyResult<Vec<u64>> {
+        py.detach(|| self.0.slice_bytes(BlockId(block)))
+            .map_err(store_error)
+    }
+
     /// A descriptor of the file that blocks are in, for an `ArenaView` in another process; the caller closes it.
     fn arena_fd(&self) -> PyResult<RawFd> {
         Ok(self.0.arena_file()?.into_raw_fd())

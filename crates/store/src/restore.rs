@@ -153,6 +153,32 @@ pub(crate) fn fetch(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Vec<Slice
     }
 }
 
+/// How large each slice of a block is, from its index, which is all that is read of a block on disk.
+pub(crate) fn slice_bytes(shared: &Shared, block: BlockId) -> Result<Vec<u64>> {
+    let (layout, memory, disk) = {
+        let state = shared.open_state()?;
+        let entry = state.table.get(block.0)?;
+        let part = entry.disk.as_ref().map(|disk| (entry, disk));
+        let part = part.map(|(entry, disk)| Part::new((block, Some(0)), entry, disk));
+        (entry.layout, entry.memory.clone(), part)
+    };
+    let slices = 0..layout.num_slices;
+    match (memory, disk) {
+        (Some(memory), _) => {
+            let bounds = slices.map(|slice| layout.bounds(&memory.mapping, slice));
+            Ok(bounds.map(|(start, end)| end - start).collect())
+        }
+        (None, Some(mut part)) => {
+            let mut size = |slice| {
+                part.slice = Some(slice);
+                part.locate().map(|()| part.extent.len())
+            };
+            slices.map(&mut size).collect()
+        }
+        (None, None) => Err(StoreError::UnknownBlock { block: block.0 }),
+    }
+}
+
 /// Adds parts for slices that are on disk by now, and finds out where in the file they are.
 fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], parts: &mut [Option<Part>]) -> Result<()> {
     let mut fresh = Vec::new();

@@ -135,6 +135,18 @@ impl Store {
             .data_bytes)
     }
 
+    /// The bytes of each slice of a block; brings nothing back from disk but the block's index.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownBlock`], [`StoreError::Closed`], and for a spilled block [`StoreError::Corrupt`] or
+    /// [`StoreError::Restore`].
+    ///
+    /// # Cost
+    /// A spilled block: a read of a page for about 256 slices.
+    pub fn slice_bytes(&self, block: BlockId) -> Result<Vec<u64>> {
+        restore::slice_bytes(&self.shared, block)
+    }
+
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
         self.shared.stats()

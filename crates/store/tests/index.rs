@@ -83,3 +83,24 @@ fn a_page_that_was_read_wrong_is_read_again() {
     script.flip(None);
     fetch(&store, block, 3);
 }
+
+#[test]
+fn sizes_of_slices_are_known_wherever_the_block_is() {
+    let sizes: Vec<usize> = (0..1000).map(|slice| slice * 7 % 50).collect();
+    let wanted: Vec<u64> = sizes.iter().map(|&size| size as u64).collect();
+    let setup = Setup::new(16, 1);
+    let script = Script::new(|_| Ok(()));
+    let store = setup.open_scripted(&script);
+    let block = put(&store, 1, &sizes).unwrap();
+    assert_eq!(store.slice_bytes(block).unwrap(), wanted);
+    assert_eq!(script.num_reads(), 0);
+    drop(store.reserve(16 * UNIT).unwrap());
+    assert_eq!(store.slice_bytes(block).unwrap(), wanted);
+    assert!((1..=5).contains(&script.num_reads()), "the index alone");
+    assert_eq!(store.stats().restored_bytes, 0);
+    store.free(block).unwrap();
+    assert!(matches!(
+        store.slice_bytes(block),
+        Err(StoreError::UnknownBlock { .. })
+    ));
+}

@@ -19,6 +19,7 @@ from exoshuffle.cli.shuffles import (
     groupby_command,
     join_command,
     repartition_command,
+    sample_command,
     shuffle_command,
 )
 from exoshuffle.cli.sort import explain_command, sort_command
@@ -41,6 +42,7 @@ for command in (
     sort_command,
     explain_command,
     shuffle_command,
+    sample_command,
     repartition_command,
     groupby_command,
     distinct_command,

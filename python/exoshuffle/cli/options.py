@@ -54,6 +54,7 @@ _RUN_OPTIONS = [
         default="auto",
         show_default=True,
         type=click.Choice(["auto", *strategy_names()]),
+        help="How tasks are arranged; auto takes what is predicted to be fastest.",
     ),
     click.option("--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)),
     click.option(

@@ -1,4 +1,4 @@
-"""``exoshuffle shuffle``, ``repartition``, ``groupby``, ``distinct`` and ``join``."""
+"""``exoshuffle shuffle``, ``sample``, ``repartition``, ``groupby``, ``distinct`` and ``join``."""
 
 from __future__ import annotations
 
@@ -15,29 +15,59 @@ from exoshuffle.cli.options import (
     shuffle_options,
     start,
 )
-from exoshuffle.operators import relational
 from exoshuffle.operators.aggregate_text import parse_aggregate_text
+
+_seed = click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
 
 
 @click.command(name="shuffle")
 @input_output
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the permutation.")
+@_seed
+@click.option(
+    "--window",
+    metavar="ROWS|SIZE",
+    help="Cheap and partial: windows of so many rows, or of this size, in random order, and the rows of each.",
+)
 @partitions_option
 @shuffle_options
 def shuffle_command(**arguments: Any) -> None:
     """Put all rows into random order: every order is as likely as any other.
 
     \b
-    Example:
+    Examples:
       exoshuffle shuffle samples/ shuffled/ --seed 7 --memory-limit 2GB
+      exoshuffle shuffle samples/ shuffled/ --window 64MB
     """
     start(arguments)
+    window = arguments["window"]
     dataset = open_input(arguments["inputs"], arguments).random_shuffle(
         arguments["seed"],
+        window=int(window) if window is not None and window.isdigit() else window,
         strategy=arguments["strategy"],
         num_partitions=arguments["partitions"],
     )
     finish(dataset, "shuffle", arguments)
+
+
+@click.command(name="sample")
+@input_output
+@click.option("--rows", "n", type=int, help="How many rows, in random order.")
+@click.option("--fraction", type=float, help="Instead: keep each row with this probability.")
+@_seed
+@shuffle_options
+def sample_command(**arguments: Any) -> None:
+    """Choose rows at random, without replacement.
+
+    \b
+    Examples:
+      exoshuffle sample events/ few/ --rows 10000 --seed 7
+      exoshuffle sample events/ tenth/ --fraction 0.1
+    """
+    start(arguments)
+    dataset = open_input(arguments["inputs"], arguments).sample(
+        arguments["n"], fraction=arguments["fraction"], seed=arguments["seed"]
+    )
+    finish(dataset, "sample", arguments)
 
 
 @click.command(name="repartition")
@@ -85,7 +115,6 @@ def groupby_command(**arguments: Any) -> None:
     Example:
       exoshuffle groupby sales/ totals/ --by "shop, day" --agg "n=count(), total=sum(price)"
     """
-    relational.load()
     start(arguments)
     grouped = open_input(arguments["inputs"], arguments).group_by(
         *names(arguments["by"]),
@@ -107,7 +136,6 @@ def distinct_command(**arguments: Any) -> None:
     Example:
       exoshuffle distinct documents/ unique/ --on url
     """
-    relational.load()
     start(arguments)
     dataset = open_input(arguments["inputs"], arguments).distinct(
         names(arguments["on"]) if arguments["on"] else None,
@@ -142,7 +170,6 @@ def join_command(**arguments: Any) -> None:
     Example:
       exoshuffle join lineitem/ orders/ joined/ --left-on l_orderkey --right-on o_orderkey
     """
-    relational.load()
     start(arguments)
     keys = {
         name: names(arguments[name]) if arguments[name] else None

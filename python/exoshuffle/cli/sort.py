@@ -19,11 +19,13 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.keys import parse_by
 
 _by = click.option("--by", help='Columns to sort by: "ts desc nulls last, id".')
+_limit = click.option("--limit", type=int, help="Only so many rows, the first ones of the order.")
 
 
 @click.command(name="sort")
 @input_output
 @_by
+@_limit
 @partitions_option
 @shuffle_options
 def sort_command(**arguments: Any) -> None:
@@ -35,6 +37,7 @@ def sort_command(**arguments: Any) -> None:
     Examples:
       exoshuffle sort events/ sorted/ --by "ts desc nulls last, id" --memory-limit 2GB
       exoshuffle sort data.csv sorted/ --by name --output-format parquet
+      exoshuffle sort sales/ best/ --by "price desc" --limit 100
       exoshuffle sort records/ sorted/ --format records --record-size 100 --key-size 10
     """
     start(arguments)
@@ -44,6 +47,7 @@ def sort_command(**arguments: Any) -> None:
 @click.command(name="explain")
 @input_output
 @_by
+@_limit
 @partitions_option
 @shuffle_options
 def explain_command(**arguments: Any) -> None:
@@ -60,7 +64,12 @@ def explain_command(**arguments: Any) -> None:
 
 
 def _sorted(arguments: dict[str, Any]) -> Dataset:
-    dataset = open_input(arguments["inputs"], arguments)
+    limit = arguments["limit"]
+    made = _all_sorted(open_input(arguments["inputs"], arguments), arguments)
+    return made if limit is None else made.limit(limit)
+
+
+def _all_sorted(dataset: Dataset, arguments: dict[str, Any]) -> Dataset:
     options = {"strategy": arguments["strategy"], "num_partitions": arguments["partitions"]}
     if dataset.format == "records":
         if arguments["by"]:

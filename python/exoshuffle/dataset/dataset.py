@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from exoshuffle.dataset.explain import Bill, explain_node
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
-    Limited,
     Shuffled,
     ShuffleOptions,
-    Stepped,
-    United,
+    Windowed,
+    check_count,
     describe,
+    is_read,
     is_records,
     sources,
 )
-from exoshuffle.dataset.results import Results
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.dataset.narrow import Narrow
+from exoshuffle.dataset.sampling import check_seed
+from exoshuffle.dataset.windows import check_window
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.distinct import parse_distinct
@@ -27,18 +29,15 @@ from exoshuffle.operators.join import JoinOptions, parse_join
 from exoshuffle.operators.keys import SortKey, names_of, parse_keys
 from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named, round_robin
 from exoshuffle.operators.shuffles import Shuffle
-from exoshuffle.operators.steps import Drop, Filter, MapBatches, Rename, Select, Step, WithColumns
 from exoshuffle.operators.table import Sorted
 from exoshuffle.shuffle.strategy import Strategy
+from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import parse_bytes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
 
 
-class Dataset(Results):
+class Dataset(Narrow):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     Nothing is read until a result is asked for, by ``write_*``, ``to_arrow``, ``iter_batches`` or the Arrow stream
@@ -55,89 +54,6 @@ class Dataset(Results):
         """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``."""
         name: str = sources(self.node)[0].format
         return name
-
-    # --- rows and columns, without a shuffle -------------------------------------------------------------------
-
-    def select(self, *columns: str, **expressions: str) -> Dataset:
-        """Keeps columns, in the order given, and adds computed ones.
-
-        Args:
-            *columns: Names.
-            **expressions: New columns by name, as SQL: ``total="price * quantity"``.
-
-        Raises:
-            SchemaError: An unknown column, or an expression that does not fit the schema.
-
-        Cost: columns that are kept are not copied; expressions are computed in DuckDB, batch by batch.
-        """
-        return self._stepped(Select(columns, tuple(expressions.items())))
-
-    def with_columns(self, **expressions: str) -> Dataset:
-        """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``; see ``select``."""
-        return self._stepped(WithColumns(tuple(expressions.items())))
-
-    def drop(self, *columns: str) -> Dataset:
-        """Leaves columns out.
-
-        Raises:
-            SchemaError: An unknown column.
-        """
-        return self._stepped(Drop(columns))
-
-    def rename(self, columns: Mapping[str, str]) -> Dataset:
-        """Gives columns other names, ``{old: new}``.
-
-        Raises:
-            SchemaError: An unknown column, or a name that there is already.
-        """
-        return self._stepped(Rename(tuple(columns.items())))
-
-    def filter(self, condition: str) -> Dataset:
-        """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
-
-        Raises:
-            SchemaError: A condition that does not fit the schema.
-        """
-        return self._stepped(Filter(condition))
-
-    def map_batches(
-        self, function: Callable[[pa.Table], Any], *, schema: pa.Schema | None = None
-    ) -> Dataset:
-        """Hands batches of rows to a function of yours, which runs in worker processes.
-
-        Args:
-            function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
-                same result for the same rows, since a task may run again.
-            schema: Of what it returns; default: what it returns for no rows.
-
-        Raises:
-            SchemaError: While running: it returned another schema.
-        """
-        return self._stepped(MapBatches(function, schema))
-
-    def union(self, *others: Dataset) -> Dataset:
-        """The rows of this dataset and of others, one after the other; duplicates stay.
-
-        Raises:
-            SchemaError: The schemas differ.
-        """
-        for other in others:
-            if not other.schema.equals(self.schema):
-                raise SchemaError(
-                    f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(other.schema)}; "
-                    "select() and with_columns() make them equal"
-                )
-        return Dataset(United((self.node, *(other.node for other in others))))
-
-    def limit(self, count: int) -> Dataset:
-        """The first rows. No more of the input is worked on than needed, and a few partitions ahead.
-
-        Raises:
-            OptionsError: A negative number.
-        """
-        if count < 0:
-            raise OptionsError(f"limit is {count}; it must be at least 0")
-        return Dataset(Limited(self.node, count))
 
     # --- shuffles ----------------------------------------------------------------------------------------------
 
@@ -159,7 +75,7 @@ class Dataset(Results):
             by: Column or columns, the first one first. Fixed-length records need none: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            strategy: ``"auto"``, ``"simple"``, ``"push"`` or an instance.
+            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"`` or an instance.
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:
@@ -201,10 +117,39 @@ class Dataset(Results):
         shuffle = shuffles.sort(self.schema, ByKeys(keys))
         return Dataset(Shuffled((child,), _checked(shuffle), options))
 
+    def top_k(
+        self,
+        n: int,
+        by: str | Sequence[str],
+        descending: bool | Sequence[bool] = True,
+        nulls: str | Sequence[str] = "last",
+    ) -> Dataset:
+        """The first n rows of a sort, in its order: by default those with the largest values.
+
+        The same as ``sort(by, descending, nulls).limit(n)``: of rows with equal keys the first in input order come
+        first, nulls come last unless asked for, and NaN is greater than all numbers.
+
+        Args:
+            n: How many; all if there are fewer.
+            by: As in ``sort``.
+            descending: As in ``sort``, but largest first is the default; False gives the smallest.
+            nulls: As in ``sort``.
+
+        Raises:
+            OptionsError: A negative number, or arguments that contradict each other.
+            SchemaError: A column is unknown or has no order.
+
+        Cost: reads the input once; each map sorts the keys of its split and sends n rows at most, one reduce takes
+        these. Where they do not fit into its memory, all rows are sorted instead.
+        """
+        check_count("n", n)
+        return self._sort_by(parse_keys(by, descending, nulls), ShuffleOptions()).limit(n)
+
     def random_shuffle(
         self,
         seed: int = 0,
         *,
+        window: int | str | None = None,
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
     ) -> Dataset:
@@ -213,20 +158,41 @@ class Dataset(Results):
         The same seed gives the same order, whatever the engine, the memory limit and the number of CPUs and partitions
         are; of CSV and JSON lines and of results of other operations, as long as they are cut into the same parts.
 
+        With a **window** it is cheap and partial, for data that is read again and again, as in training: files are cut
+        into windows of neighbouring rows, the windows come in random order, and the rows of each in random order. So a
+        row may come out anywhere, but among the rows of its window, which stay together: two rows of a window are never
+        further apart than it has rows, and rows of two windows never mix. Values that are correlated over more than a
+        window stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
+
         Args:
             seed: Of the permutation, from 0 to 2**64 - 1.
-            strategy: As in ``sort``.
-            num_partitions: As in ``sort``.
+            window: Its size, for a partial shuffle: a number of rows (as many as have the mean size of all), or a size
+                of rows in memory as text (``"64MB"``). A window does not reach over the end of a file, and ends where
+                row groups do if these are small; most have half of this size or more, and none has more.
+            strategy: As in ``sort``; not with a window.
+            num_partitions: As in ``sort``; not with a window.
 
         Raises:
-            OptionsError: A seed out of range.
+            OptionsError: A seed or window out of range, or a window for rows that are not read from files.
 
-        Cost: as ``sort``, with 8 more bytes per row on the way. Source: Exoshuffle §5.3, where shuffles feed training.
+        Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
+        holds three windows per CPU in memory. Source: Exoshuffle §5.3, where shuffles feed training.
         """
-        if not 0 <= seed < 2**64:
-            raise OptionsError(f"seed is {seed}; choose a number from 0 to 2**64 - 1")
-        shuffle = shuffles.random_shuffle(self.schema, seed)
-        return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions))
+        check_seed(seed)
+        options = ShuffleOptions(strategy, num_partitions)
+        if window is None:
+            return self._shuffled(shuffles.random_shuffle(self.schema, seed), options)
+        check_window(window)
+        if options != ShuffleOptions():
+            raise OptionsError(
+                "a shuffle within windows has no partitions; leave out strategy and num_partitions, or the window"
+            )
+        if not is_read(self.node):
+            raise OptionsError(
+                "a shuffle within windows reads files; write the result of the other operation first, or leave out "
+                "the window"
+            )
+        return Dataset(Windowed(self.node, seed, window))
 
     def repartition(
         self,
@@ -346,25 +312,23 @@ class Dataset(Results):
         options = ShuffleOptions(strategy, num_partitions)
         return Dataset(Shuffled((self.node, other.node), _checked(shuffles.join(joined)), options))
 
-    def explain(self, output: PathLike | None = None) -> Bill:
-        """The plan as a bill, without running: partitions, memory, bytes spilled, disk needed and free.
+    def explain(self, output: PathLike | None = None, *, results: ResultPlace = "files") -> Bill:
+        """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
         Args:
             output: Where the result would go, to tell the free space there.
+            results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
+
+        Raises:
+            MemoryLimitError: It cannot fit into memory.
         """
-        return explain_node(
-            self.node, current_engine(), None if output is None else os.fspath(output)
-        )
+        path = None if output is None else os.fspath(output)
+        return explain_node(self.node, current_engine(), path, results)
 
     def __repr__(self) -> str:
         return f"Dataset({describe(self.node)})"
 
     # --- internals ---------------------------------------------------------------------------------------------
-
-    def _stepped(self, step: Step) -> Dataset:
-        node = Stepped(self.node, step)
-        _ = node.schema  # a step that does not fit says so here
-        return Dataset(node)
 
     def _shuffled(self, shuffle: Shuffle, options: ShuffleOptions) -> Dataset:
         return Dataset(Shuffled((self.node,), _checked(shuffle), options))
@@ -375,7 +339,3 @@ def _checked(shuffle: Shuffle) -> Shuffle:
     for side in shuffle.sides:
         shuffles.rows_config(side.schema, side.order).build()
     return shuffle
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

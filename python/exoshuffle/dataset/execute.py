@@ -11,18 +11,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput
+from exoshuffle.dataset.combining import lighter
+from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
-from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Stepped, United
+from exoshuffle.dataset.logical import (
+    Files,
+    Limited,
+    Node,
+    Shuffled,
+    ShuffleOptions,
+    Stepped,
+    United,
+    Windowed,
+)
+from exoshuffle.dataset.top import TopJob
+from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, get
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators import shuffles
 from exoshuffle.operators.join_broadcast import BroadcastJoin
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.table import as_reader
+from exoshuffle.operators.table import Sorted, as_reader
+from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -49,38 +63,85 @@ class Execution:
     #: Results by node: what is asked for twice, to be measured and to be read, is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
 
-    def job(self, node: Node) -> Job:
-        """The job of a tree; runs the shuffles below the last one."""
-        node, steps = _without_steps(node)
-        job = self._job(node)
+    def job(self, node: Node, results: ResultPlace) -> Job:
+        """The job of a tree; runs the shuffles below the last one. ``results``: where its parts will go."""
+        below, steps = _without_steps(node)
+        if isinstance(below, Files | United):
+            # With the steps, so that columns which nobody needs are not read.
+            return ScanJob(self.inputs(node), node.schema, self.engine)
+        job = self._job(below, results)
         return SteppedJob(job, steps) if steps else job
 
-    def _job(self, node: Node) -> Job:
+    def _job(self, node: Shuffled | Limited | Windowed, results: ResultPlace) -> Job:
         if isinstance(node, Shuffled):
-            return self._broadcast_job(node) or self.shuffle_job(node)
-        if isinstance(node, Limited):
-            return LimitJob(self.job(node.child), node.count, self.engine.num_cpus)
-        return ScanJob(self._inputs(node), node.schema, self.engine)
+            return self._broadcast_job(node, results) or self.shuffle_job(node, results)
+        if isinstance(node, Windowed):
+            return self._window_job(node)
+        return self.top_job(node, results) or LimitJob(
+            self.job(node.child, "batches"), node.count, self.engine.num_cpus
+        )
 
-    def _broadcast_job(self, node: Shuffled) -> Job | None:
+    def _window_job(self, node: Windowed) -> WindowJob:
+        inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
+        return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
+
+    def top_job(self, node: Limited, results: ResultPlace) -> ShuffleJob | None:
+        """The job that finds the first rows of a sort without sorting all; None if they are of no sort, or too many.
+
+        A sort that was given a strategy or a number of partitions is done as was asked.
+        """
+        sort = node.child
+        if not isinstance(sort, Shuffled) or not isinstance(sort.shuffle.finish, Sorted):
+            return None
+        order = sort.shuffle.sides[0].order
+        if not isinstance(order, ByKeys) or sort.options != ShuffleOptions():
+            return None
+        top = Shuffled(
+            sort.children, shuffles.top_k(sort.schema, order.keys, node.count), sort.options
+        )
+        job = TopJob(
+            self._inputs_of(top),
+            top.shuffle,
+            top.options,
+            self.engine,
+            results,
+            self.progress,
+            count=node.count,
+        )
+        return job if job.fits else None
+
+    def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
         """The job of a join whose right side is small; None if it is not."""
+        found = self.broadcast(node)
+        if found is None or node.shuffle.broadcast is None:
+            return None
+        left, right = node.children
+        table = self._table(ScanJob(found[0], right.schema, self.engine))
+        step = BroadcastJoin(node.shuffle.broadcast, table)
+        return SteppedJob(self.job(left, results), (step,))
+
+    def broadcast(self, node: Shuffled) -> tuple[list[Input], int] | None:
+        """The right side of a join that is small enough to be given to every task, and its size; None if it is not.
+
+        Raises:
+            MemoryLimitError: It would have to be.
+        """
         join = node.shuffle.broadcast
         if join is None:
             return None
-        left, right = node.children
+        right = node.children[1]
         limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
-        inputs = self._inputs(right)
+        inputs = self.inputs(right)
         side = Side(right.schema, ByKeys())
         size = sum(source.measure(side).total_bytes for source in inputs)
-        if size > limit:
-            if join.how != "cross":
-                return None
-            raise MemoryLimitError(
-                f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
-                f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
-            )
-        table = self._table(ScanJob(inputs, right.schema, self.engine))
-        return SteppedJob(self.job(left), (BroadcastJoin(join, table),))
+        if size <= limit:
+            return inputs, size
+        if join.how != "cross":
+            return None
+        raise MemoryLimitError(
+            f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
+            f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
+        )
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -89,34 +150,41 @@ class Execution:
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
         return pa.concat_tables([job.schema.empty_table(), *tables])
 
-    def shuffle_job(self, node: Shuffled) -> ShuffleJob:
-        """The job of a shuffle; runs the shuffles below it."""
-        sides = node.shuffle.sides
-        inputs = [
-            (source, side)
-            for child, side in zip(node.children, sides, strict=True)
-            for source in self._inputs(child)
-        ]
-        return ShuffleJob(inputs, node.shuffle, node.options, self.engine, self.progress)
+    def shuffle_job(self, node: Shuffled, results: ResultPlace) -> ShuffleJob:
+        """The job of a shuffle; runs the shuffles below it. ``results``: as in ``job``."""
+        inputs = self._inputs_of(node)
+        job = ShuffleJob(inputs, node.shuffle, node.options, self.engine, results, self.progress)
+        return lighter(job)
 
-    def _inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
+    def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
+        return [
+            (source, side)
+            for child, side in zip(node.children, node.shuffle.sides, strict=True)
+            for source in self.inputs(child)
+        ]
+
+    def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
         """What has to be read for a tree; ``later`` steps come after its own."""
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
             return [FileInput(node.source, steps)]
         if isinstance(node, United):
-            return [source for child in node.children for source in self._inputs(child, steps)]
+            inputs = [source for child in node.children for source in self.inputs(child, steps)]
+            return told_apart(inputs)
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
 
     def made(self, node: Node) -> MadeInput:
         """The result of a tree, as something to read."""
-        return BlockInput(tuple(finished(self.job(node).run(CollectSink()), self.engine.num_cpus)))
+        job = self.job(node, "blocks")
+        return BlockInput(tuple(finished(job.run(CollectSink()), self.engine.num_cpus)))
 
 
-def _without_steps(node: Node) -> tuple[Node, tuple[Step, ...]]:
+def _without_steps(
+    node: Node,
+) -> tuple[Files | Shuffled | United | Limited | Windowed, tuple[Step, ...]]:
     """The node below the steps that come last, and these in their order."""
     steps: tuple[Step, ...] = ()
     while isinstance(node, Stepped):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.aggregate import AggregateSpec, parse_aggregates
+from exoshuffle.operators.aggregate_parsing import AggregateSpec, parse_aggregates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +48,8 @@ class Grouped:
             SchemaError: An unknown column, or a function that its type has not.
             OptionsError: An unknown function, a bad parameter, no aggregate at all.
 
-        Cost: maps combine the rows of a split where that makes fewer of them; only keys and the columns that are
-        aggregated travel.
+        Cost: maps combine the rows of a split where fewer bytes travel for it, which is measured before work starts;
+        only keys and the columns that are aggregated travel.
         """
         from exoshuffle.dataset.online import Aggregated
 
@@ -68,7 +68,7 @@ class Grouped:
 
         Args:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
-            schema: Of what it returns; default: what it returns for no rows.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:
             SchemaError: While running: it returned another schema.

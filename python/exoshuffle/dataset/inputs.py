@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle.futures import Ref, get, remote
+from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import Step, apply_steps, required_columns
+from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
 from exoshuffle.operators.table import (
     BatchInput,
     BlockReader,
@@ -22,9 +25,6 @@ from exoshuffle.shuffle.plan import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if TYPE_CHECKING:
-    from exoshuffle.operators.steps import Step
-
 #: Stretches of an input that are looked into for the mean and the largest row.
 MEASURED_STRETCHES = 8
 MEASURED_ROWS = 256
@@ -34,6 +34,8 @@ MEASURED_BYTES = 4_000_000
 MAX_CANDIDATES = 1024
 #: Rows of a stretch that are measured one by one, for the largest.
 WEIGHED_ROWS = 32
+#: No input has more files, and no shuffle more parts, than fit into so many bits.
+FILE_BITS = 32
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -66,10 +68,12 @@ class FileInput:
     Attributes:
         source: ``_native.Source``.
         steps: Applied to what is read, before those of the shuffle.
+        first_file: Number of the first file, where rows of several inputs must be told apart.
     """
 
     source: Any
     steps: tuple[Step, ...] = ()
+    first_file: int = 0
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -81,7 +85,7 @@ class FileInput:
         if not chosen:
             return Workload(0, 0)
         if self.steps + side.steps:
-            return weigh(self._stepped(side), chosen, len(every) / len(chosen))
+            return _weighed(self._stepped(side), chosen, len(every) / len(chosen))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -96,10 +100,17 @@ class FileInput:
 
     def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
-        total = max(workload.total_bytes, workload.read_bytes, 1)
+        # Where nothing is known of how the rows travel, sizes are those of what is read.
+        total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
-        splits: list[str] = self.source.splits(target)
-        return splits
+        return self.pieces(target)
+
+    def pieces(self, num_bytes: int) -> list[str]:
+        """The files in splits of about this size."""
+        splits: list[str] = self.source.splits(num_bytes)
+        return (
+            [_renumbered(split, self.first_file) for split in splits] if self.first_file else splits
+        )
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
@@ -118,7 +129,7 @@ class FileInput:
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = remote(sample_keys, name="sample", executor="thread")
+        run = remote(sample_keys, name="sample", executor=_executor(map_input))
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so a short stretch stands for it.
             stretches = evenly(self._stretches(SAMPLED_BYTES), len(items))
@@ -143,8 +154,8 @@ class BlockInput:
         chosen = evenly(list(self.refs), MEASURED_STRETCHES)
         if not chosen:
             return Workload(0, 0)
-        run = remote(weigh, name="measure", executor="thread")
         map_input, share = self.map_input(side), len(self.refs) / len(chosen)
+        run = remote(weigh, name="measure", executor=_executor(map_input))
         measured: list[Workload] = get([run.remote(map_input, ref, share) for ref in chosen])
         largest = max(work.total_bytes for work in measured)
         return Workload(
@@ -165,8 +176,9 @@ class BlockInput:
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
-        run = remote(sample_keys, name="sample", executor="thread")
-        return [run.remote(self.map_input(side), index, item, num_rows) for index, item in items]
+        map_input = self.map_input(side)
+        run = remote(sample_keys, name="sample", executor=_executor(map_input))
+        return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
 @dataclass(frozen=True)
@@ -222,6 +234,19 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     )
 
 
+def _weighed(map_input: BatchInput, items: list[Any], share: float) -> Workload:
+    """``weigh``, in a worker process if there are users' functions to call, else here."""
+    if _executor(map_input) == "thread":
+        return weigh(map_input, items, share)
+    run = remote(weigh, name="measure", executor="process")
+    weighed: Workload = get(run.remote(map_input, items, share))
+    return weighed
+
+
+def _executor(map_input: MapInput) -> Executor:
+    return executor_of("thread", map_input.steps if isinstance(map_input, BatchInput) else ())
+
+
 def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> bytes:
     """Task that runs before a shuffle by range; see ``MapInput.sample``."""
     return map_input.sample(index, item, num_rows)
@@ -239,6 +264,22 @@ def schema_of(source: Any) -> pa.Schema:
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
+
+
+def told_apart(inputs: Sequence[Input]) -> list[Input]:
+    """The inputs of a union: no file of one has the number of a file of another, or of a part of the input."""
+    return [
+        dataclasses.replace(source, first_file=number << FILE_BITS)
+        if isinstance(source, FileInput)
+        else source
+        for number, source in enumerate(inputs, 1)
+    ]
+
+
+def _renumbered(split: str, first_file: int) -> str:
+    parsed = json.loads(split)
+    parsed["file_index"] += first_file
+    return json.dumps(parsed)
 
 
 def _config(side: Side) -> RowsConfig:

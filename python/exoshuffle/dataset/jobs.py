@@ -7,23 +7,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import Input, evenly
+from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.errors import DiskFullError
 from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
-from exoshuffle.futures.options import Executor
+from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
-from exoshuffle.operators.steps import MapBatches, Step
-from exoshuffle.operators.table import MapInput, Sink, TableTasks, as_reader, own_errors
+from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.table import Joined, MapInput, Sink, TableTasks, as_reader, own_errors
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
-from exoshuffle.shuffle.strategy import get_strategy
+from exoshuffle.shuffle.strategy import get_strategy, strategy_name
+from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +64,7 @@ class ShuffleJob:
         shuffle: The operator.
         options: How to run it.
         engine: Where it runs.
+        results: Where they go, for the plan.
         progress: Told of the plan.
     """
 
@@ -68,6 +72,7 @@ class ShuffleJob:
     shuffle: Shuffle
     options: ShuffleOptions
     engine: Engine
+    results: ResultPlace = "files"
     progress: Progress | None = None
 
     @cached_property
@@ -83,20 +88,53 @@ class ShuffleJob:
             sum(work.num_rows for work in self.workloads),
             max((work.max_row_bytes for work in self.workloads), default=0),
             max((work.max_item_bytes for work in self.workloads), default=0),
+            read_bytes=sum(max(work.total_bytes, work.read_bytes) for work in self.workloads),
             reduce_percent=self.shuffle.reduce_percent,
             reduce_row_bytes=self.shuffle.reduce_row_bytes,
+            held_bytes=sum(
+                work.total_bytes
+                for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+                if not isinstance(source, FileInput)
+            ),
+            result_bytes=self._result_bytes(),
+            results=self.results,
         )
+
+    def _result_bytes(self) -> int | None:
+        """Of a join; the results of all others are taken to be as large as what travels."""
+        if not isinstance(self.shuffle.finish, Joined):
+            return None
+        num_rows, num_bytes = [0, 0], [0, 0]
+        for (_, side), work in zip(self.inputs, self.workloads, strict=True):
+            num_rows[side.tag or 0] += work.num_rows
+            num_bytes[side.tag or 0] += work.total_bytes
+        return self.shuffle.finish.join.result_bytes(num_rows, num_bytes)
 
     @cached_property
     def plan(self) -> ShufflePlan:
-        """The plan; refuses what cannot fit."""
-        strategy = self.options.strategy if isinstance(self.options.strategy, str) else "push"
-        if isinstance(self.options.strategy, str) and strategy != "auto":
-            get_strategy(strategy)
+        """The plan; refuses what cannot fit into memory."""
+        return self._planned(replace(self.workload, num_items=self.num_maps))
+
+    @cached_property
+    def split_bytes(self) -> int:
+        """Size of what a map reads, as it will travel."""
+        return self._planned(self.workload).split_bytes
+
+    def _planned(self, workload: Workload) -> ShufflePlan:
+        strategy = strategy_name(self.options.strategy)
+        return plan_shuffle(workload, self.resources, strategy, self._num_partitions())
+
+    @property
+    def resources(self) -> Resources:
+        """What the engine has."""
         engine = self.engine
-        other = engine.memory_limit - engine.budget_bytes
-        resources = Resources(engine.budget_bytes, engine.num_cpus, other)
-        return plan_shuffle(self.workload, resources, strategy, self._num_partitions())
+        return Resources(
+            engine.budget_bytes,
+            engine.num_cpus,
+            engine.memory_limit - engine.budget_bytes,
+            sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
+            disk_kind(engine.spill_dirs),
+        )
 
     def _num_partitions(self) -> int | None:
         if self.shuffle.num_partitions is not None:
@@ -109,7 +147,7 @@ class ShuffleJob:
     def items(self) -> list[list[Any]]:
         """What the maps read, input by input."""
         return [
-            source.cut(self.plan.split_bytes, work)
+            source.cut(self.split_bytes, work)
             for (source, _), work in zip(self.inputs, self.workloads, strict=True)
         ]
 
@@ -119,12 +157,17 @@ class ShuffleJob:
         return sum(map(len, self.items))
 
     def run(self, sink: Sink) -> Iterator[Ref]:
-        """Submits everything but the reduces, which are submitted as their references are taken."""
+        """Submits everything but the reduces, which are submitted as their references are taken.
+
+        Raises:
+            DiskFullError: Less room in the spill directories than will be spilled.
+        """
+        self._check_disk()
         strategy = self.options.strategy
         if isinstance(strategy, str):
             strategy = get_strategy(self.plan.strategy)
         steps = [step for source, _ in self.inputs for step in source.steps]
-        executor = executor_of(self.shuffle.executor, [*steps, *_steps_of(sink)])
+        executor = executor_of(self.shuffle.executor, [*steps, *steps_of(sink)])
         if self.progress is not None:
             self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
         map_inputs = tuple(source.map_input(side) for source, side in self.inputs)
@@ -142,6 +185,15 @@ class ShuffleJob:
             executor,
         )
         return strategy.shuffle(tasks, [item for items in self.items for item in items], self.plan)
+
+    def _check_disk(self) -> None:
+        needed, directories = self.plan.spilled_bytes, self.engine.spill_dirs
+        free = free_bytes(directories)
+        if free is not None and needed > free:
+            raise DiskFullError(
+                f"{self.shuffle.name} will spill about {format_bytes(needed)}, and {', '.join(directories)} has "
+                f"{format_bytes(free)} free; name spill_dirs with more room, or raise memory_limit"
+            )
 
     def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
         num_partitions = self.plan.num_partitions
@@ -178,18 +230,31 @@ class ScanJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
+    @property
+    def task_memory_bytes(self) -> int:
+        """Working memory of a task."""
+        return 2 * self._item_bytes
+
+    @property
+    def _item_bytes(self) -> int:
+        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
+        return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the tasks read, input by input."""
+        return [source.cut(self._item_bytes, Workload(0, 0)) for source in self.inputs]
+
     def run(self, sink: Sink) -> Iterator[Ref]:
         """See ``Job``."""
-        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
-        num_bytes = min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *_steps_of(sink)])
-        run = remote(scan, memory=2 * num_bytes, name="scan", executor=executor)
+        executor = executor_of("thread", [*steps, *steps_of(sink)])
+        run = remote(scan, memory=self.task_memory_bytes, name="scan", executor=executor)
         side = Side(self.schema, ByKeys())
         index = 0
-        for source in self.inputs:
+        for source, items in zip(self.inputs, self.items, strict=True):
             map_input = source.map_input(side)
-            for item in source.cut(num_bytes, Workload(0, 0)):
+            for item in items:
                 yield run.remote(map_input, index, item, sink)
                 index += 1
 
@@ -233,7 +298,7 @@ class LimitJob:
 
     def run(self, sink: Sink) -> Iterator[Ref]:
         """See ``Job``."""
-        run = remote(rewrite, name="limit", executor=executor_of("thread", _steps_of(sink)))
+        run = remote(rewrite, name="limit", executor=executor_of("thread", steps_of(sink)))
         for index, (ref, rows) in enumerate(self._blocks()):
             yield run.remote(index, ref, rows, sink)
 
@@ -284,7 +349,7 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
 def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
     """Task: an item as it is, after its steps."""
     with own_errors():
-        return sink(index, map_input.rows(item))
+        return sink(index, map_input.rows(index, item))
 
 
 def count_rows(block: Any) -> int:
@@ -292,13 +357,8 @@ def count_rows(block: Any) -> int:
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
 
 
-def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
-    """Where tasks run: users' Python functions in worker processes, all else on threads."""
-    has_functions = any(isinstance(step, MapBatches) for step in steps)
-    return "process" if has_functions else shuffle_executor
-
-
-def _steps_of(sink: Sink) -> tuple[Step, ...]:
+def steps_of(sink: Sink) -> tuple[Step, ...]:
+    """What a sink does to rows before it takes them."""
     return sink.steps if isinstance(sink, SteppedSink) else ()
 
 

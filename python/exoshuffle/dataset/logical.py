@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs import schema_of
+from exoshuffle.errors import OptionsError
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
+from exoshuffle.shuffle.plan import MAX_PARTITIONS
 from exoshuffle.shuffle.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -25,12 +28,24 @@ class ShuffleOptions:
         num_partitions: Output partitions; default: as few as memory allows.
         target_bytes: Size of an output partition, instead of their number.
         seed: Of the key sample.
+
+    Raises:
+        OptionsError: A number of partitions that cannot work.
     """
 
     strategy: str | Strategy = "auto"
     num_partitions: int | None = None
     target_bytes: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        number = self.num_partitions
+        if number is None:
+            return
+        if not isinstance(number, Integral):
+            raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")
+        if not 1 <= number <= MAX_PARTITIONS:
+            raise OptionsError(f"{number} partitions; choose between 1 and {MAX_PARTITIONS}")
 
 
 @dataclass(frozen=True)
@@ -144,7 +159,37 @@ class Limited:
         return (self.child,)
 
 
-Node = Files | Stepped | Shuffled | United | Limited
+@dataclass(frozen=True)
+class Windowed:
+    """The rows of its child, shuffled within windows, which are in random order.
+
+    Attributes:
+        child: Files, with steps.
+        seed: Of the order.
+        window: Number of rows, or a size as text.
+    """
+
+    child: Node
+    seed: int
+    window: int | str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.child.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return self.child.num_rows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+Node = Files | Stepped | Shuffled | United | Limited | Windowed
 
 
 def sources(node: Node) -> list[Any]:
@@ -152,6 +197,19 @@ def sources(node: Node) -> list[Any]:
     if isinstance(node, Files):
         return [node.source]
     return [source for child in node.children for source in sources(child)]
+
+
+def check_count(name: str, count: Any) -> None:
+    """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
+    if not isinstance(count, Integral) or count < 0:
+        raise OptionsError(f"{name} is {count!r}; it must be a whole number from 0 on")
+
+
+def is_read(node: Node) -> bool:
+    """Whether the rows come from files without any shuffle or limit."""
+    if isinstance(node, Stepped | United):
+        return all(map(is_read, node.children))
+    return isinstance(node, Files)
 
 
 def is_records(node: Node) -> bool:
@@ -184,6 +242,8 @@ def describe(node: Node) -> str:
         return f"{below} | limit {node.count}"
     if isinstance(node, United):
         return f"{below} | union"
+    if isinstance(node, Windowed):
+        return f"{below} | random_shuffle within {node.window}"
     order = node.shuffle.sides[0].order
     keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
     return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs import ShuffleJob, executor_of, in_advance
+from exoshuffle.dataset.jobs import ShuffleJob, in_advance
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.dataset.write import plain_errors
 from exoshuffle.futures import Ref, current_engine, get
@@ -32,6 +32,7 @@ from exoshuffle.operators.online import (
 )
 from exoshuffle.operators.shuffles import rows_config
 from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.steps import executor_of
 from exoshuffle.operators.table import MapInput, TableTasks
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
@@ -119,7 +120,7 @@ class _Split:
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
     with plain_errors():
-        job = Execution(engine).shuffle_job(node)
+        job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)
         # The first result shall come early, but all CPUs have something to do.

@@ -131,6 +131,8 @@ class Results:
         """
         engine = current_engine()
         with plain_errors():
-            refs = Execution(engine).job(self.node).run(CollectSink())
+            refs = Execution(engine).job(self.node, "batches").run(CollectSink())
             for ref in in_advance(refs, engine.num_cpus):
-                yield bytes(get(ref))
+                stream = bytes(get(ref))
+                del ref  # lets go of the block while the consumer is busy
+                yield stream

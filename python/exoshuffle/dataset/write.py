@@ -88,7 +88,7 @@ class WriteResult:
         seconds: Wall time.
         peak_memory_bytes: Highest resident memory of this process so far.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
-        plan: The plan, if the dataset was sorted.
+        plan: The plan of the last shuffle, if there is one.
     """
 
     path: str
@@ -136,7 +136,7 @@ def write_node(
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
         with observed(engine, progress), plain_errors():
-            job = execution.job(node)
+            job = execution.job(node, "files")
             plan = job.plan
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
             sink = WriteSink(str(output.staging), options.to_json(node, row_group_bytes))

@@ -13,6 +13,7 @@ from exoshuffle.futures.api import (
     put,
     raise_errors,
     remote,
+    slice_bytes,
     wait,
 )
 from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
@@ -47,6 +48,7 @@ __all__ = [
     "raise_errors",
     "remote",
     "shutdown",
+    "slice_bytes",
     "wait",
     "waiting",
 ]

@@ -108,6 +108,19 @@ def wait(
     return current_engine().wait(refs, num_ready, timeout)
 
 
+def slice_bytes(refs: Sequence[Ref]) -> list[list[int]]:
+    """The bytes of each slice of each object as the engine keeps them; waits for the objects, moves no data.
+
+    Slices of a block have the bytes that were written; other values those of their pickles.
+
+    Raises:
+        TaskError: As ``get``.
+
+    Cost: the embedded engine reads the index of a block that was spilled; on Ray a small task per object.
+    """
+    return current_engine().slice_bytes(list(refs))
+
+
 def raise_errors(refs: Sequence[Ref]) -> None:
     """Raises the error of the first object that has failed, if any; neither waits nor moves data.
 

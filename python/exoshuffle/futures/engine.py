@@ -18,7 +18,7 @@ from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 #: Version of this protocol. A driver and its workers must have the same.
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class BlockBuffer(Protocol):
@@ -47,12 +47,14 @@ class Engine(Protocol):
     name: str
     #: Bytes that the whole program may take on a node.
     memory_limit: int
-    #: What blocks and the working memory of tasks may take of it together.
-    budget_bytes: int
     #: Where blocks go that do not fit; empty if that is not this engine's business.
     spill_dirs: list[str]
     #: CPU slots of all nodes together.
     num_cpus: int
+
+    @property
+    def budget_bytes(self) -> int:
+        """What blocks and the working memory of tasks may take of the memory limit together, as of now."""
 
     def submit(
         self,
@@ -116,6 +118,12 @@ class Engine(Protocol):
 
     def locate(self, ref: Ref) -> list[str]:
         """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """Waits for objects and returns the bytes of each of their slices as they are kept; raises a task's error.
+
+        Brings no slice to the program, nor from disk where that can be helped.
+        """
 
     def stats(self) -> dict[str, int]:
         """Counters: bytes used, spilled, restored, tasks run."""

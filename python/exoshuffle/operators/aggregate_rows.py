@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.expressions import unknown_column
-from exoshuffle.operators.relational import computed, row_numbers, storable, take, take_column
+from exoshuffle.operators.relational import (
+    by_number,
+    computed,
+    row_numbers,
+    storable,
+    take,
+    take_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +80,10 @@ class Operands:
 
         return computed(sql, t=pa.table(self._columns))
 
+    def in_order(self, sql: str) -> pa.Table:
+        """Runs a query like ``computed``; results are in the order of their column ``number``."""
+        return by_number(self.computed(sql), "number")
+
     def _value(self, column: str) -> str:
         name = f"c{self.table.schema.get_field_index(column)}"
         if name not in self._columns:
@@ -130,7 +141,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
     """The number of the first row of every group, ascending."""
     operands = Operands(table, keys)
-    return operands.computed(f"{operands.grouped([])} ORDER BY number")["number"]
+    return operands.in_order(operands.grouped([]))["number"]
 
 
 def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
@@ -163,7 +174,7 @@ def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[An
         return
     operands = Operands(table, keys)
     members = operands.grouped(["list_sort(list(number))"])
-    groups = operands.computed(f"{members} ORDER BY number")
+    groups = operands.in_order(members)
     names = take(table.select(list(keys)), groups["number"])
     rows = take(table, _flattened(groups["r0"]))
     start = 0

@@ -6,7 +6,7 @@ import json
 import re
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.aggregate import AggregateSpec
+from exoshuffle.operators.aggregate_parsing import AggregateSpec
 
 _NAME = r'(?:"[^"]+"|[^\s,()="]+)'
 _AGGREGATE = re.compile(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Batches are collected up to so many rows for one query: it costs 1.5 ms however few they are.
-CHUNK_ROWS = 65_536
+CHUNK_ROWS = 262_144
 #: Or up to so many bytes.
 CHUNK_BYTES = 32_000_000
 

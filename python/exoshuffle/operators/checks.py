@@ -31,14 +31,22 @@ def placed(place: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opened(slices: list[Any], partition: int, first: int, end: int | None) -> Iterator[Any]:
+def opened(
+    slices: list[Any],
+    partition: int,
+    first: int | None = None,
+    end: int | None = None,
+    tag: int | None = None,
+) -> Iterator[Any]:
     """The sections of slices (``_native.Sections``), all rows of which must be handed on within the block.
 
     Args:
         slices: Of one partition, in order.
         partition: Its number.
-        first: Number of the first map that they have the output of.
+        first: Number of the first map that they have the output of; None if they are of some maps only, as when a
+            partition is taken in pieces: then none may come twice, but which are missing cannot be told.
         end: Number of maps, or None if all that matters is that none is missing between.
+        tag: The side of a join that is read; default: all that there is.
 
     Raises:
         ShuffleCheckError: Output of a map is missing, repeated or misplaced; or rows were not handed on as they came,
@@ -53,4 +61,4 @@ def opened(slices: list[Any], partition: int, first: int, end: int | None) -> It
         if sections.failure is None:
             raise
         raise ShuffleCheckError(sections.failure) from error
-    sections.check()
+    sections.check(tag)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.aggregate_rows import iter_groups
-from exoshuffle.operators.steps import MapBatches
+from exoshuffle.operators.steps_functions import MapBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa

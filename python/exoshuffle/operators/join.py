@@ -28,7 +28,7 @@ from exoshuffle.operators.join_pairs import (
 )
 from exoshuffle.operators.join_payload import Payload, batch_rows, cut, make_payload
 from exoshuffle.operators.join_sides import JoinSide, join_sides
-from exoshuffle.operators.steps import Select
+from exoshuffle.operators.steps_columns import Select
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,6 +106,18 @@ class Join:
         names = dict.fromkeys(key.right for key in self.keys)
         only_keys = (Select(tuple(names)),) if self.how in _LEFT_ONLY else ()
         return join_sides(self.left, self.right, self.keys, only_keys)
+
+    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int:
+        """About how large the result is, from the rows of both sides and their bytes.
+
+        Taken as if the keys of the side with fewer rows were unique, as those of a table that others refer to, and
+        every row of the other had its match.
+        """
+        if self.how in _LEFT_ONLY:
+            return num_bytes[0]
+        rows = num_rows[0] * num_rows[1] if self.how == "cross" else max(num_rows)
+        pairs = zip(num_bytes, num_rows, strict=True)
+        return sum(size * rows // max(count, 1) for size, count in pairs)
 
     def run(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
         """Joins two tables: a partition with all rows of its keys, or a part of the left side and the whole right.
@@ -252,7 +264,7 @@ def _batches(
 
     schema = pa.schema([output.field for output in outputs])
     for some in cut(pairs, *sides):
-        left, right = sides[0].columns.take(some.left), sides[1].columns.take(some.right)
+        left, right = sides[0].rows(some.left), sides[1].rows(some.right)
         columns = [
             _cast(
                 right.column(output.right) if output.left is None else left.column(output.left),

@@ -2,6 +2,9 @@
 
 Guarantee: any type comes out as it went in, and what is picked at once is bounded in bytes, whatever the lengths of the
 values: a hot key pairs the largest row of one side with every row of the other.
+
+Rows that lie side by side are a slice, without a copy. So where every row of the left side has one match, as with a
+foreign key, its columns are never copied: neither into one piece, nor by picking, nor from views to text and back.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.batches import movable
 from exoshuffle.operators.join_pairs import Pairs
+from exoshuffle.operators.relational import row_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,26 +35,43 @@ class Payload:
     """Columns to pick from.
 
     Attributes:
-        columns: Each in one piece, so that picking need not look for the piece.
+        table: As they came.
         row_bytes: What a row takes beside text and binary: exact for fixed widths, the mean for nested types.
         lengths: Bytes of text and binary of each row; None if there are no such columns.
     """
 
-    columns: pa.Table
+    table: pa.Table
     row_bytes: int
     lengths: pa.ChunkedArray | None
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """In types that can be picked from, each in one piece, so that picking need not look for the piece.
+
+        Cost: a copy of those that are not so already.
+        """
+        return _with_wide_offsets(movable(self.table)).combine_chunks()
+
+    def rows(self, numbers: pa.Array) -> pa.Table:
+        """The rows of these numbers; nulls for null. Columns have their type or that of ``columns``."""
+        if _side_by_side(numbers):
+            return self.table.slice(numbers[0].as_py(), len(numbers))
+        return self.columns.take(numbers)
 
 
 def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:
     """Takes columns of a table.
 
-    Cost: a copy of those that are not in one piece already, 8 bytes per row for the lengths.
+    Cost: 8 bytes per row for the lengths.
     """
-    columns = _with_wide_offsets(movable(table.select(list(names)))).combine_chunks()
-    variable = [column for column in columns.columns if _has_length(column.type)]
-    fixed_bytes = sum(column.nbytes for column in columns.columns if not _has_length(column.type))
-    row_bytes = -(-fixed_bytes // max(table.num_rows, 1)) + 4 * len(variable)
-    return Payload(columns, row_bytes, _summed_lengths(variable) if variable else None)
+    table = table.select(list(names))
+    variable = [name for name in names if _has_length(table.schema.field(name).type)]
+    fixed = [
+        column for name, column in zip(names, table.columns, strict=True) if name not in variable
+    ]
+    row_bytes = -(-sum(column.nbytes for column in fixed) // max(table.num_rows, 1))
+    lengths = _summed_lengths(table.select(variable).columns) if variable else None
+    return Payload(table, row_bytes + 4 * len(variable), lengths)
 
 
 def batch_rows(sides: Sequence[Payload]) -> int:
@@ -85,18 +107,51 @@ def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
 def _has_length(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    texts = (pa.string(), pa.large_string(), pa.string_view())
+    return kind in (*texts, pa.binary(), pa.large_binary(), pa.binary_view())
 
 
 def _summed_lengths(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    total = None
+    for column in columns:
+        lengths = pc.fill_null(_lengths(column).cast("int64"), 0)
+        total = lengths if total is None else pc.add(total, lengths)
+    return total
+
+
+def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lengths = [pc.fill_null(pc.binary_length(column).cast(pa.int64()), 0) for column in columns]
-    total = lengths[0]
-    for more in lengths[1:]:
-        total = pc.add(total, more)
-    return total
+    if column.type not in (pa.string_view(), pa.binary_view()):
+        return pc.binary_length(column)
+    fourths = pc.multiply(row_numbers(max(map(len, column.chunks), default=0)), 4)
+    chunks = [_view_lengths(chunk, fourths) for chunk in column.chunks if len(chunk)]
+    return pa.chunked_array(chunks, pa.int32())
+
+
+def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
+    """Of Arrow's views, which are four words each, the first one the length; pyarrow has no function for it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    buffers = [None, views.buffers()[1]]
+    words = pa.Array.from_buffers(pa.int32(), 4 * len(views), buffers, offset=4 * views.offset)
+    lengths = words.take(fourths.slice(0, len(views)))
+    return pc.if_else(views.is_valid(), lengths, pa.scalar(0, pa.int32()))
+
+
+def _side_by_side(numbers: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    if not len(numbers) or numbers.null_count:
+        return False
+    if numbers[-1].as_py() - numbers[0].as_py() != len(numbers) - 1:
+        return False
+    steps = pc.subtract(numbers.slice(1), numbers.slice(0, len(numbers) - 1))
+    return pc.all(pc.equal(steps, 1)).as_py() is not False
 
 
 def _with_wide_offsets(table: pa.Table) -> pa.Table:

@@ -32,7 +32,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, ShuffleCheckError
-from exoshuffle.operators.aggregate import Aggregate, GroupBy
+from exoshuffle.operators.aggregate import GroupBy
+from exoshuffle.operators.aggregate_columns import Aggregate
 from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, Kept
 from exoshuffle.operators.aggregate_rows import Operands
 from exoshuffle.operators.checks import opened, placed
@@ -138,7 +139,7 @@ class Online:
             " * ".join(operands.sql("coalesce({value}, 0)::DOUBLE", name) for name in pair)
             for pair in self._products
         ]
-        columns = operands.computed(f"{operands.each(products)} ORDER BY number").columns[1:]
+        columns = operands.in_order(operands.each(products)).columns[1:]
         return pa.table([*table.columns, splits, *columns], schema=self.state_schema)
 
     def merged(self, states: Iterable[pa.Table]) -> pa.Table:
@@ -156,7 +157,7 @@ class Online:
         table, splits = self.grouping.merged(parts, rows[self._split])
         operands = Operands(rows, self.grouping.keys)
         sums = [operands.sql("sum({value})", name) for name in self._products.values()]
-        added = operands.computed(f"{operands.grouped(sums)} ORDER BY number")
+        added = operands.in_order(operands.grouped(sums))
         # Rows of values from later splits come after those of the groups.
         zeros = pa.repeat(pa.scalar(0.0), table.num_rows - added.num_rows)
         columns = [
@@ -208,8 +209,8 @@ class Online:
         errors = ", ".join(self._error(item, names, sample) for item in self._estimated)
         if not errors:
             return []
-        sql = f"SELECT number, {errors} FROM ({grouped}) ORDER BY number"  # noqa: S608  only names of ours
-        return list(operands.computed(sql).columns[1:])
+        sql = f"SELECT number, {errors} FROM ({grouped})"  # noqa: S608  only names of ours
+        return list(operands.in_order(sql).columns[1:])
 
     def _error(self, item: Aggregate, names: dict[Any, str], sample: Sample) -> str:
         """SQL for the error of an estimate, over sums and sums of products under these names."""
@@ -415,7 +416,7 @@ def _scaled(column: pa.ChunkedArray, scale: float) -> pa.ChunkedArray:
     sql = operands.each(
         [operands.sql(f"TRY_CAST({scaled} AS {_sql_type(rows, 'value')})", "value")]
     )
-    return operands.computed(f"{sql} ORDER BY number")["r0"].cast(column.type)
+    return operands.in_order(sql)["r0"].cast(column.type)
 
 
 def _sql_type(rows: pa.Table, column: str) -> str:

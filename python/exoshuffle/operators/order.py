@@ -122,6 +122,12 @@ def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes
     return assignment
 
 
+def by_hash_level(sorter: Any, num_partitions: int, level: int) -> bytes:
+    """By other bits of the hash: keys that ``by_hash`` and lower levels have brought together part, unless equal."""
+    assignment: bytes = sorter.hash_assignment(num_partitions, level)
+    return assignment
+
+
 def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """In turn, whatever the rows hold: partitions of equal numbers of rows."""
     del samples

@@ -12,7 +12,6 @@ kernels would have been in our language, but take 8 minutes to build on two core
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError, SchemaError
@@ -31,12 +30,6 @@ _WIDE = {
     "binary": "large_binary",
     "binary_view": "large_binary",
 }
-
-
-def load() -> None:
-    """Loads DuckDB and pyarrow, 90 MB: before an engine starts, which takes what is resident then off its budget."""
-    importlib.import_module("pyarrow")
-    _database()
 
 
 def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
@@ -109,6 +102,21 @@ def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
     return pa.chunked_array(
         [part.cast(column.type).combine_chunks() for part in _parts(taken)], column.type
     )
+
+
+def by_number(table: pa.Table, name: str) -> pa.Table:
+    """The rows in ascending order of a column of numbers; rows of equal numbers as they come.
+
+    Why not ORDER BY: DuckDB took 40 ns for a row of five numbers, among a million, and this 20; where rows are in order
+    already, and after a query on one thread they often are, 2.
+    """
+    import pyarrow.compute as pc
+
+    numbers = table[name]
+    follows = pc.greater_equal(numbers.slice(1), numbers.slice(0, max(len(numbers) - 1, 0)))
+    if pc.all(follows).as_py():
+        return table
+    return take(table, pc.sort_indices(numbers))
 
 
 def storable(table: pa.Table) -> pa.Table:

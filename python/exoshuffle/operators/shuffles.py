@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.futures.options import Executor
+from exoshuffle.operators.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.groups import MapGroups
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import (
@@ -21,13 +22,14 @@ from exoshuffle.operators.order import (
     by_range,
     round_robin,
 )
-from exoshuffle.operators.steps import MapBatches, Step
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
+from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.operators.aggregate import GroupBy
     from exoshuffle.operators.distinct import Distinct
     from exoshuffle.operators.join import Join
 
@@ -75,6 +77,7 @@ class Shuffle:
         reduce_row_bytes: And further, per row of it.
         executor: Where tasks run.
         broadcast: The join, if it needs no shuffle where the right side is small.
+        plain: The same without combining rows in maps, for where less travels then.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Shuffle:
     reduce_row_bytes: int = 0
     executor: Executor = "thread"
     broadcast: Join | None = None
+    plain: Shuffle | None = None
 
 
 def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
@@ -105,6 +109,13 @@ def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
     return Shuffle(
         "sort", (Side(schema, order),), by_range, finish, schema, is_sampled=True, keeps_rows=True
     )
+
+
+def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
+    """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
+    best, names = Best(keys, count), tuple(schema.names)
+    partial, final = (Whole(step, schema, names) for step in (best.kept, best.ranked))
+    return _meeting("top_k", (), (partial,), schema, final, schema)
 
 
 def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
@@ -137,6 +148,14 @@ def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuff
 
 def group_by(grouping: GroupBy) -> Shuffle:
     """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces."""
+    shuffle = _aggregation(grouping)
+    if not grouping.combines or not grouping.keys:
+        return shuffle
+    plain = Uncombined(grouping.schema, grouping.keys, grouping.aggregates)
+    return dataclasses.replace(shuffle, plain=_aggregation(plain))
+
+
+def _aggregation(grouping: GroupBy) -> Shuffle:
     partial = Whole(grouping.partial, grouping.partial_schema, grouping.columns)
     final = Whole(grouping.final, grouping.output_schema, tuple(partial.schema.names))
     return _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
@@ -149,7 +168,7 @@ def map_groups(
     result: pa.Schema | None,
 ) -> Shuffle:
     """Groups of equal keys, each handed to a user's function."""
-    step = MapGroups(tuple(keys), MapBatches(function, result))
+    step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
     final = step.output_schema(schema)
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
     return dataclasses.replace(shuffle, executor="process")

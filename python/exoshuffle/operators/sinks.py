@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -10,7 +11,11 @@ from typing import Any
 
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps_sample import Place
 from exoshuffle.operators.table import Sink, as_reader, as_rows
+
+#: More than a shuffle has partitions.
+_PARTS = 2**20
 
 
 @dataclass(frozen=True)
@@ -22,10 +27,17 @@ class WriteSink:
     Attributes:
         directory: Where the files go.
         options: JSON of the writer's options.
+        place: Numbers of the partitions that this one is a part of, the outermost first.
     """
 
     directory: str
     options: str
+    place: tuple[int, ...] = ()
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return True
 
     def __call__(self, partition: int, rows: Any) -> list[dict[str, Any]]:
         """Writes; returns name, rows, bytes and crc32 of each file."""
@@ -36,15 +48,29 @@ class WriteSink:
             with waiting():
                 files: list[dict[str, Any]] = pending.wait()
             for file in files:
-                (attempt / file["name"]).rename(Path(self.directory) / file["name"])
+                name = self._placed(file["name"])
+                (attempt / file["name"]).rename(Path(self.directory) / name)
+                file["name"] = name
         finally:
             shutil.rmtree(attempt, ignore_errors=True)
         return files
+
+    def within(self, partition: int) -> WriteSink:
+        """See ``Sink``: the files of parts have the partition's number before theirs, and so its place in the order."""
+        return dataclasses.replace(self, place=(*self.place, partition))
+
+    def _placed(self, name: str) -> str:
+        return "part-" + "".join(f"{number:05}-" for number in self.place) + name[len("part-") :]
 
 
 @dataclass(frozen=True)
 class CollectSink:
     """Makes an Arrow IPC stream of a partition, as a block in the store."""
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``: who reads blocks does not mind how many there are."""
+        return False
 
     def __call__(self, partition: int, rows: Any) -> Any:
         """Returns the block."""
@@ -54,6 +80,11 @@ class CollectSink:
         stream.write_into(block)
         return block
 
+    def within(self, partition: int) -> CollectSink:
+        """See ``Sink``: blocks have no names."""
+        del partition
+        return self
+
 
 @dataclass(frozen=True)
 class SteppedSink:
@@ -62,11 +93,25 @@ class SteppedSink:
     Attributes:
         steps: What to do with the rows.
         sink: Where they go then.
+        first_part: Number of the first part; those of a divided partition are counted apart from all others.
     """
 
     steps: tuple[Step, ...]
     sink: Sink
+    first_part: int = 0
 
     def __call__(self, partition: int, rows: Any) -> Any:
         """Returns what the other sink does."""
-        return self.sink(partition, as_rows(apply_steps(self.steps, as_reader(rows))))
+        place = Place.of_part(self.first_part + partition)
+        batches = apply_steps(self.steps, as_reader(rows), place)
+        return self.sink(partition, as_rows(batches))
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return self.sink.keeps_partitions
+
+    def within(self, partition: int) -> SteppedSink:
+        """See ``Sink``."""
+        first = (self.first_part + partition + 1) * _PARTS % 2**63
+        return dataclasses.replace(self, sink=self.sink.within(partition), first_part=first)

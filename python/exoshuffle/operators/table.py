@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,12 +23,14 @@ from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
+from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps_sample import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.operators.join import Join
-    from exoshuffle.operators.steps import Step
+    from exoshuffle.shuffle.division import Division, Large
 
 
 #: Samples need not differ from run to run.
@@ -39,6 +42,9 @@ class Reader(Protocol):
 
     def open(self, item: Any) -> Any:
         """The rows, as an object with ``__arrow_c_stream__``."""
+
+    def place(self, index: int, item: Any) -> Place:
+        """Which rows these are, of item number ``index``."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,14 @@ class FileReader:
         """See ``Reader``."""
         return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
 
+    def place(self, index: int, item: str) -> Place:
+        """See ``Reader``."""
+        split = json.loads(item)
+        first_row = split["start"]
+        if split["format"] == "records" and split["rows"]:
+            first_row //= (split["end"] - first_row) // split["rows"]
+        return Place(index, split["file_index"], first_row)
+
 
 @dataclass(frozen=True)
 class BlockReader:
@@ -67,6 +81,11 @@ class BlockReader:
     def open(self, item: Any) -> Any:
         """See ``Reader``."""
         return _native.Rows.from_ipc(item)
+
+    def place(self, index: int, item: Any) -> Place:
+        """See ``Reader``."""
+        del item
+        return Place.of_part(index)
 
 
 class MapInput(Protocol):
@@ -83,8 +102,8 @@ class MapInput(Protocol):
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """Key tuples of about ``num_rows`` rows of an item, with their positions."""
 
-    def rows(self, item: Any) -> Any:
-        """The rows of an item (``_native.Rows``)."""
+    def rows(self, index: int, item: Any) -> Any:
+        """The rows of item number ``index`` (``_native.Rows``)."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +127,9 @@ class SplitInput:
         sample: bytes = self.config.build().sample(item, index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, item: str) -> Any:
+    def rows(self, index: int, item: str) -> Any:
         """See ``MapInput``."""
+        del index
         return _native.Rows.scan(self.config.read_options, self.config.schema, item)
 
 
@@ -129,11 +149,9 @@ class BatchInput:
     config: RowsConfig
     tag: int = 0
 
-    def open(self, item: Any) -> pa.RecordBatchReader:
-        """The batches of an item, after the steps."""
-        from exoshuffle.operators.steps import apply_steps
-
-        return apply_steps(self.steps, self.read(item))
+    def open(self, index: int, item: Any) -> pa.RecordBatchReader:
+        """The batches of item number ``index``, after the steps."""
+        return apply_steps(self.steps, self.read(item), self.reader.place(index, item))
 
     def read(self, item: Any) -> pa.RecordBatchReader:
         """The batches of an item, before the steps.
@@ -155,18 +173,18 @@ class BatchInput:
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
         return self.config.build().scatter_batches(
-            as_rows(self.open(item)), index, assignment, self.tag
+            as_rows(self.open(index, item)), index, assignment, self.tag
         )
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""
         sorter = self.config.build()
-        sample: bytes = sorter.sample_batches(self.open(item), index, num_rows, SAMPLE_SEED)
+        sample: bytes = sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, item: Any) -> Any:
+    def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
-        return as_rows(self.open(item)) if self.steps else self.reader.open(item)
+        return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)
 
 
 class Finish(Protocol):
@@ -196,8 +214,6 @@ class Gathered:
 
     def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""
-        from exoshuffle.operators.steps import apply_steps
-
         rows = self.config.build().gather(sections)
         if not self.steps:
             return rows
@@ -227,8 +243,16 @@ class Joined:
 class Sink(Protocol):
     """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them."""
 
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether a partition has to stay one result where rows are only handed on: somebody counts on its file."""
+        ...
+
     def __call__(self, partition: int, rows: Any) -> Any:
         """Takes the partition; what it returns is the result of the task."""
+
+    def within(self, partition: int) -> Sink:
+        """The sink for the parts of a partition, in whose place they come."""
 
 
 @dataclass
@@ -258,10 +282,10 @@ class TableTasks:
     def map(self, index: int, item: Any) -> Any:
         """Reads an item and scatters its rows. Cost: two passes over the rows; moves each once."""
         source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
-        with own_errors():
-            scattered = source.scatter(index, item, self.assignment)
-        block = allocate_block(scattered.offsets)
         with placed(f"map {index} of {self.name}"):
+            with own_errors():
+                scattered = source.scatter(index, item, self.assignment)
+            block = allocate_block(scattered.offsets)
             scattered.write_into(block)
         return block
 
@@ -282,6 +306,12 @@ class TableTasks:
         place = f"the reduce of partition {partition} of {self.name}"
         with placed(place), opened(slices, partition, 0, self.num_maps) as sections, own_errors():
             return self.sink(partition, self.finish(sections))
+
+    def divide(self, large: Large) -> Division:
+        """See ``DividingTaskSet``."""
+        from exoshuffle.operators.division import divide
+
+        return divide(self, large)
 
 
 def as_reader(rows: Any) -> pa.RecordBatchReader:

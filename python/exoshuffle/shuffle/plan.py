@@ -1,87 +1,37 @@
-"""How much: from sizes and a memory budget to numbers of splits, partitions and merges, by integer arithmetic alone.
+"""How much: from sizes and a memory budget to numbers of splits, partitions and merges, and a strategy for them.
 
 Guarantees (property-tested): the projected peak of every phase stays within the budget, or the plan is refused with the
-smallest budget that would do; every row has a partition; rounds and merge groups are not larger than planned.
-
-The model. c tasks run at once; blocks and working memory share one budget T.
-
-* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
-  a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
-* A reduce of a partition of p bytes (sampling makes some larger: ``SKEW``) holds its slices, sort entries of
-  ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched.
-* A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+smallest budget that would do; every row has a partition; rounds and merge groups are not larger than planned. Which
+strategy ``auto`` takes depends on these numbers alone. What fits is in ``memory``, what it would take in ``cost``.
 """
 
 from __future__ import annotations
 
-import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.shuffle.choice import cheapest, compared, reason
+from exoshuffle.shuffle.cost import Cost, Traffic, predict
+from exoshuffle.shuffle.memory import (
+    BUFFER_BYTES,
+    MAX_PARTITIONS,
+    PUSH_BLOCKS,
+    Sizes,
+    ceil_div,
+    choose_sizes,
+    map_memory_bytes,
+    map_scratch_bytes,
+    merge_memory_bytes,
+    most_merged,
+    result_bytes,
+)
+from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
 
-#: Working memory of a map as a share of its split.
-MAP_SCRATCH_PERCENT = 160
-#: A partition may be this much larger than the mean: boundaries come from a sample.
-SKEW_PERCENT = 130
-#: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
-ENTRY_BYTES = 24
-#: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
-USABLE_PERCENT = 80
-#: Read and write buffers of one task beside its data.
-BUFFER_BYTES = 24_000_000
-MAX_SPLIT_BYTES = 32_000_000
-MIN_SPLIT_BYTES = 1_000_000
-#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
-MAX_PARTITION_BYTES = 32_000_000
-#: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
-MAX_ROW_GROUP_BYTES = 12_000_000
-MIN_ROW_GROUP_BYTES = 2_000_000
-#: Slices at least this large are read from an SSD at nearly its full rate (256 KiB at random: 0.8 of it here), so that
-#: merging costs more than it saves: 4 GB within 2 GB in slices of 246 kB took 12.2 s read one by one, 13.0 s merged
-#: (medians of four runs in turn). How much smaller they may be was not measured.
-GOOD_SLICE_BYTES = 128 * 1024
-MAX_PARTITIONS = 100_000
-#: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
-_PUSH_BLOCKS = 3
+__all__ = ["MAX_PARTITIONS", "Resources", "ShufflePlan", "Workload", "plan_shuffle"]
 
-
-@dataclass(frozen=True)
-class Workload:
-    """What there is to shuffle.
-
-    Attributes:
-        total_bytes: Size of all rows in blocks.
-        num_rows: Number of rows, or an estimate.
-        max_row_bytes: Size of the largest row that is known of.
-        max_item_bytes: Size of the largest piece of the input that cannot be cut further.
-        read_bytes: Size of what maps read, if that is more.
-        reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it,
-        reduce_row_bytes: and further, per row of it.
-    """
-
-    total_bytes: int
-    num_rows: int
-    max_row_bytes: int = 0
-    max_item_bytes: int = 0
-    read_bytes: int = 0
-    reduce_percent: int = 0
-    reduce_row_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What there is to do it with.
-
-    Attributes:
-        budget_bytes: For blocks and the working memory of tasks together.
-        num_cpus: Tasks that run at once.
-        other_bytes: What the program takes of the memory limit beside the budget; for messages.
-    """
-
-    budget_bytes: int
-    num_cpus: int
-    other_bytes: int = 0
+#: Riffle measured groups of 5 to 40 (§4.1).
+MAX_MERGED = 40
 
 
 @dataclass(frozen=True)
@@ -89,7 +39,7 @@ class ShufflePlan:
     """The numbers of a shuffle, all of them decided before it starts.
 
     Attributes:
-        strategy: ``simple`` or ``push``.
+        strategy: ``simple``, ``push`` or ``pre_shuffle_merge``; ``streaming`` if it was asked for.
         why: One sentence: why this strategy.
         num_splits: M, map tasks, as planned (files and row groups may make it a little more).
         num_partitions: R, reduce tasks and slices per block.
@@ -97,11 +47,17 @@ class ShufflePlan:
         partition_bytes: Mean size of a partition.
         row_group_bytes: Rows that a writer collects before it writes them.
         round_size: Maps per round (push).
-        merge_factor: Blocks per merge (push).
+        merge_factor: Blocks per merge (push, pre_shuffle_merge), 1 if nothing is merged.
         map_memory_bytes: Working memory of a map.
         reduce_memory_bytes: Working memory of a reduce.
         peak_bytes: Projected peak of blocks and working memory.
         spilled_bytes: Bytes that will be written to spill files.
+        merge_memory_bytes: For merges that run at once on a node (pre_shuffle_merge).
+        costs: What the strategies that were compared are predicted to take, this one first.
+        max_partition_bytes: Largest partition whose reduces can run at once; one that turns out larger is divided, if
+            the task set can (``shuffle.reduces``).
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
     """
 
     strategy: str
@@ -117,21 +73,44 @@ class ShufflePlan:
     reduce_memory_bytes: int
     peak_bytes: int
     spilled_bytes: int
+    merge_memory_bytes: int = 0
+    costs: tuple[Cost, ...] = ()
+    max_partition_bytes: int = 0
+    max_whole_bytes: int = 0
+    reduce_percent: int = 0
+
+    def map_memory(self, split_bytes: int) -> int:
+        """Working memory of a map of a split of this size."""
+        return max(self.map_memory_bytes, map_scratch_bytes(split_bytes))
+
+    def reduce_memory(self, partition_bytes: int) -> int:
+        """Working memory of a reduce of a partition of this size."""
+        finishing = partition_bytes * self.reduce_percent // 100
+        return max(self.reduce_memory_bytes, finishing + self.row_group_bytes + BUFFER_BYTES)
 
     @property
     def num_rounds(self) -> int:
         """Rounds of maps."""
-        return _ceil_div(self.num_splits, self.round_size) if self.strategy == "push" else 1
+        return ceil_div(self.num_splits, self.round_size) if self.strategy == "push" else 1
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks that the reduces read slices of: map outputs, or merges of them."""
+        if self.strategy != "push":
+            return ceil_div(self.num_splits, self.merge_factor)
+        full, rest = divmod(self.num_splits, self.round_size)
+        per_round = ceil_div(self.round_size, self.merge_factor)
+        return full * per_round + ceil_div(rest, self.merge_factor)
+
+    @property
+    def num_merges(self) -> int:
+        """Merge tasks."""
+        return self.num_blocks if self.merge_factor > 1 else 0
 
     @property
     def num_slices(self) -> int:
         """Slices that the reduces read, M x R after merging."""
-        blocks = self.num_splits
-        if self.strategy == "push":
-            full, rest = divmod(self.num_splits, self.round_size)
-            blocks = full * _ceil_div(self.round_size, self.merge_factor)
-            blocks += _ceil_div(rest, self.merge_factor)
-        return blocks * self.num_partitions
+        return self.num_blocks * self.num_partitions
 
 
 def plan_shuffle(
@@ -144,8 +123,8 @@ def plan_shuffle(
 
     Args:
         workload: What there is to shuffle.
-        resources: Budget and CPUs.
-        strategy: ``auto``, ``simple`` or ``push``.
+        resources: Budget, CPUs, nodes and kind of disk.
+        strategy: ``auto``, or the name of a strategy.
         num_partitions: R, if the caller wants a certain number.
 
     Raises:
@@ -170,122 +149,108 @@ def plan_shuffle(
 def _try_plan(
     workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
 ) -> ShufflePlan | None:
-    usable = resources.budget_bytes * USABLE_PERCENT // 100
+    sizes = choose_sizes(workload, resources, num_partitions)
+    if sizes is None:
+        return None
+    names = ("simple", "push", "pre_shuffle_merge") if strategy == "auto" else (strategy,)
+    plans = [
+        _plan(name, factor, workload, resources, sizes)
+        for name in names
+        for factor in _merge_factors(name, sizes, resources)
+    ]
+    if not plans:
+        return None
+    costs = [cost for plan in plans for cost in plan.costs]
+    chosen = cheapest(costs) if strategy == "auto" else min(costs, key=lambda cost: cost.seconds)
+    known = compared(chosen, costs)
+    why = reason(chosen, known[1:]) if strategy == "auto" else "asked for"
+    return replace(plans[costs.index(chosen)], why=why, costs=known)
+
+
+def _merge_factors(strategy: str, sizes: Sizes, resources: Resources) -> list[int]:
+    """How many blocks a strategy could merge at once: powers of two as far as memory goes."""
+    if strategy not in ("push", "pre_shuffle_merge"):
+        return [1]
+    most = min(most_merged(sizes, resources, strategy), MAX_MERGED)
+    if most < 2:
+        return []
+    most = min(most, max(2, sizes.num_splits))
+    return sorted({*(2**power for power in range(1, most.bit_length())), most})
+
+
+def _plan(
+    strategy: str, factor: int, workload: Workload, resources: Resources, sizes: Sizes
+) -> ShufflePlan:
+    total = max(workload.total_bytes, 1)
+    is_push = strategy == "push"
+    splits = sizes.num_splits if workload.num_items is None else max(1, workload.num_items)
+    kept = result_bytes(workload) if workload.results == "blocks" else 0
+    blocks = total * (2 if strategy == "pre_shuffle_merge" else 1)
     cpus = resources.num_cpus
-    total = max(workload.total_bytes, 1)
-    row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
-
-    partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
-    reduce_peak = _reduce_peak(workload, partitions, cpus, row_group)
-    split = _choose_split(workload, usable, cpus)
-    map_memory = _map_memory(split)
-    map_peak = cpus * (split + map_memory)
-    if max(reduce_peak, map_peak) > usable:
-        return None
-
-    splits = max(1, _ceil_div(total, split))
-    wanted_factor = _clamp(_ceil_div(GOOD_SLICE_BYTES * partitions, split), 2, max(2, splits))
-    factor = min(wanted_factor, (usable - cpus * map_memory) // (_PUSH_BLOCKS * split))
-    spilled = max(0, total + cpus * map_memory - usable)
-    chosen, why = _choose_strategy(strategy, split // partitions, spilled, factor)
-    if chosen == "push" and factor < 2:
-        return None
-    push_peak = cpus * map_memory + _PUSH_BLOCKS * factor * split if chosen == "push" else 0
-    return ShufflePlan(
-        strategy=chosen,
-        why=why,
+    map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
+    # Reduces make do with what maps leave: they pin what is in memory.
+    room = max(0, sizes.usable_bytes - cpus * map_memory)
+    held = min(workload.held_bytes, room)
+    at_once = max(cpus, PUSH_BLOCKS * factor if is_push else 0) * sizes.split_bytes
+    peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
+    plan = ShufflePlan(
+        strategy=strategy,
+        why="",
         num_splits=splits,
-        num_partitions=partitions,
-        split_bytes=split,
-        partition_bytes=_ceil_div(total, partitions),
-        row_group_bytes=row_group,
-        round_size=factor if chosen == "push" else splits,
-        merge_factor=factor if chosen == "push" else 1,
+        num_partitions=sizes.num_partitions,
+        split_bytes=sizes.split_bytes,
+        partition_bytes=ceil_div(total, sizes.num_partitions),
+        row_group_bytes=sizes.row_group_bytes,
+        round_size=factor if is_push else splits,
+        merge_factor=factor,
         map_memory_bytes=map_memory,
-        reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
-        peak_bytes=min(resources.budget_bytes, max(map_peak, reduce_peak, push_peak) + total),
-        spilled_bytes=spilled,
+        reduce_memory_bytes=sizes.reduce_memory_bytes,
+        peak_bytes=min(resources.budget_bytes, peak + blocks + kept + held),
+        spilled_bytes=max(0, blocks + kept + held - room),
+        merge_memory_bytes=merge_memory_bytes(sizes, resources)
+        if strategy == "pre_shuffle_merge"
+        else 0,
+        max_partition_bytes=sizes.max_partition_bytes,
+        max_whole_bytes=sizes.max_whole_bytes,
+        reduce_percent=sizes.reduce_percent,
     )
+    return replace(plan, costs=(predict(_traffic(plan, workload, blocks + kept), resources),))
 
 
-def _choose_strategy(strategy: str, slice_bytes: int, spilled: int, factor: int) -> tuple[str, str]:
-    if strategy != "auto":
-        return strategy, "asked for"
-    if spilled == 0:
-        return "simple", "everything stays in memory, so merging would only copy"
-    if slice_bytes >= GOOD_SLICE_BYTES:
-        return "simple", f"slices of {format_bytes(slice_bytes)} are read from disk at full rate"
-    if factor < 2:
-        return "simple", "no memory to merge in"
-    return "push", f"slices of {format_bytes(slice_bytes)} are too small to read one by one"
-
-
-def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
-    """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it."""
+def _traffic(plan: ShufflePlan, workload: Workload, blocks: int) -> Traffic:
+    """What moves by a plan; ``blocks`` is the size of all blocks, any of which may be spilled."""
     total = max(workload.total_bytes, 1)
-    for_parallelism = min(2 * cpus, _ceil_div(total, MIN_SPLIT_BYTES))
-    for_size = _ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
-    least = min(max(for_parallelism, for_size), MAX_PARTITIONS)
-    return least + bisect.bisect_left(
-        range(least, MAX_PARTITIONS),
-        True,
-        key=lambda count: _reduce_peak(workload, count, cpus, row_group) <= usable,
+    merged = total if plan.merge_factor > 1 else 0
+    read_again = plan.strategy == "pre_shuffle_merge"
+    return Traffic(
+        strategy=plan.strategy,
+        merge_factor=plan.merge_factor,
+        total_bytes=total,
+        merged_bytes=merged,
+        tail_bytes=min(merged, plan.merge_factor * plan.split_bytes) if merged else 0,
+        moved_bytes=total + (merged if plan.strategy == "push" else 0),
+        written_bytes=plan.spilled_bytes,
+        merge_read_bytes=total * plan.spilled_bytes // blocks if read_again else 0,
+        reduce_read_bytes=total * plan.spilled_bytes // blocks,
+        touched_bytes=plan.peak_bytes,
+        num_tasks=plan.num_splits + plan.num_merges + plan.num_partitions,
+        num_slices=plan.num_slices,
+        num_spilled_slices=plan.num_slices * plan.spilled_bytes // blocks,
+        output_bytes=result_bytes(workload) if workload.results == "files" else 0,
     )
-
-
-def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
-    """The largest split with which maps take half of the memory, and a round of two merges all of it."""
-    room = usable - cpus * BUFFER_BYTES
-    for_maps = room * 100 // (2 * cpus * (100 + MAP_SCRATCH_PERCENT))
-    for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * _PUSH_BLOCKS)
-    for_parallelism = _ceil_div(max(workload.total_bytes, 1), 4 * cpus)
-    # A map holds a row as a whole, however large it is.
-    whole = max(workload.max_row_bytes, workload.max_item_bytes)
-    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
-    return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
-
-
-def _map_memory(split: int) -> int:
-    return split * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
-
-
-def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    slices = max(_skewed(workload, partitions), workload.max_row_bytes)
-    running = min(cpus, partitions)
-    prefetched = min(cpus, partitions - running)
-    return (running + prefetched) * slices + running * _reduce_memory(
-        workload, partitions, row_group
-    )
-
-
-def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
-    rows = _ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
-    finishing = _skewed(workload, partitions) * workload.reduce_percent // 100
-    return rows * (ENTRY_BYTES + workload.reduce_row_bytes) + finishing + row_group + BUFFER_BYTES
-
-
-def _skewed(workload: Workload, partitions: int) -> int:
-    return _ceil_div(max(workload.total_bytes, 1) * SKEW_PERCENT, 100 * partitions)
 
 
 def _smallest_budget(
     workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
 ) -> int:
+    def fits(budget: int) -> bool:
+        given = replace(resources, budget_bytes=budget)
+        return _try_plan(workload, given, strategy, num_partitions) is not None
+
     low, high = resources.budget_bytes, 2 * resources.budget_bytes + 1
-    while (
-        _try_plan(workload, Resources(high, resources.num_cpus), strategy, num_partitions) is None
-    ):
+    while not fits(high):
         low, high = high, 2 * high
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
-        fits = _try_plan(workload, Resources(middle, resources.num_cpus), strategy, num_partitions)
-        low, high = (low, middle) if fits is not None else (middle, high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
-
-
-def _clamp(value: int, low: int, high: int) -> int:
-    return max(low, min(value, high))

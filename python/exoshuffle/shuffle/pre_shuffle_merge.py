@@ -18,19 +18,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
+from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.speculation import Speculation, as_finished
 from exoshuffle.shuffle.strategy import TaskSet, stage
-
-#: Share of the engine's budget for merges, where nobody says: a plan fills 80 % of it, and maps half of that.
-MERGE_MEMORY_PERCENT = 40
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,18 @@ class MergeOptions:
     """How a pre-shuffle merge goes on.
 
     Attributes:
-        policy: ``FixedFiles`` or ``FixedBlockSize``.
+        policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
         percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
         timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
         memory_bytes: For the merges that run at once on a node, inputs and results together; a group never needs
-            more. Default: ``MERGE_MEMORY_PERCENT`` of the engine's budget, or enough for two outputs.
+            more. Default: the plan's; without one, ``MERGE_MEMORY_PERCENT`` of the engine's budget.
         clock: Seconds that only grow.
 
     Raises:
         OptionsError: A value that cannot work.
     """
 
-    policy: MergePolicy = field(default_factory=FixedFiles)
+    policy: MergePolicy | None = None
     percent: int = 95
     timeout_seconds: float | None = None
     memory_bytes: int | None = None
@@ -69,7 +68,7 @@ class PreShuffleMerge:
     """Riffle's shuffle.
 
     Args:
-        options: Default: groups of 20, 95 % of them awaited.
+        options: Default: groups as planned, 95 % of them awaited.
         speculation: Copies of slow maps, on any node; default: none.
     """
 
@@ -85,11 +84,11 @@ class PreShuffleMerge:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
-        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
         options, memory = self.options, _memory_bytes(self.options, plan)
         places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
-        layout = _Layout(len(splits), places, options.policy)
-        groups = [Groups(maps, options.policy, plan, memory) for maps in layout.stripes]
+        policy = options.policy or FixedFiles(max(2, plan.merge_factor))
+        layout = _Layout(len(splits), places, policy)
+        groups = [Groups(maps, policy, plan, memory) for maps in layout.stripes]
         merges = Merges(run_merge, memory)
 
         def submit(index: int) -> Ref:
@@ -103,15 +102,14 @@ class PreShuffleMerge:
         done = as_finished(submit, layout.order, self.speculation, submit_copy, merges.poll)
         for index, block in done:
             node = next(iter(locate(block)), layout.node(index))
-            output = Output(index, block, node, options.policy.size(block, plan))
+            output = Output(index, block, node, policy.size(block, plan))
             for group in groups[layout.stripe(index)].add(output):
                 merges.add(group)
         merges.finish(options.percent, options.timeout_seconds, options.clock)
 
         # ``merges`` keeps the map outputs until this function ends.
         blocks = Refs(merges.sources())
-        for partition in range(plan.num_partitions):
-            yield run_reduce.remote(partition, blocks.column(partition))
+        yield from run_reduces(tasks, blocks, plan)
 
 
 class _Layout:
@@ -136,5 +134,7 @@ class _Layout:
 def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:
     if options.memory_bytes is not None:
         return options.memory_bytes
+    if plan.merge_memory_bytes:
+        return plan.merge_memory_bytes
     share = current_engine().budget_bytes * MERGE_MEMORY_PERCENT // 100
     return max(share, merge_memory([plan.split_bytes] * 2))

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, raise_errors, wait
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.sizes import block_sizes
 from exoshuffle.shuffle.speculation import Speculation, run_all
 from exoshuffle.shuffle.strategy import TaskSet, stage
@@ -54,7 +55,6 @@ class Push:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
-        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])
@@ -77,8 +77,7 @@ class Push:
                 kept += mapped
             del mapped
         blocks = Refs(merged)
-        for partition in range(plan.num_partitions):
-            yield run_reduce.remote(partition, blocks.column(partition))
+        yield from run_reduces(tasks, blocks, plan)
 
     def _groups(self, blocks: list[Ref], merge_factor: int) -> list[list[Ref]]:
         """What is merged with what."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.speculation import Speculation, run_all
 from exoshuffle.shuffle.strategy import TaskSet, stage
 
@@ -30,12 +31,10 @@ class Simple:
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
-        run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
 
         def submit(index: int) -> Ref:
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
         blocks = Refs(run_all(submit, range(len(splits)), self.speculation))
-        for partition in range(plan.num_partitions):
-            yield run_reduce.remote(partition, blocks.column(partition))
+        yield from run_reduces(tasks, blocks, plan)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, RemoteFunction, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.shuffle.division import AgainTaskSet
 from exoshuffle.shuffle.plan import ShufflePlan
 
 
@@ -48,7 +49,9 @@ class StreamingTaskSet(Protocol):
         """
 
 
-def stage(tasks: TaskSet | StreamingTaskSet, name: str, **options: Any) -> RemoteFunction:
+def stage(
+    tasks: TaskSet | StreamingTaskSet | AgainTaskSet, name: str, **options: Any
+) -> RemoteFunction:
     """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``.
 
     Raises:
@@ -104,3 +107,16 @@ def get_strategy(strategy: str | Strategy) -> Strategy:
     module, _, name = _STRATEGIES[strategy].partition(":")
     made: Strategy = getattr(importlib.import_module(module), name)()
     return made
+
+
+def strategy_name(strategy: str | Strategy) -> str:
+    """The name that a strategy is planned by: its own, ``auto``, and ``push`` for one that is not of the library.
+
+    Raises:
+        OptionsError: Unknown name.
+    """
+    if strategy == "auto":
+        return "auto"
+    kind = type(get_strategy(strategy))
+    places = {place: name for name, place in _STRATEGIES.items()}
+    return places.get(f"{kind.__module__}:{kind.__qualname__}", "push")

@@ -129,6 +129,32 @@ class SliceConformance(Conformance):
         with pytest.raises(TaskError, match="num_returns is 2"):
             xs.get(ref)
 
+    def test_sizes_of_slices(self, executor: str) -> None:
+        offsets = [0, 1_000_003, 1_000_003, 1_000_010]
+        large = xs.remote(fill, num_returns=3, executor=executor).remote(offsets)
+        small = xs.remote(fill, executor=executor).remote([0, 5])
+        values = xs.remote(lambda: [big(1), "", 7], num_returns=3, executor=executor).remote()
+        of_large, of_small, of_values, of_put = xs.slice_bytes(
+            [large, small, values, xs.put(big(2))]
+        )
+        assert (of_large, of_small) == ([1_000_003, 0, 7], [5])
+        assert len(of_values) == 3
+        assert len(of_put) == 1
+        # Pickles are a little larger than what is in them.
+        assert of_values[0] >= len(big(1)) > max(of_values[1:])
+        assert of_put[0] >= len(big(2))
+        assert xs.slice_bytes([]) == []
+
+    def test_sizes_are_known_inside_tasks(self, executor: str) -> None:
+        ref = xs.remote(fill, num_returns=2, executor=executor).remote([0, 3, 70_000])
+        look = xs.remote(xs.slice_bytes, executor=executor)
+        assert xs.get(look.remote([ref])) == [[3, 69_997]]
+
+    def test_what_failed_has_no_sizes(self, executor: str) -> None:
+        ref = xs.remote(lambda: 1 // 0, executor=executor, name="divide").remote()
+        with pytest.raises(TaskError, match="divide"):
+            xs.slice_bytes([ref])
+
     def test_blocks_are_for_tasks(self) -> None:
         with pytest.raises(EngineError, match="inside a task"):
             xs.allocate_block([0, 5])

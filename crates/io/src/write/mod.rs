@@ -1,5 +1,6 @@
 //! Writes one partition of the output as one or more files.
 
+mod dictionary;
 mod ipc;
 mod parquet;
 mod text;
@@ -28,7 +29,7 @@ pub struct WriteOptions {
     pub row_group_bytes: usize,
     /// Begins a new file when the current one reaches this size.
     pub target_file_bytes: Option<u64>,
-    /// Which columns Parquet encodes as dictionaries; by default those of dictionary type.
+    /// Which columns Parquet encodes as dictionaries where that makes them smaller; by default those of dictionary type.
     pub dictionary_columns: Option<Vec<bool>>,
     /// What separates the values of a CSV line.
     pub csv_delimiter: u8,
@@ -223,11 +224,8 @@ impl PartWriter {
         let sink = |path| DirectWriter::create(path);
         Ok(match self.options.format {
             Format::Parquet => {
-                let properties = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
-                Encoder::Parquet(Box::new(parquet::ParquetFile::create(
-                    sink(path)?,
-                    properties,
-                )?))
+                let plan = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
+                Encoder::Parquet(Box::new(parquet::ParquetFile::create(sink(path)?, plan)?))
             }
             Format::Ipc => Encoder::Ipc(Box::new(ipc::IpcFile::create(
                 sink(path)?,

@@ -18,6 +18,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::dictionary::{dictionaries_pay, suffice};
 use super::{encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
@@ -29,30 +30,18 @@ const CHECK_ROWS: usize = 8192;
 /// Everything the encoder is told in advance.
 pub(super) struct Plan {
     batch_schema: SchemaRef,
+    user_schema: SchemaRef,
     file_schema: SchemaDescriptor,
-    properties: WriterProperties,
-    row_group_bytes: usize,
+    options: WriteOptions,
 }
 
 impl Plan {
+    /// For batches of this schema.
     pub(super) fn new(
         batch_schema: &SchemaRef,
         user_schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Self> {
-        let file_schema = file_schema(user_schema)?;
-        let mut properties = WriterProperties::builder()
-            .set_compression(codec(options.compression))
-            .set_max_row_group_row_count(None)
-            .set_statistics_enabled(EnabledStatistics::Page)
-            .set_dictionary_enabled(false)
-            .set_key_value_metadata(Some(file_metadata(user_schema)));
-        for (leaf, column) in file_schema.columns().iter().enumerate() {
-            let root = file_schema.get_column_root_idx(leaf);
-            if use_dictionary(user_schema, options, root) {
-                properties = properties.set_column_dictionary_enabled(column.path().clone(), true);
-            }
-        }
         // Nullability is the user's: a batch may promise less.
         let fields = batch_schema
             .fields()
@@ -65,13 +54,55 @@ impl Plan {
                     .with_name(user.name())
                     .with_nullable(user.is_nullable())
             });
-        let batch_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Ok(Self {
-            batch_schema,
-            file_schema,
-            properties: properties.build(),
-            row_group_bytes: options.row_group_bytes,
+            batch_schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            file_schema: file_schema(user_schema)?,
+            user_schema: Arc::clone(user_schema),
+            options: options.clone(),
         })
+    }
+
+    /// Whether the first batches decide about dictionaries. Not where files are to reach a size, which is looked at
+    /// after every few rows.
+    fn samples(&self) -> bool {
+        let columns = 0..self.user_schema.fields().len();
+        self.options.target_file_bytes.is_none()
+            && columns
+                .into_iter()
+                .any(|column| use_dictionary(&self.user_schema, &self.options, column))
+    }
+
+    /// The encoder of a file that begins with these batches.
+    fn writer(
+        &self,
+        sink: DirectWriter,
+        first: &[RecordBatch],
+    ) -> Result<ArrowWriter<DirectWriter>> {
+        let path = sink.path().to_path_buf();
+        let options = ArrowWriterOptions::new()
+            .with_properties(self.properties(first))
+            .with_skip_arrow_metadata(true)
+            .with_parquet_schema(self.file_schema.clone());
+        ArrowWriter::try_new_with_options(sink, Arc::clone(&self.batch_schema), options)
+            .map_err(|e| failed(&path, e))
+    }
+
+    fn properties(&self, first: &[RecordBatch]) -> WriterProperties {
+        let pays = dictionaries_pay(first, self.options.row_group_bytes);
+        let mut properties = WriterProperties::builder()
+            .set_compression(codec(self.options.compression))
+            .set_max_row_group_row_count(None)
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_dictionary_enabled(false)
+            .set_key_value_metadata(Some(file_metadata(&self.user_schema)));
+        for (leaf, column) in self.file_schema.columns().iter().enumerate() {
+            let root = self.file_schema.get_column_root_idx(leaf);
+            let is_worth_it = pays.get(root).copied().unwrap_or(true);
+            if is_worth_it && use_dictionary(&self.user_schema, &self.options, root) {
+                properties = properties.set_column_dictionary_enabled(column.path().clone(), true);
+            }
+        }
+        properties.build()
     }
 }
 
@@ -127,42 +158,100 @@ fn codec(compression: Compression) -> Codec {
 
 /// A Parquet file being written.
 pub(super) struct ParquetFile {
-    writer: ArrowWriter<DirectWriter>,
-    row_group_bytes: usize,
+    plan: Plan,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Batches are held back until they tell which columns get dictionaries.
+    Sampling(DirectWriter, Vec<RecordBatch>),
+    /// They are encoded.
+    Encoding(Box<ArrowWriter<DirectWriter>>),
+    /// The encoder could not be made.
+    Failed,
 }
 
 impl ParquetFile {
     pub(super) fn create(sink: DirectWriter, plan: Plan) -> Result<Self> {
-        let path = sink.path().to_path_buf();
-        let options = ArrowWriterOptions::new()
-            .with_properties(plan.properties)
-            .with_skip_arrow_metadata(true)
-            .with_parquet_schema(plan.file_schema);
-        let writer = ArrowWriter::try_new_with_options(sink, plan.batch_schema, options);
-        Ok(Self {
-            writer: writer.map_err(|e| failed(&path, e))?,
-            row_group_bytes: plan.row_group_bytes,
-        })
+        let samples = plan.samples();
+        let mut file = Self {
+            plan,
+            stage: Stage::Sampling(sink, Vec::new()),
+        };
+        if !samples {
+            file.writer()?;
+        }
+        Ok(file)
     }
 
     pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
-        for start in (0..batch.num_rows()).step_by(CHECK_ROWS) {
-            let piece = batch.slice(start, CHECK_ROWS.min(batch.num_rows() - start));
-            self.writer.write(&piece).map_err(|e| failed(path, e))?;
-            if self.writer.in_progress_size() >= self.row_group_bytes {
-                self.writer.flush().map_err(|e| failed(path, e))?;
-            }
+        if let Stage::Sampling(_, first) = &mut self.stage {
+            first.push(batch.clone());
+            return if suffice(first) {
+                self.writer().map(|_| ())
+            } else {
+                Ok(())
+            };
         }
-        Ok(())
+        let row_group_bytes = self.plan.options.row_group_bytes;
+        encode(path, self.writer()?, batch, row_group_bytes)
     }
 
+    /// Bytes of the file, were it finished now; 0 while nothing is encoded.
     pub(super) fn bytes(&self) -> u64 {
-        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+        match &self.stage {
+            Stage::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            _ => 0,
+        }
     }
 
-    pub(super) fn end(self, path: &Path) -> Result<PendingFile> {
-        self.writer.into_inner().map_err(|e| failed(path, e))?.end()
+    pub(super) fn end(mut self, path: &Path) -> Result<PendingFile> {
+        self.writer()?;
+        match self.stage {
+            Stage::Encoding(writer) => writer.into_inner().map_err(|e| failed(path, e))?.end(),
+            _ => Err(broken(path)),
+        }
     }
+
+    /// The encoder; makes it from the batches held back, and encodes these.
+    fn writer(&mut self) -> Result<&mut ArrowWriter<DirectWriter>> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Failed) {
+            Stage::Sampling(sink, first) => {
+                let path = sink.path().to_path_buf();
+                let mut writer = self.plan.writer(sink, &first)?;
+                for batch in &first {
+                    encode(&path, &mut writer, batch, self.plan.options.row_group_bytes)?;
+                }
+                Stage::Encoding(Box::new(writer))
+            }
+            other => other,
+        };
+        match &mut self.stage {
+            Stage::Encoding(writer) => Ok(writer),
+            _ => Err(broken(Path::new("the output"))),
+        }
+    }
+}
+
+fn encode(
+    path: &Path,
+    writer: &mut ArrowWriter<DirectWriter>,
+    batch: &RecordBatch,
+    row_group_bytes: usize,
+) -> Result<()> {
+    for start in (0..batch.num_rows()).step_by(CHECK_ROWS) {
+        let piece = batch.slice(start, CHECK_ROWS.min(batch.num_rows() - start));
+        writer.write(&piece).map_err(|e| failed(path, e))?;
+        if writer.in_progress_size() >= row_group_bytes {
+            writer.flush().map_err(|e| failed(path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writing goes on after it has failed, which no caller does.
+fn broken(path: &Path) -> IoError {
+    encode_error(path, Format::Parquet, &"writing has failed before")
 }
 
 /// A failure of the sink keeps its cause; everything else is the encoder's.

@@ -18,10 +18,22 @@ from exoshuffle.engines.local.objects import Task, ValueGoneError
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
-from exoshuffle.futures.options import ActorOptions
+from exoshuffle.futures.options import ActorOptions, TaskOptions
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
+
+
+def creation_options(options: ActorOptions) -> TaskOptions:
+    """What the task needs that makes the actor."""
+    return TaskOptions(
+        num_cpus=options.num_cpus,
+        num_gpus=options.num_gpus,
+        resources=options.resources,
+        memory=options.memory,
+        max_retries=options.max_restarts,
+        executor=options.executor,
+    )
 
 
 class LocalActor:
@@ -157,7 +169,7 @@ class LocalActor:
                     queue.popleft()
                 if not queue:
                     del self._calls[caller]
-                elif queue[0].ready and (best is None or queue[0] < best):
+                elif queue[0].ready and (best is None or queue[0].sequence < best.sequence):
                     best = queue[0]
             if best is not None:
                 return best

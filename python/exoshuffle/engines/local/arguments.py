@@ -6,7 +6,7 @@ shared sequence of M objects counts as one until it is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from exoshuffle.engines.local.objects import Bundle, ObjectState, Task
@@ -16,20 +16,27 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 Wanted = tuple[ObjectState, "int | range | None"]
 
 
-def targets(task: Task) -> Iterable[ObjectState | Bundle]:
+def targets(task: Task) -> Sequence[ObjectState | Bundle]:
     """The objects that a task's arguments refer to; a shared sequence counts as one."""
+    if not task.args and not task.kwargs:
+        return ()
+    found: list[Any] = []
     for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
         if isinstance(arg, Ref):
-            yield arg._object  # type: ignore[misc]
+            found.append(arg._object)
         elif isinstance(arg, SliceRef):
-            yield arg.ref._object  # type: ignore[misc]
+            found.append(arg.ref._object)
         elif isinstance(arg, Refs | Column):
-            yield _bundle(arg if isinstance(arg, Refs) else arg.refs)
+            found.append(_bundle(arg if isinstance(arg, Refs) else arg.refs))
+    return found
 
 
 def argument_error(task: Task) -> BaseException | None:
     """The error of the first argument that has failed."""
-    return next((target.error for target in targets(task) if target.error is not None), None)
+    for target in targets(task):
+        if target.error is not None:
+            return target.error
+    return None
 
 
 def _bundle(refs: Refs) -> Bundle:

@@ -26,7 +26,7 @@ class Attempts:
 
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
-        return any(True for _ in arguments.targets(task))
+        return bool(arguments.targets(task))
 
     def resolve(self, task: Task) -> Any:
         """What a task's arguments refer to, restored where it was spilled, all at once.
@@ -67,6 +67,7 @@ class Attempts:
     def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
         """The function returned."""
         assert task.output is not None
+        self._table.make_way()
         with self._table.lock:
             if task.output.actor is None:
                 task.release_arguments()
@@ -74,9 +75,10 @@ class Attempts:
                 task.stream.end()
             self._table.fulfil(task.output, stored)
         self._table.settle()
-        event = TaskFinished(task.name, task.attempt, seconds)
-        for observer in list(self._engine.observers):
-            observer(event)
+        if self._engine.observers:
+            event = TaskFinished(task.name, task.attempt, seconds)
+            for observer in list(self._engine.observers):
+                observer(event)
 
     def fail(self, task: Task, error: BaseException) -> None:
         """The attempt failed: another attempt if that may help, else the object fails."""

@@ -55,7 +55,7 @@ def code_of(fn: Callable[..., Any], name: str) -> Code:
         found = _codes.get(fn)
         if found is not None:
             return found
-    with identity.capturing() as captured:
+    with identity.Capturing() as captured:
         data = _pickled(fn, f"the function of task {name}")
     code = Code(data, hashlib.sha256(data).digest(), tuple(captured))
     if not code.inside:
@@ -133,7 +133,7 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     def stored(value: Any) -> Any:
         if isinstance(value, _REFERENCES):
             return value
-        with identity.capturing():
+        with identity.Capturing():
             is_large = len(values.dumps(value)) > engine.inline_bytes
         return engine.put(value) if is_large else value
 
@@ -152,7 +152,7 @@ def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         return Hole(len(references) - 1)
 
     holed = tuple(hole(arg) for arg in args), {key: hole(arg) for key, arg in kwargs.items()}
-    with identity.capturing() as captured:
+    with identity.Capturing() as captured:
         try:
             data = values.dumps(holed)
         except Exception as error:

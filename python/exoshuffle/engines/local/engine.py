@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from exoshuffle import _native
-from exoshuffle.engines.local import limits, loading, values
-from exoshuffle.engines.local.actors import LocalActor
+from exoshuffle.engines.local import arguments, limits, loading, values
+from exoshuffle.engines.local.activity import activities
+from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
+from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
 from exoshuffle.engines.local.pool import ProcessPool
@@ -38,7 +41,10 @@ from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
+from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 from exoshuffle.units import format_bytes
+
+_Seen = TypeVar("_Seen")
 
 
 class LocalEngine:
@@ -53,30 +59,36 @@ class LocalEngine:
         num_gpus: Declared GPUs.
         resources: Further declared resources.
         inline_bytes: Values up to this size are kept with their object instead of in the store.
+        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns, and says which tasks run,
+            where, and what the others wait for; None: never.
     """
 
     name = "local"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what init() passes on
         self,
         memory_limit: int | str | None = None,
         spill_dirs: str | Sequence[str] | None = None,
         num_cpus: int | None = None,
         num_gpus: float = 0,
         resources: Mapping[str, float] | None = None,
+        *,
         inline_bytes: int = values.INLINE_BYTES,
+        stall_seconds: float | None = STALL_SECONDS,
     ) -> None:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
+        check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()
-        self.memory_limit, self.budget_bytes = limits.limit_and_budget(memory_limit)
+        self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)
         if spill_dirs is None:
             spill_dirs = limits.default_spill_dir()
         self.spill_dirs = (
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
         self.inline_bytes = inline_bytes
-        self.store = _native.Store(self.budget_bytes, self.spill_dirs)
+        self.store = _native.Store(self._budget_bytes, self.spill_dirs)
+        self._libraries = Libraries(self.reserve)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
         self.blocks = values.StoreBlocks(self.store, inline_bytes)
@@ -90,6 +102,12 @@ class LocalEngine:
         self._num_submitted = 0
         self.observers: list[Observer] = []
         self.table.start = self._start
+        self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
+
+    @property
+    def budget_bytes(self) -> int:
+        """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
+        return self._budget_bytes - self._libraries.taken_bytes()
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 
@@ -125,7 +143,7 @@ class LocalEngine:
         name = options.name or cls.__name__
         if options.executor == "thread":
             return self._create_actor(
-                Task(cls, args, kwargs, _creation_options(options), 0), name, options
+                Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
         call, references = self._packed(cls, "", name, args, kwargs)
         return self.create_actor_call(call, references, name, options)
@@ -135,7 +153,7 @@ class LocalEngine:
     ) -> Ref:
         """An actor in a worker process, packed."""
         self.pool.prepare()
-        task = Task(None, references, {}, _creation_options(options), 0)
+        task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._create_actor(task, name, options)
 
@@ -193,6 +211,7 @@ class LocalEngine:
             )
 
     def _submit(self, task: Task) -> Ref | RefStream:
+        self.table.make_way()
         with self.lock:
             ref = self._new_output(task)
             stream = None
@@ -250,18 +269,29 @@ class LocalEngine:
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
+        ((state, index),) = arguments.wanted(ref)
+        stored = state.stored
+        if stored is not None and stored.inline is not None:
+            return values.assemble(stored, state.num_slices, index, [])
         return self.get_loaded(ref, timeout).value()
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
+        ((state, index),) = arguments.wanted(ref)
+        return self._look(
+            state, timeout, lambda state: loading.load(self.store, [(state, index)])[0]
+        )
+
+    def _look(
+        self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
+    ) -> _Seen:
+        """What ``look`` sees of an object once it is done; one that is lost is made again."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        index = ref.index if isinstance(ref, SliceRef) else None
-        state: ObjectState = (ref.ref if isinstance(ref, SliceRef) else ref)._object  # type: ignore[assignment]
         with self._scheduler.slot_given_back():
             while True:
                 self._await_object(state, deadline)
                 try:
-                    return loading.load(self.store, [(state, index)])[0]
+                    return look(state)
                 except CorruptBlockError as error:
                     self.table.lose(error)
                 except ValueGoneError:
@@ -269,6 +299,11 @@ class LocalEngine:
                         self.check_open()
                         if state.status is Status.GONE:
                             self.table.recover(state)
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``."""
+        look = functools.partial(loading.slice_bytes, self.store)
+        return [self._look(ref._object, None, look) for ref in refs]  # type: ignore[arg-type]
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
@@ -281,7 +316,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if len(ready) >= num_ready or (left is not None and left <= 0):
                     break
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
         return ready, [ref for ref in refs if not self.is_over(ref)]
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
@@ -299,7 +335,8 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_a_little(left)
 
     def is_over(self, ref: Ref) -> bool:
         """Whether the object is made, or has failed."""
@@ -340,11 +377,13 @@ class LocalEngine:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{state!r} after the timeout")
-                self._wait_a_little(left)
+                self._check_wanted()
+                self.table.wait_for(state, left)
             if state.error is not None:
                 raise _fresh(state.error)
 
-    def _wait_a_little(self, left: float | None) -> None:
+    def _check_wanted(self) -> None:
+        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
         self.check_open()
         task = self._scheduler.current_task()
         if task is not None:
@@ -352,7 +391,6 @@ class LocalEngine:
                 raise TaskCancelledError(f"task {task.name} was cancelled")
             if task.worker is not None:
                 task.worker.check_alive()
-        self.table.wait_a_little(left)
 
     # --- about the engine --------------------------------------------------------------------------------------
 
@@ -386,6 +424,8 @@ class LocalEngine:
         self.pool.close()
         self._scheduler.close()
         self._guard.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
 
     def check_open(self) -> None:
         """Raises ``ClosedError`` once the engine is closed."""
@@ -425,17 +465,6 @@ class LocalEngine:
             self._scheduler.add(
                 task, staged=self.attempts.has_references(task) or task.options.memory > 0
             )
-
-
-def _creation_options(options: ActorOptions) -> TaskOptions:
-    return TaskOptions(
-        num_cpus=options.num_cpus,
-        num_gpus=options.num_gpus,
-        resources=options.resources,
-        memory=options.memory,
-        max_retries=options.max_restarts,
-        executor=options.executor,
-    )
 
 
 def _fresh(error: BaseException) -> BaseException:

@@ -6,30 +6,39 @@ there somebody notes which references are inside and keeps their objects alive u
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 from exoshuffle.errors import EngineError
 
 _numbers = itertools.count()
 _objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_writing = threading.local()
 
 
-@contextlib.contextmanager
-def capturing() -> Iterator[list[Any]]:
-    """Around pickling: yields the list to which the handle of every reference that is pickled is added."""
-    outer = getattr(_writing, "captured", None)
-    captured: list[Any] = []
-    _writing.captured = captured
-    try:
-        yield captured
-    finally:
-        _writing.captured = outer
+class _Writing(threading.local):
+    """Of a thread: where it notes the references that it pickles, while it does."""
+
+    captured: list[Any] | None = None
+
+
+_writing = _Writing()
+
+
+class Capturing:
+    """Around pickling: gives the list to which the handle of every reference that is pickled is added."""
+
+    __slots__ = ("_outer",)
+
+    def __enter__(self) -> list[Any]:
+        self._outer = _writing.captured
+        captured: list[Any] = []
+        _writing.captured = captured
+        return captured
+
+    def __exit__(self, *_: object) -> None:
+        _writing.captured = self._outer
 
 
 def number_of(handle: Any) -> int:
@@ -62,7 +71,7 @@ def find(number: int) -> Any:
 
 def reduce(handle: Any) -> tuple[Any, tuple[int]]:
     """``__reduce__`` of a handle."""
-    captured = getattr(_writing, "captured", None)
+    captured = _writing.captured
     if captured is None:
         raise EngineError(
             "a reference travels inside arguments, results and put() only; pickle the value that get() returns"

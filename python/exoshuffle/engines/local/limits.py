@@ -14,8 +14,7 @@ from exoshuffle.units import format_bytes, parse_bytes
 #: Share of the machine's memory that is used when no limit is given.
 DEFAULT_SHARE = 0.7
 #: Kept out of the budget: thread stacks, allocator slack, Python objects of the control plane.
-#: With 48 MB, sorts of 1 GB under a limit of 300 MB peaked at 281-296 MB.
-SLACK_BYTES = 64_000_000
+SLACK_BYTES = 40_000_000
 #: And this part of the limit: what is freed and not yet returned grows with the buffers in use. Without it, sorts of
 #: 4 GB under 2 GB peaked at 1.95-2.02 GB.
 SLACK_PART = 40

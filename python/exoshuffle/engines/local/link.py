@@ -82,7 +82,7 @@ class Link:
 
     def pack(self, kind: str, payload: Any) -> bytes:
         """A message as bytes: its references can go before it is sent, so that it tells of that as well."""
-        with identity.capturing():
+        with identity.Capturing():
             return pickle.dumps((kind, payload), protocol=5)
 
     def send_packed(self, body: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from exoshuffle.engines.local import values
 from exoshuffle.engines.local.arguments import Wanted
-from exoshuffle.engines.local.objects import Status, ValueGoneError
+from exoshuffle.engines.local.objects import ObjectState, Status, ValueGoneError
 from exoshuffle.engines.local.values import StoredValue
 
 
@@ -33,6 +33,22 @@ class Loaded:
     def value(self) -> Any:
         """The value, for this process."""
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
+
+
+def slice_bytes(store: Any, state: ObjectState) -> list[int]:
+    """The bytes of each slice of an object that is done.
+
+    Raises:
+        ValueGoneError: It is gone again.
+        CorruptBlockError: What says so on disk is not what was written.
+    """
+    stored = state.stored
+    if stored is None or state.status is not Status.DONE:
+        raise ValueGoneError(f"{state!r}: its value is gone")
+    if stored.inline is not None:
+        return [len(data) for data in stored.inline]
+    sizes: list[int] = store.slice_bytes(stored.block_id)
+    return sizes
 
 
 def load(store: Any, wanted: list[Wanted]) -> list[Loaded]:

@@ -10,6 +10,7 @@ holds the engine's lock, so it must neither lock nor block.
 
 from __future__ import annotations
 
+import collections
 import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,8 +44,11 @@ class Status(enum.Enum):
 class HandleCounter(Protocol):
     """Who counts the handles of objects."""
 
-    def count_handle(self, state: ObjectState, change: int) -> None:
-        """A ``Ref`` came or went; must not block."""
+    #: Objects and +1 or -1: a ``Ref`` came or went.
+    handle_changes: collections.deque[tuple[ObjectState, int]]
+
+    def settle(self) -> None:
+        """Looks at the changes, now or soon; must not block."""
 
 
 class ObjectState:
@@ -81,11 +85,12 @@ class ObjectState:
 
     def add_handle(self) -> None:
         """See ``ObjectHandle``."""
-        self.counter.count_handle(self, +1)
+        self.counter.handle_changes.append((self, +1))
 
     def drop_handle(self) -> None:
         """See ``ObjectHandle``."""
-        self.counter.count_handle(self, -1)
+        self.counter.handle_changes.append((self, -1))
+        self.counter.settle()
 
     def __reduce__(self) -> Any:
         return identity.reduce(self)
@@ -174,7 +179,7 @@ class Task:
         #: Counted among those that have their arguments ahead of the workers.
         self.is_staged = False
         self.missing = 0
-        self.lineage: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self.lineage: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self.output: ObjectState | None = None
         self.stream: Stream | None = None
         self.actor: LocalActor | None = None
@@ -191,9 +196,6 @@ class Task:
         #: Where the attempt runs, if in a worker process.
         self.worker: WorkerProcess | None = None
 
-    def __lt__(self, other: Task) -> bool:
-        return self.sequence < other.sequence
-
     def is_over(self) -> bool:
         """Whether its result has come, or never will."""
         return self.cancelled or self.output is None or self.output.status is not Status.PENDING
@@ -207,10 +209,10 @@ class Task:
 
     def release_arguments(self) -> None:
         """Lets go of the arguments' handles and keeps their descriptions (with the first call, the lineage)."""
-        if self.args is not None and self.kwargs is not None:
+        if self.args or self.kwargs:
             self.lineage = (
-                tuple(_describe(arg) for arg in self.args),
-                {name: _describe(arg) for name, arg in self.kwargs.items()},
+                tuple(_describe(arg) for arg in self.args or ()),
+                {name: _describe(arg) for name, arg in (self.kwargs or {}).items()},
             )
         if self.call is not None:
             self.call.release()
@@ -218,7 +220,7 @@ class Task:
 
     def restore_arguments(self) -> None:
         """Takes handles of the arguments again, to run once more."""
-        if self.args is None and self.lineage is not None:
+        if self.args is None:
             args, kwargs = self.lineage
             self.args = tuple(_revive(arg) for arg in args)
             self.kwargs = {name: _revive(arg) for name, arg in kwargs.items()}

@@ -19,10 +19,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import identity, wire
+from exoshuffle.engines.local import identity, libraries, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -33,6 +34,7 @@ from exoshuffle.errors import (
 )
 from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.futures.refs import Ref
+from exoshuffle.observe.activity import Frame
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
@@ -62,12 +64,15 @@ class WorkerProcess:
         mine, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         arena = engine.store.arena_fd()
-        descriptors = (theirs.fileno(), lifeline, arena)
+        self._stack = os.memfd_create("exoshuffle-stack")
+        self._reading_stack = threading.Lock()
+        descriptors = (theirs.fileno(), lifeline, arena, self._stack)
         try:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter
                 [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
+                env=libraries.environment(),
                 # Else Ctrl-C would hit it before it can ignore that.
                 start_new_session=True,
             )
@@ -76,6 +81,17 @@ class WorkerProcess:
                 os.close(descriptor)
             theirs.close()
         self._connection = Connection(mine.detach())
+
+    @property
+    def process_id(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    def stack(self) -> list[Frame]:
+        """The calls that it is in, the innermost first. While a task runs; from any thread."""
+        with self._reading_stack:
+            # A number that was closed may belong to another file by now.
+            return [] if self._stack < 0 else stacks.read(self._process.pid, self._stack)
 
     @property
     def is_alive(self) -> bool:
@@ -159,6 +175,10 @@ class WorkerProcess:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+        with self._reading_stack:
+            if self._stack >= 0:
+                os.close(self._stack)
+                self._stack = -1
         self._lent.clear()
         self._pins.clear()
         self._requests.close()
@@ -192,7 +212,7 @@ class WorkerProcess:
     # --- frames ------------------------------------------------------------------------------------------------
 
     def _send(self, message: Any, handles: list[Any]) -> None:
-        with identity.capturing() as captured:
+        with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
         lent = [self._lend(handle) for handle in (*captured, *handles)]
         try:

@@ -16,14 +16,15 @@ class TaskQueue:
     """Tasks and what each of them needs to go on."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Need, list[Task]] = {}
+        #: Heaps by sequence number, beside the task so that Python code compares nothing.
+        self._tasks: dict[Need, list[tuple[int, Task]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
     def add(self, task: Task, need: Need) -> None:
         """One more."""
-        heapq.heappush(self._tasks.setdefault(need, []), task)
+        heapq.heappush(self._tasks.setdefault(need, []), (task.sequence, task))
 
     def first(self, resources: Resources) -> Need | None:
         """What the first of the tasks that fit needs; None if none fits."""
@@ -35,12 +36,12 @@ class TaskQueue:
 
     def peek(self, need: Need) -> Task:
         """The first with that need."""
-        return self._tasks[need][0]
+        return self._tasks[need][0][1]
 
     def pop(self, need: Need) -> Task:
         """Takes the first with that need out."""
         tasks = self._tasks[need]
-        task = heapq.heappop(tasks)
+        task = heapq.heappop(tasks)[1]
         if not tasks:
             del self._tasks[need]
         return task

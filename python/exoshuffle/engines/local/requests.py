@@ -84,6 +84,10 @@ class Requests:
         self._engine.wait(refs, num_ready, timeout)
         return [self._engine.is_over(ref) for ref in refs]
 
+    def slice_bytes(self, refs: list[Ref]) -> list[list[int]]:
+        """See ``Engine``."""
+        return self._engine.slice_bytes(refs)
+
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
         return self._engine.error(ref)

@@ -32,6 +32,23 @@ if TYPE_CHECKING:
 _CLOSE_SECONDS = 5.0
 
 
+class _Running(threading.local):
+    """Of a thread: the task that it runs, until the context ends; noted in ``now`` with since when, by thread."""
+
+    def __init__(self, now: dict[int, tuple[Task, float]]) -> None:
+        self.task: Task | None = None
+        self._now = now
+        self._thread = threading.get_ident()
+
+    def __enter__(self) -> None:
+        assert self.task is not None
+        self._now[self._thread] = self.task, time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.task = None
+        del self._now[self._thread]
+
+
 class Scheduler:
     """The queues and threads of a ``LocalEngine``; ``lock`` is the engine's."""
 
@@ -48,10 +65,14 @@ class Scheduler:
         self._to_run = TaskQueue()
         self._num_staged = 0
         self._num_idle = 0
+        #: A worker is on its way that will look at the queue, and wake the next if there is more.
+        self._is_waking = False
         self._has_stager = False
         self._closed = False
         self._threads: list[threading.Thread] = []
-        self._running = threading.local()
+        #: By thread, since when; for ``now_running``.
+        self._now_running: dict[int, tuple[Task, float]] = {}
+        self._running = _Running(self._now_running)
 
     def add(self, task: Task, staged: bool) -> None:
         """Takes a task whose arguments are done; ``staged`` if it needs memory or arguments. Lock held."""
@@ -60,9 +81,22 @@ class Scheduler:
                 self._has_stager = True
                 self.start_thread(self._stage_loop, "exoshuffle-stager")
             self._to_stage.add(task, task.options.shape_beside_cpus)
-            self._stage_changed.notify()
+            self._wake_stager()
         else:
             self._enqueue(task, task.options.shape)
+
+    def now_running(self) -> list[tuple[int, Task, float]]:
+        """Threads with the task that each runs and since when; the first of them has run longest."""
+        running = [(thread, *one) for thread, one in list(self._now_running.items())]
+        return sorted(running, key=lambda one: one[2])
+
+    def is_idle(self) -> bool:
+        """Whether no task runs or could. Lock held."""
+        return not (self._now_running or self._to_stage or self._to_run or self._num_staged)
+
+    def lacking(self, task: Task) -> list[str]:
+        """The resources that a task waits for. Lock held."""
+        return self._resources.lacking(task.options.shape)
 
     def close(self) -> None:
         """Ends the threads; tasks that run may finish their step."""
@@ -80,26 +114,23 @@ class Scheduler:
 
     def current_task(self) -> Task | None:
         """The task that this thread runs."""
-        task: Task | None = getattr(self._running, "task", None)
-        return task
+        return self._running.task
 
-    @contextlib.contextmanager
-    def running(self, task: Task) -> Iterator[None]:
+    def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
         """Around running a task on this thread."""
         set_task_engine(self._engine)
         self._running.task = task
-        try:
-            yield
-        finally:
-            self._running.task = None
+        return self._running
 
-    @contextlib.contextmanager
-    def slot_given_back(self) -> Iterator[None]:
+    def slot_given_back(self) -> contextlib.AbstractContextManager[None]:
         """Around a blocking call: if a task makes it, another may run meanwhile."""
         task = self.current_task()
-        in_worker = task is not None and task.worker is not None
-        waiting = self._engine.pool.blocked() if in_worker else contextlib.nullcontext()
-        if task is None or task.actor is not None:
+        return contextlib.nullcontext() if task is None else self._slot_given_back(task)
+
+    @contextlib.contextmanager
+    def _slot_given_back(self, task: Task) -> Iterator[None]:
+        waiting = contextlib.nullcontext() if task.worker is None else self._engine.pool.blocked()
+        if task.actor is not None:
             with waiting:
                 yield
             return
@@ -117,7 +148,7 @@ class Scheduler:
         """What a task or an actor occupied is free again. Lock held."""
         self._resources.give_back(need)
         self._wake_worker()
-        self._stage_changed.notify()
+        self._wake_stager()
 
     def start_thread(self, loop: object, name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
@@ -131,13 +162,18 @@ class Scheduler:
         self._wake_worker()
 
     def _wake_worker(self) -> None:
-        if (
-            self._num_idle == 0
-            and not self._closed
-            and self._to_run.first(self._resources) is not None
-        ):
+        """Sees to it that somebody looks at the queue; one at a time, since threads take turns at the interpreter."""
+        if self._is_waking or self._closed or self._to_run.first(self._resources) is None:
+            return
+        if self._num_idle:
+            self._run_changed.notify()
+        else:
             self.start_thread(self._work_loop, "exoshuffle-worker")
-        self._run_changed.notify()
+        self._is_waking = True
+
+    def _wake_stager(self) -> None:
+        if self._to_stage:
+            self._stage_changed.notify()
 
     # --- the stager --------------------------------------------------------------------------------------------
 
@@ -186,7 +222,7 @@ class Scheduler:
         if task.is_staged:
             task.is_staged = False
             self._num_staged -= 1
-            self._stage_changed.notify()
+            self._wake_stager()
 
     def _not_staged(self, task: Task, error: BaseException) -> None:
         if isinstance(error, ClosedError) and self._closed:
@@ -201,36 +237,37 @@ class Scheduler:
     # --- the workers -------------------------------------------------------------------------------------------
 
     def _work_loop(self) -> None:
-        while True:
-            with self._lock:
-                task = self._next_task()
-                if task is None:
-                    return
-                self._unstage(task)
-                task.started = True
-            try:
-                if task.cancelled:
-                    task.release_memory()
-                else:
-                    self._run(task)
-            finally:
-                with self._lock:
-                    if not task.keeps_resources:
-                        self.give_back(task.options.shape)
+        with self._lock:
+            self._is_waking = False
+            task = self._next_task()
+        while task is not None:
+            if task.cancelled:
+                task.release_memory()
+            else:
+                self._run(task)
+            occupied = () if task.keeps_resources else task.options.shape
             del task
+            self._engine.table.make_way()
+            with self._lock:
+                self._resources.give_back(occupied)
+                self._wake_stager()
+                task = self._next_task()
 
     def _next_task(self) -> Task | None:
+        """Waits for a task that fits, and takes it. Lock held."""
         while not self._closed:
             need = self._to_run.first(self._resources)
             if need is not None:
                 task = self._to_run.pop(need)
                 self._resources.take(need)
-                if self._to_run:
-                    self._wake_worker()
+                self._unstage(task)
+                task.started = True
+                self._wake_worker()
                 return task
             self._num_idle += 1
             self._run_changed.wait()
             self._num_idle -= 1
+            self._is_waking = False
         return None
 
     def _run(self, task: Task) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ from exoshuffle.errors import (
 
 #: How often who waits looks for handles that could only be queued; see ``wait_a_little``.
 _LOOK_AGAIN_SECONDS = 0.1
+#: For how long who finds the lock taken leaves the interpreter to others.
+_AWAY_SECONDS = 50e-6
 
 
 class ObjectTable:
@@ -38,7 +41,10 @@ class ObjectTable:
 
     def __init__(self, store: Any) -> None:
         self.lock = threading.Lock()
+        #: Handles that came and went, not counted yet: objects and +1 or -1.
+        self.handle_changes: collections.deque[tuple[ObjectState, int]] = collections.deque()
         self._changed = threading.Condition(self.lock)
+        self._num_waiting = 0
         self._store = store
         self.start: Callable[[Task], None] = lambda _: None
         self.closed = False
@@ -46,7 +52,6 @@ class ObjectTable:
         self._num_lost = 0
         # Weak, so that the garbage collector finds cycles of lineage and references in arguments.
         self._blocks: weakref.WeakValueDictionary[int, ObjectState] = weakref.WeakValueDictionary()
-        self._events: collections.deque[tuple[ObjectState, int]] = collections.deque()
 
     @property
     def num_blocks(self) -> int:
@@ -65,24 +70,28 @@ class ObjectTable:
 
     # --- handles -----------------------------------------------------------------------------------------------
 
-    def count_handle(self, state: ObjectState, change: int) -> None:
-        """A ``Ref`` came or went; see ``objects`` for why this only queues. Without the lock."""
-        self._events.append((state, change))
-        if change < 0:
-            self.settle()
-
     def settle(self) -> None:
         """Applies queued handle counts, unless somebody holds the lock, who will look again. Without the lock."""
-        while self._events and self.lock.acquire(blocking=False):
+        while self.handle_changes and self.lock.acquire(blocking=False):
             try:
                 self._count_handles()
             finally:
                 self.lock.release()
 
+    def make_way(self) -> None:
+        """Before taking the lock, where that is done for every task: lets go on who holds it. Without the lock.
+
+        A thread that waits in ``acquire`` gets the lock before it gets the interpreter. Who runs meanwhile finds the
+        lock taken and waits in turn: both change places at every use of the lock, some ten times a task, and nothing
+        ends that. Here the interpreter is left to others without waiting for the lock.
+        """
+        if self.lock.locked():
+            time.sleep(_AWAY_SECONDS)
+
     def _count_handles(self) -> None:
-        events = self._events
-        while events:
-            state, change = events.popleft()
+        changes = self.handle_changes
+        while changes:
+            state, change = changes.popleft()
             state.handles += change
             if state.handles == 0 and change < 0:
                 self._drop_value(state)
@@ -95,11 +104,30 @@ class ObjectTable:
         may be what everybody waits for.
         """
         self._count_handles()
+        self._num_waiting += 1
         self._changed.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
+        self._num_waiting -= 1
+
+    def wait_for(self, state: ObjectState, left: float | None) -> None:
+        """Waits for this object, as ``wait_a_little`` for any: a thread that wakes for nothing costs others their turn.
+
+        So the caller looks at the end of the engine, and of the task that waits, only when this returns.
+        """
+        self._count_handles()
+        came = threading.Condition(self.lock)
+
+        def arrived(_: bool) -> None:
+            came.notify()
+
+        state.waiters.append(arrived)
+        came.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
+        if arrived in state.waiters:
+            state.waiters.remove(arrived)
 
     def notify(self) -> None:
         """Wakes who waits for something to change."""
-        self._changed.notify_all()
+        if self._num_waiting:
+            self._changed.notify_all()
 
     # --- the life of an object ---------------------------------------------------------------------------------
 
@@ -144,10 +172,11 @@ class ObjectTable:
             task.actor.wake()
 
     def _announce(self, state: ObjectState) -> None:
-        waiters, state.waiters = state.waiters, []
-        for waiter in waiters:
-            waiter(state.error is not None)
-        self._changed.notify_all()
+        if state.waiters:
+            waiters, state.waiters = state.waiters, []
+            for waiter in waiters:
+                waiter(state.error is not None)
+        self.notify()
 
     def _drop_value(self, state: ObjectState) -> None:
         if state.status is Status.DONE:

@@ -14,8 +14,7 @@ import pickle
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import cloudpickle
 
@@ -34,8 +33,7 @@ _SPILL_PERCENT = 80
 _COLLECT_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class StoredValue:
+class StoredValue(NamedTuple):
     """Where the value of an object is: inline pickles, or a block in the store.
 
     Attributes:
@@ -115,7 +113,7 @@ def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
             )
         return StoredValue(None, blocks.seal(value), pickled=False)
     values = [value] if num_slices == 1 else _checked(value, num_slices)
-    with identity.capturing() as captured:
+    with identity.Capturing() as captured:
         packed = [_Packed(item) for item in values]
         if sum(item.num_bytes for item in packed) <= blocks.inline_bytes:
             inline = tuple(item.in_band() for item in packed)
@@ -186,10 +184,11 @@ class _Packed:
         self._value = value
         buffers: list[pickle.PickleBuffer] = []
         self._pickle = dumps(value, buffers)
-        self._parts = [memoryview(self._pickle), *(buffer.raw() for buffer in buffers)]
-        header = struct.pack(f"<{len(self._parts) + 1}Q", len(self._parts), *map(len, self._parts))
-        self._header = header
-        self.num_bytes = _aligned(len(header)) + sum(_aligned(len(part)) for part in self._parts)
+        self._parts: list[Any] = [self._pickle]
+        self._parts.extend(buffer.raw() for buffer in buffers)
+        self.num_bytes = _aligned(8 * (len(self._parts) + 1)) + sum(
+            [_aligned(len(part)) for part in self._parts]
+        )
 
     def in_band(self) -> bytes:
         """The pickle alone, buffers inside."""
@@ -198,7 +197,8 @@ class _Packed:
     def write(self, out: memoryview) -> None:
         """Fills ``num_bytes`` bytes."""
         position = 0
-        for part in (memoryview(self._header), *self._parts):
+        header = struct.pack(f"<{len(self._parts) + 1}Q", len(self._parts), *map(len, self._parts))
+        for part in (header, *self._parts):
             out[position : position + len(part)] = part
             position += _aligned(len(part))
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from exoshuffle import __version__, _native
-from exoshuffle.engines.local import calls, values, wire
+from exoshuffle.engines.local import calls, stacks, values, wire
 from exoshuffle.engines.local.link import Link
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import EngineError
@@ -285,6 +285,11 @@ class WorkerEngine:
         names: list[str] = self.ask("locate", ref)
         return names
 
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``."""
+        sizes: list[list[int]] = self.ask("slice_bytes", list(refs))
+        return sizes
+
     def stats(self) -> dict[str, int]:
         """See ``Engine``."""
         stats: dict[str, int] = self.ask("stats")
@@ -322,7 +327,8 @@ def main() -> None:
     # It may be killed at any moment; what was printed is out by then.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    connection, lifeline, arena = descriptors = [int(text) for text in sys.argv[2:5]]
+    connection, lifeline, arena, stack = descriptors = [int(text) for text in sys.argv[2:6]]
+    stacks.write_when_asked(stack)
     for descriptor in descriptors:
         # What a task starts must not keep the connection open when the worker dies.
         os.set_inheritable(descriptor, False)

@@ -42,7 +42,9 @@ from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.events import Observer
+from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
 
 #: Resident memory of a worker that has imported this package and Arrow.
@@ -67,6 +69,8 @@ class RayEngine:
             that in ``RAY_ADDRESS``. If Ray runs in this process already, that one is used.
         object_store_memory: For a Ray that is started here: size of the object store.
         connect_timeout_seconds: How long the cluster at ``address`` may take to answer.
+        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns and names the tasks that
+            are not done; default: never, since Ray is asked about every task then, and its dashboard tells more.
 
     Raises:
         OptionsError: An option that cannot work, or a version of Ray that is not supported.
@@ -87,7 +91,9 @@ class RayEngine:
         address: str | None = None,
         object_store_memory: int | str | None = None,
         connect_timeout_seconds: float = 30,
+        stall_seconds: float | None = None,
     ) -> None:
+        check_stall_seconds(stall_seconds)
         directories = [spill_dirs] if isinstance(spill_dirs, str) else list(spill_dirs or ())
         wanted = Wanted(
             memory_limit, directories, num_cpus, num_gpus, resources or {}, object_store_memory
@@ -110,6 +116,7 @@ class RayEngine:
         self._watcher = Watcher()
         self._canceller = Canceller()
         self._num_tasks = 0
+        self._watchdog = watch(self, self._activities, stall_seconds)
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 
@@ -273,7 +280,7 @@ class RayEngine:
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """See ``Engine``."""
-        return Block(list(offsets))
+        return Block.allocate(offsets)
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``; Ray lends CPUs only while a task waits for objects."""
@@ -303,6 +310,11 @@ class RayEngine:
         # Small objects are with the program that asked for them.
         return [ray.get_runtime_context().get_node_id()]
 
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """See ``Engine``; what a task made, its status tells."""
+        self._check_open()
+        return [_slice_bytes(object_of(ref)) for ref in refs]
+
     def stats(self) -> dict[str, int]:
         """Tasks submitted; the rest is Ray's."""
         return {"num_tasks": self._num_tasks}
@@ -320,11 +332,19 @@ class RayEngine:
         if self._closed:
             return
         self._closed = True
+        if self._watchdog is not None:
+            self._watchdog.close()
         self._watcher.close()
         self._canceller.close()
         if not self._cluster.was_found:
             end_session()
         self._cluster.close()
+
+    def _activities(self) -> list[Activity]:
+        return [
+            Activity(name, "Ray, which does not say what for ('ray list tasks' does)")
+            for name in self._watcher.pending()
+        ]
 
     def _check_open(self) -> None:
         # Whatever Ray is asked after its end, it starts anew.
@@ -347,6 +367,18 @@ def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
         "retry_exceptions": [RetryableAttemptError],
         "name": name,
     }
+
+
+def _slice_bytes(found: RayObject) -> list[int]:
+    if found.cancelled:
+        raise _cancelled(found)
+    if found.status is None:
+        return [
+            size for part in fetch(list(found.parts), found.origin) for size in part.slice_bytes
+        ]
+    (status,) = fetch([found.status], found.origin)
+    sizes: list[int] = status.slice_bytes()
+    return sizes
 
 
 def _is_done(status: ray.ObjectRef) -> bool:

@@ -29,6 +29,9 @@ from exoshuffle.units import format_bytes, parse_bytes
 STORE_PERCENT = 30
 #: Ray refuses less.
 MIN_STORE_BYTES = 80_000_000
+#: Processes of Ray that spill, and as many again that restore: Ray's own number, which it has whatever the CPUs. Each
+#: takes 0.7 s of CPU to start, just when the store is full; so there are no more than CPUs.
+MAX_IO_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ def _start_options(wanted: Wanted) -> dict[str, Any]:
             )
         options["_memory"] = limit - store
     options["object_store_memory"] = store
+    num_cpus = wanted.num_cpus or os.cpu_count() or 1
+    options["_system_config"] = {"max_io_workers": min(MAX_IO_WORKERS, num_cpus)}
     options |= _spilling(wanted.spill_dirs)
     return options
 

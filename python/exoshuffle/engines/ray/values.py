@@ -9,8 +9,11 @@ pickled, and a reference that a function closes over would never be freed.
 
 from __future__ import annotations
 
+import array
 import io
+import itertools
 import pickle
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +32,11 @@ SMALL_PART_BYTES = 8 * 1024
 
 _PADDING = memoryview(bytes(STORED_BYTES))
 _loading = threading.local()
+#: The block that was allocated last, if any, and the references to it when nobody uses it: the list's, and the one that
+#: counting them takes.
+_last: list[Block] = []
+_UNUSED_REFERENCES = 2
+_allocating = threading.Lock()
 
 
 class Status(NamedTuple):
@@ -38,19 +46,46 @@ class Status(NamedTuple):
         attempt: From 1.
         seconds: How long that attempt ran.
         node: Where.
+        sizes: Bytes of each slice of the result, as 64-bit numbers back to back: to learn them later would bring the
+            slices back from where they were spilled.
     """
 
     attempt: int
     seconds: float
     node: str
+    sizes: bytes = b""
+
+    def slice_bytes(self) -> list[int]:
+        """The sizes as numbers."""
+        return list(memoryview(self.sizes).cast("Q"))
 
 
 class Block(bytearray):
-    """What ``allocate_block`` returns."""
+    """What ``allocate_block`` returns; its content is undefined.
 
-    def __init__(self, offsets: Sequence[int]) -> None:
-        super().__init__(offsets[-1])
-        self.offsets = list(offsets)
+    Attributes:
+        offsets: Where the slices begin, and where the last one ends.
+    """
+
+    offsets: list[int]
+
+    @classmethod
+    def allocate(cls, offsets: Sequence[int]) -> Block:
+        """The last block again if nobody refers to it any more, else a new one.
+
+        The first use of its pages costs a block of 32 MB as much as filling it and copying it into the object store.
+        """
+        with _allocating:
+            is_free = bool(_last) and sys.getrefcount(_last[0]) == _UNUSED_REFERENCES
+            block = _last.pop() if is_free else cls()
+            _last[:] = [block]
+            missing = offsets[-1] - len(block)
+            if missing > 0:
+                block += bytes(missing)
+            else:
+                del block[offsets[-1] :]
+            block.offsets = list(offsets)
+            return block
 
 
 class Packed:
@@ -135,7 +170,12 @@ class ValuePart:
     @property
     def num_bytes(self) -> int:
         """Size without padding."""
-        return sum(value.num_bytes for value in self.values)
+        return sum(self.slice_bytes)
+
+    @property
+    def slice_bytes(self) -> list[int]:
+        """Size of each slice."""
+        return [value.num_bytes for value in self.values]
 
     def __reduce__(self) -> Any:
         return ValuePart, (self.values, pickle.PickleBuffer(self.padding))
@@ -161,6 +201,11 @@ class BlockPart:
     def num_bytes(self) -> int:
         """Size without padding."""
         return self.offsets[-1]
+
+    @property
+    def slice_bytes(self) -> list[int]:
+        """Size of each slice."""
+        return [end - start for start, end in itertools.pairwise(self.offsets)]
 
     def __reduce__(self) -> Any:
         buffers = pickle.PickleBuffer(self.buffer), pickle.PickleBuffer(self.padding)
@@ -189,6 +234,11 @@ def encode(value: Any, shape: Shape) -> list[Part]:
         for part in parts:
             part.padding = _PADDING[: max(0, STORED_BYTES - part.num_bytes)]
     return parts
+
+
+def packed_sizes(parts: Sequence[Part]) -> bytes:
+    """Sizes of all slices, for ``Status.sizes``."""
+    return array.array("Q", [size for part in parts for size in part.slice_bytes]).tobytes()
 
 
 def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:

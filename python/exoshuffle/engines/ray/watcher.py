@@ -48,6 +48,11 @@ class Watcher:
             with self._lock:
                 self._names[status] = name
 
+    def pending(self) -> list[str]:
+        """Names of the tasks that are watched and not done."""
+        with self._lock:
+            return list(self._names.values())
+
     def close(self) -> None:
         """Ends the thread."""
         self._closed.set()

@@ -145,7 +145,9 @@ class _Attempt:
     def encoded(self, value: Any) -> list[Any]:
         """Parts and status of a result. Ray makes them known in this order: whoever sees the last may use the rest."""
         parts = values.encode(value, self._call.shape)
-        return [*parts, Status(_attempt_number(), time.monotonic() - self._started, _node())]
+        seconds = time.monotonic() - self._started
+        status = Status(_attempt_number(), seconds, _node(), values.packed_sizes(parts))
+        return [*parts, status]
 
 
 def _function(call: Call, code: Packed) -> Callable[..., Any]:

@@ -1,0 +1,149 @@
+"""``Narrow``: what can be done to the rows of a dataset without a shuffle of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset import sampling
+from exoshuffle.dataset.logical import Limited, Node, Stepped, United, check_count
+from exoshuffle.dataset.results import Results
+from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps_functions import MapBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.dataset.dataset import Dataset
+
+
+class Narrow(Results):
+    """A dataset's rows and columns."""
+
+    def select(self, *columns: str, **expressions: str) -> Dataset:
+        """Keeps columns, in the order given, and adds computed ones.
+
+        Args:
+            *columns: Names.
+            **expressions: New columns by name, as SQL: ``total="price * quantity"``.
+
+        Raises:
+            SchemaError: An unknown column, or an expression that does not fit the schema.
+
+        Cost: columns that are kept are not copied; expressions are computed in DuckDB, batch by batch.
+        """
+        return self._stepped(Select(columns, tuple(expressions.items())))
+
+    def with_columns(self, **expressions: str) -> Dataset:
+        """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``; see ``select``."""
+        return self._stepped(WithColumns(tuple(expressions.items())))
+
+    def drop(self, *columns: str) -> Dataset:
+        """Leaves columns out.
+
+        Raises:
+            SchemaError: An unknown column.
+        """
+        return self._stepped(Drop(columns))
+
+    def rename(self, columns: Mapping[str, str]) -> Dataset:
+        """Gives columns other names, ``{old: new}``.
+
+        Raises:
+            SchemaError: An unknown column, or a name that there is already.
+        """
+        return self._stepped(Rename(tuple(columns.items())))
+
+    def filter(self, condition: str) -> Dataset:
+        """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
+
+        Raises:
+            SchemaError: A condition that does not fit the schema.
+        """
+        return self._stepped(Filter(condition))
+
+    def map_batches(
+        self, function: Callable[[pa.Table], Any], *, schema: pa.Schema | None = None
+    ) -> Dataset:
+        """Hands batches of rows to a function of yours, which runs in worker processes.
+
+        Args:
+            function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
+                same result for the same rows, since a task may run again.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
+
+        Raises:
+            SchemaError: While running: it returned another schema.
+        """
+        return self._stepped(MapBatches(function, schema).resolved(self.schema))
+
+    def union(self, *others: Dataset) -> Dataset:
+        """The rows of this dataset and of others, one after the other; duplicates stay.
+
+        Raises:
+            SchemaError: The schemas differ.
+        """
+        for other in others:
+            if not other.schema.equals(self.schema):
+                raise SchemaError(
+                    f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(other.schema)}; "
+                    "select() and with_columns() make them equal"
+                )
+        return self._made(United((self.node, *(other.node for other in others))))
+
+    def limit(self, count: int) -> Dataset:
+        """The first rows. No more of the input is worked on than needed, and a few partitions ahead.
+
+        Of a sort that was given neither a strategy nor a number of partitions they are found as by ``top_k``.
+
+        Raises:
+            OptionsError: A negative number.
+        """
+        check_count("limit", count)
+        return self._made(Limited(self.node, count))
+
+    def sample(
+        self, n: int | None = None, *, fraction: float | None = None, seed: int = 0
+    ) -> Dataset:
+        """Some of the rows, chosen at random without replacement.
+
+        A row is chosen by a pseudo-random number of the seed, its file and its place in the file, so the same seed
+        chooses the same rows, whatever the engine, the memory limit and the number of CPUs are, and whatever steps such
+        as ``filter`` and ``select`` are between. Of CSV and JSON lines and of results of shuffles, limits and
+        ``map_batches`` it chooses the same as long as they are cut into the same parts.
+
+        Args:
+            n: How many rows: exactly so many, or all if there are fewer, every subset of this size as likely as any
+                other. They come in random order: they are the first n of ``random_shuffle(seed)``.
+            fraction: Instead of ``n``: each row is kept with this probability, independently of the others, so their
+                number varies by about the square root of it. Rows keep their order.
+            seed: From 0 to 2**64 - 1. A sample of a sample is a new choice with the same seed, too.
+
+        Raises:
+            OptionsError: Both or none of ``n`` and ``fraction``, or one out of range.
+
+        Cost: reads the input once. ``fraction`` needs no shuffle; ``n`` is found as by ``top_k``.
+        """
+        if (n is None) == (fraction is None):
+            raise OptionsError("sample needs one of n and fraction")
+        if n is not None:
+            return self._made(sampling.rows_of(self.node, n, seed))
+        return self._made(sampling.fraction_of(self.node, fraction or 0.0, seed))
+
+    # --- internals ---------------------------------------------------------------------------------------------
+
+    def _stepped(self, step: Step) -> Dataset:
+        node = Stepped(self.node, step)
+        _ = node.schema  # a step that does not fit says so here
+        return self._made(node)
+
+    def _made(self, node: Node) -> Dataset:
+        from exoshuffle.dataset.dataset import Dataset
+
+        return Dataset(node)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

@@ -1,0 +1,96 @@
+"""Samples as trees: rows are numbered where they are read, and the number travels through the steps behind.
+
+Guarantee: which rows are chosen depends on the seed and on the files alone, whatever steps lie between, as long as each
+row comes from one row of a file. Behind a shuffle or a user's function a row is known by the part that it is in, and
+its number there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from numbers import Integral
+from typing import Any
+
+from exoshuffle.dataset.logical import (
+    Limited,
+    Node,
+    Shuffled,
+    ShuffleOptions,
+    Stepped,
+    United,
+    check_count,
+)
+from exoshuffle.errors import OptionsError
+from exoshuffle.operators import shuffles
+from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_columns import Drop, Select
+from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps_sample import Chosen, Numbered, mix, uint64
+
+#: Columns of numbers begin with it.
+_PREFIX = "__exoshuffle_number_"
+
+
+def fraction_of(node: Node, fraction: float, seed: int) -> Node:
+    """Each row with the same probability, in input order.
+
+    Raises:
+        OptionsError: No such probability, or no such seed.
+    """
+    if not 0 < fraction <= 1:
+        raise OptionsError(f"fraction is {fraction}; it must be above 0 and at most 1")
+    step = _numbering(node, seed)
+    return Stepped(_numbered(node, step), Chosen(fraction, step.column))
+
+
+def rows_of(node: Node, count: int, seed: int) -> Node:
+    """So many rows, in random order: those with the smallest numbers.
+
+    Raises:
+        OptionsError: A negative number, or no such seed.
+    """
+    if isinstance(count, float):
+        raise OptionsError(f"n is {count}; for a share of the rows write fraction={count}")
+    check_count("n", count)
+    step = _numbering(node, seed)
+    numbered = _numbered(node, step)
+    shuffle = shuffles.sort(numbered.schema, ByKeys((SortKey(step.column),)))
+    ordered = Shuffled((numbered,), shuffle, ShuffleOptions())
+    return Stepped(Limited(ordered, count), Drop((step.column,)))
+
+
+def check_seed(seed: Any) -> None:
+    """Raises ``OptionsError`` unless the seed has 64 bits."""
+    if not (isinstance(seed, Integral) and 0 <= int(seed) < 2**64):
+        raise OptionsError(f"seed is {seed}; choose a whole number from 0 to 2**64 - 1")
+
+
+def _numbering(node: Node, seed: int) -> Numbered:
+    check_seed(seed)
+    below = _num_numberings(node)
+    # A sample of a sample with the same seed is to be a new choice.
+    for _ in range(below):
+        seed = mix(uint64(seed)).as_py()
+    return Numbered(seed, f"{_PREFIX}{below}")
+
+
+def _num_numberings(node: Node) -> int:
+    here = isinstance(node, Stepped) and isinstance(node.step, Numbered)
+    return here + max(map(_num_numberings, node.children), default=0)
+
+
+def _numbered(node: Node, step: Numbered) -> Node:
+    """The tree with numbers from as far below as rows stay what they are."""
+    if isinstance(node, United):
+        return United(tuple(_numbered(child, step) for child in node.children))
+    if isinstance(node, Stepped) and not isinstance(node.step, MapBatches):
+        return Stepped(_numbered(node.child, step), _carrying(node.step, step.column))
+    return Stepped(node, step)
+
+
+def _carrying(step: Step, column: str) -> Step:
+    if isinstance(step, Select):
+        return dataclasses.replace(step, columns=(*step.columns, column))
+    return step

@@ -1,0 +1,148 @@
+"""A random shuffle within windows: windows in random order, and the rows of each, without moving them any further.
+
+Guarantee: the order depends on the seed, on the files and on the size of a window, and on nothing else; nothing is kept
+between tasks, so nothing is spilled. A window is what ``Source.splits`` cuts for two thirds of its size: stretches of
+one file, of whole row groups where these are small, that hold no more than was asked for where the format tells how
+large rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs import FileInput, schema_of
+from exoshuffle.dataset.jobs import steps_of
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.futures import Engine, Ref, remote
+from exoshuffle.operators.order import ByChance, ByKeys, by_range
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.steps import executor_of
+from exoshuffle.operators.steps_sample import numbers
+from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, own_errors
+from exoshuffle.shuffle.memory import BUFFER_BYTES
+from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.units import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Windows are numbered like the rows of a file that no input has.
+_WINDOWS = 2**64 - 1
+#: Windows that are smaller are written together, up to this size: a task and a file take some milliseconds each.
+PART_BYTES = 32_000_000
+#: Memory of a task in windows: as it is read, as rows, and as batches again.
+_COPIES = 3
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows that are shuffled among each other.
+
+    Attributes:
+        input_index: Which input they come from.
+        number: Of the window, in input order.
+        item: What to read.
+    """
+
+    input_index: int
+    number: int
+    item: Any
+
+
+@dataclass
+class WindowJob:
+    """Shuffles windows.
+
+    Attributes:
+        inputs: Files to read.
+        schema: Of the rows.
+        seed: Of the order.
+        window: Number of rows, or a size as text.
+        engine: Where it runs.
+    """
+
+    inputs: Sequence[FileInput]
+    schema: pa.Schema
+    seed: int
+    window: int | str
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        side = Side(self.schema, ByChance(self.seed))
+        map_inputs = tuple(source.map_input(side) for source in self.inputs)
+        sizes = [window_bytes(source, self.window) for source in self.inputs]
+        windows = self._windows(sizes)
+        largest = max(sizes, default=0)
+        steps = [step for source in self.inputs for step in source.steps]
+        run = remote(
+            shuffle_windows,
+            memory=self._memory(largest),
+            name="window",
+            executor=executor_of("thread", [*steps, *steps_of(sink)]),
+        )
+        together = max(1, PART_BYTES // max(largest, 1))
+        for part, start in enumerate(range(0, len(windows), together)):
+            yield run.remote(map_inputs, windows[start : start + together], part, sink)
+
+    def _windows(self, sizes: Sequence[int]) -> list[Window]:
+        """All windows, in the order in which they come out."""
+        windows: list[Window] = []
+        for index, (source, size) in enumerate(zip(self.inputs, sizes, strict=True)):
+            for item in source.pieces(max(1, size * 2 // 3)):
+                windows.append(Window(index, len(windows), item))
+        order: list[int] = numbers(self.seed, _WINDOWS, 0, len(windows)).to_pylist()
+        return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
+
+    def _memory(self, largest: int) -> int:
+        memory = _COPIES * largest + BUFFER_BYTES
+        if memory > self.engine.budget_bytes:
+            raise MemoryLimitError(
+                f"shuffling a window of {format_bytes(largest)} takes {format_bytes(memory)}, and the memory limit "
+                f"leaves {format_bytes(self.engine.budget_bytes)}; choose a smaller window, or leave it out"
+            )
+        return memory
+
+
+def check_window(window: Any) -> None:
+    """Raises ``OptionsError`` unless it is a number of rows or a size, above zero."""
+    size = parse_bytes(window) if isinstance(window, str) else window
+    if not isinstance(size, Integral) or size < 1:
+        raise OptionsError(
+            f"window is {window!r}; it must be a number of rows or a size such as '64MB', above 0"
+        )
+
+
+def window_bytes(source: FileInput, window: int | str) -> int:
+    """Size of a window as it is read; a row counts as large as the mean of its input."""
+    if isinstance(window, str):
+        return parse_bytes(window)
+    rows = FileInput(source.source).measure(Side(schema_of(source.source), ByKeys())).num_rows
+    return max(1, window * int(source.source.memory_bytes) // max(rows, 1))
+
+
+def shuffle_windows(
+    map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
+) -> Any:
+    """Task: windows one after the other, each shuffled, to a sink. Cost: one window at a time in memory."""
+    import pyarrow as pa
+
+    schema = pa.ipc.read_schema(pa.py_buffer(map_inputs[0].config.schema))
+    batches = (batch for window in windows for batch in _shuffled(map_inputs, window))
+    with own_errors():
+        return sink(part, as_rows(pa.RecordBatchReader.from_batches(schema, batches)))
+
+
+def _shuffled(map_inputs: Sequence[MapInput], window: Window) -> pa.RecordBatchReader:
+    map_input = map_inputs[window.input_index]
+    sorter = map_input.config.build()
+    whole = by_range(sorter, [], 1)
+    with own_errors():
+        scattered = map_input.scatter(window.number, window.item, whole)
+    block = bytearray(scattered.offsets[-1])
+    scattered.write_into(block)
+    return as_reader(sorter.sort([block]))

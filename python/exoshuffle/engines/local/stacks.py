@@ -1,0 +1,47 @@
+"""The stack of a worker process, whatever it is doing: it writes it into a file in memory when a signal comes.
+
+Why ``faulthandler``: it writes from within the signal, also while the interpreter is held by native code, and needs no
+thread of the worker to be free.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+import time
+
+from exoshuffle.observe.activity import Frame
+
+#: One that programs hardly use; what a worker does when it comes is to write its stack.
+_SIGNAL = signal.SIGRTMAX
+#: How long a worker may take to write it, and how often to look.
+_PATIENCE_SECONDS = 1.0
+_LOOK_SECONDS = 0.01
+
+_FRAME = re.compile(
+    r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$', re.MULTILINE
+)
+
+
+def write_when_asked(descriptor: int) -> None:
+    """In the worker, at its start."""
+    faulthandler.register(_SIGNAL, file=descriptor, all_threads=False)
+
+
+def read(process: int, descriptor: int) -> list[Frame]:
+    """In the engine: the stack of a worker that has started, innermost call first; empty if it does not answer."""
+    os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        os.kill(process, _SIGNAL)
+    except ProcessLookupError:
+        return []
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    text, before = "", "?"
+    while text != before and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        before = text or "?"
+        text = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+    return [Frame(one["file"], int(one["line"]), one["function"]) for one in _FRAME.finditer(text)]

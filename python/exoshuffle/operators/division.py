@@ -1,0 +1,286 @@
+"""What operators on tables do about a partition that is larger than planned, by what finishes it.
+
+| Finish | Large partition |
+| --- | --- |
+| sorting | shuffled again by ranges of keys sampled in it; positions divide equal keys |
+| grouping, distinct, joining | shuffled again by other bits of the hash (``hash_assignment`` with the next level) |
+| none (``repartition``) | into a file: streamed, as it must stay one; into blocks: finished run by run |
+
+What no hash divides is one key. A join cuts the larger side and joins each piece with all of the smaller one, where the
+kind of join allows it. Aggregates that maps combine never come to this. What needs a group whole (``list``, ``median``,
+``map_groups`` …) gets it if it fits into memory alone, and is refused by name if not.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.errors import LargeGroupError
+from exoshuffle.futures import SliceRef, get, remote
+from exoshuffle.operators.checks import opened, placed
+from exoshuffle.operators.order import ByKeys, RowsConfig, by_hash_level, by_range
+from exoshuffle.operators.table import (
+    SAMPLE_SEED,
+    Finish,
+    Gathered,
+    Joined,
+    Sorted,
+    TableTasks,
+    as_reader,
+    as_rows,
+    own_errors,
+)
+from exoshuffle.shuffle.division import Again, Division, Large, Pieces, Streamed, Whole
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Sides of which a join must see all rows to know what matches nothing; the other one can be cut.
+_NEEDS_WHOLE = {
+    "inner": "",
+    "left": "right",
+    "semi": "right",
+    "anti": "right",
+    "right": "left",
+    "full": "left right",
+}
+#: Keys counted in one go, to name the largest group.
+_CANDIDATES = 1000
+
+
+@dataclass(frozen=True)
+class SliceInput:
+    """Slices of a partition of an earlier shuffle, scattered anew; see ``MapInput``.
+
+    Attributes:
+        config: What the rows are.
+        tag: Which side of a join this is; 0 elsewhere.
+        partition: Number of the partition that they are of.
+    """
+
+    config: RowsConfig
+    tag: int
+    partition: int
+
+    def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        sorter = self.config.build()
+        with opened(item, self.partition, tag=self.tag) as sections:
+            return sorter.scatter_sections(sections, index, assignment, self.tag)
+
+    def sample(self, index: int, item: list[Any], num_rows: int) -> bytes:
+        """See ``MapInput``."""
+        sorter = self.config.build()
+        with opened(item, self.partition, tag=self.tag) as sections:
+            sample: bytes = sorter.sample_sections(sections, index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, index: int, item: list[Any]) -> Any:
+        """See ``MapInput``."""
+        del index
+        sections = _native.Sections(item, self.partition, None)
+        return self.config.build().gather(sections, self.tag)
+
+
+@dataclass
+class DividedTasks(TableTasks):
+    """The task set of a divided partition.
+
+    Attributes:
+        level: How often its rows have been divided, with this time.
+        partition: Number of the partition.
+    """
+
+    level: int = 1
+    partition: int = 0
+
+    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
+        """See ``AgainTaskSet``."""
+        return self.inputs[0].sample(index, slices, num_rows)
+
+    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
+        """See ``AgainTaskSet``."""
+        sorter = self.inputs[0].config.build()
+        if isinstance(self.finish, Sorted):
+            assignment = by_range(sorter, samples, num_partitions)
+        else:
+            assignment = by_hash_level(sorter, num_partitions, self.level)
+        return dataclasses.replace(self, assignment=assignment)
+
+    def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
+        """Hands the rows of a partition on, run of slices by run of slices."""
+        with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
+            return self.sink(partition, as_rows(_streamed(self.inputs[0].config, partition, runs)))
+
+    def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
+        """The key that most rows have, as text, and about which share of them that is."""
+        counts: collections.Counter[str] = collections.Counter()
+        num_rows = 0
+        for source in self.inputs:
+            for index, run in enumerate(runs):
+                rows = as_reader(source.rows(index, get(run))).read_all()
+                num_rows += rows.num_rows
+                counts.update(_counted(rows, _key_columns(source.config)))
+        key, count = next(iter(counts.most_common(1)), ("", 0))
+        return key, count / max(num_rows, 1)
+
+
+@dataclass
+class PieceTasks(DividedTasks):
+    """The task set of a partition of which every reduce gets some slices."""
+
+    def reduce(self, partition: int, slices: list[Any]) -> Any:
+        """See ``TaskSet``; ``partition`` is the number of the piece."""
+        place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
+        with placed(place), opened(slices, self.partition) as sections, own_errors():
+            return self.sink(partition, self.finish(sections))
+
+
+def divide(tasks: TableTasks, large: Large) -> Division:
+    """What to do about a large partition; see ``DividingTaskSet``.
+
+    Raises:
+        LargeGroupError: Nothing can be done within the memory limit.
+    """
+    finish = tasks.finish
+    if isinstance(finish, Sorted):
+        return Whole() if large.is_indivisible else Again(_again(tasks, large, finish.config), True)
+    if isinstance(finish, Gathered) and not finish.steps:
+        return _passed_on(tasks, large, finish)
+    configs = (finish.left, finish.right) if isinstance(finish, Joined) else _only_config(finish)
+    if _key_columns(configs[0]) and not large.is_indivisible:
+        return Again(_again(tasks, large, *configs), num_sides=len(configs))
+    if isinstance(finish, Joined):
+        pieces = _join_pieces(finish.join.how, tasks.starts[1], large)
+        if pieces:
+            return Pieces(_again(tasks, large, *configs, kind=PieceTasks), pieces)
+    if large.num_bytes <= large.plan.max_whole_bytes:
+        return Whole()
+    raise _too_large(_again(tasks, large, *configs), large)
+
+
+def _only_config(finish: Finish) -> tuple[RowsConfig]:
+    if not isinstance(finish, Gathered):
+        raise TypeError(f"nothing is known of how {type(finish).__name__} divides; add it here")
+    return (finish.config,)
+
+
+def _key_columns(config: RowsConfig) -> list[str]:
+    order = config.order
+    return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
+
+
+def _again(
+    tasks: TableTasks, large: Large, *configs: RowsConfig, kind: type[DividedTasks] = DividedTasks
+) -> DividedTasks:
+    """The task set for the rows of a partition."""
+    inputs = tuple(SliceInput(config, tag, large.partition) for tag, config in enumerate(configs))
+    num_runs = len(large.runs(large.plan.split_bytes))
+    num_maps = num_runs * len(configs)
+    return kind(
+        tasks.name,
+        inputs,
+        tuple(range(0, num_maps, num_runs)),
+        num_maps,
+        b"",
+        tasks.finish,
+        tasks.sink.within(large.partition),
+        tasks.executor,
+        large.level + 1,
+        large.partition,
+    )
+
+
+def _passed_on(tasks: TableTasks, large: Large, finish: Gathered) -> Division:
+    """Rows stay as they come: nothing has to be seen as a whole, so nothing is moved again."""
+    if tasks.sink.keeps_partitions:
+        made = dataclasses.replace(_again(tasks, large, finish.config), sink=tasks.sink)
+        return Streamed(made, large.runs(large.plan.split_bytes))
+    made = _again(tasks, large, finish.config, kind=PieceTasks)
+    return Pieces(made, large.runs(large.plan.max_partition_bytes))
+
+
+def _streamed(
+    config: RowsConfig, partition: int, runs: list[list[SliceRef]]
+) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    sorter = config.build()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for run in runs:
+            with opened(get(run), partition) as sections:
+                yield from as_reader(sorter.gather(sections))
+
+    nothing = as_reader(sorter.gather(_native.Sections([])))
+    return pa.RecordBatchReader.from_batches(nothing.schema, batches())
+
+
+def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:
+    """Which slices to join at a time, left ones first; none if that cannot be done.
+
+    The blocks are those of a divided partition, unmerged: first those of the left side, then those of the right one.
+    """
+    sides = {"left": range(num_left), "right": range(num_left, len(large.sizes))}
+    sizes = {side: sum(large.sizes[i] for i in indices) for side, indices in sides.items()}
+    whole = [side for side in sides if side in _NEEDS_WHOLE[how]]
+    # Small pieces, which can be joined at the same time, if the side that stays whole leaves room in them.
+    limits = (large.plan.max_partition_bytes, large.plan.max_whole_bytes)
+    fitting = [limit for limit in limits if all(2 * sizes[side] <= limit for side in whole)]
+    if len(whole) == 2 or not fitting:
+        return []
+    limit = fitting[0]
+    # Each side that may be cut gets half of the room; or all that the other one, which may not, leaves.
+    rooms = dict.fromkeys(sides, limit - sizes[whole[0]] if whole else limit // 2)
+    runs = {
+        side: [indices] if side in whole else large.runs(rooms[side], indices.start, indices.stop)
+        for side, indices in sides.items()
+    }
+    return [[*left, *right] for left in runs["left"] for right in runs["right"]]
+
+
+def _too_large(tasks: DividedTasks, large: Large) -> LargeGroupError:
+    """The error that names the group."""
+    runs = [large.slices(indices) for indices in large.runs(large.plan.split_bytes)]
+    run = remote(
+        tasks.largest_group,
+        name="largest_group",
+        executor=tasks.executor,
+        memory=large.plan.map_memory_bytes,
+    )
+    key, share = get(run.remote(runs))
+    finish = tasks.finish
+    if isinstance(finish, Joined):
+        remedy = f"a join with how={finish.join.how!r} needs it whole; swap the sides, filter it"
+    else:
+        remedy = (
+            "its function needs it whole; use one that does not (approx_quantile for median and quantile, "
+            "approx_count_distinct for count_distinct), filter it"
+        )
+    return LargeGroupError(
+        f"the rows of key {key} take about {format_bytes(int(share * large.num_bytes))}, and the memory limit leaves "
+        f"{format_bytes(large.plan.max_whole_bytes)} for one group: {remedy}, or raise memory_limit"
+    )
+
+
+def _counted(rows: pa.Table, names: list[str]) -> dict[str, int]:
+    """How many rows the most frequent keys have."""
+    from exoshuffle.operators.relational import computed, quoted, storable
+
+    listed = ", ".join(map(quoted, names))
+    counted = computed(
+        f"SELECT {listed}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
+        t=storable(rows.select(names)),
+    )
+    keys = zip(*(counted.column(i).to_pylist() for i in range(len(names))), strict=True)
+    texts = (
+        ", ".join(f"{name}={value!r}" for name, value in zip(names, key, strict=True))
+        for key in keys
+    )
+    return dict(zip(texts, counted.column(len(names)).to_pylist(), strict=True))

@@ -1,0 +1,138 @@
+"""The step that hands rows to a user's function, and the checks of what comes back.
+
+Guarantee: an exception of the function passes through as it is, with a note of the batch that it had; whatever comes
+back fits the schema that was promised, or is refused by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import SchemaError
+from exoshuffle.operators.batches import streamed, tables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class MapBatches:
+    """Hands each batch to a user's function.
+
+    Exceptions of the function pass through, with a note of the batch that it had (Python 3.11 and later show it).
+
+    Attributes:
+        function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns.
+        schema: Of what it returns; None until it is ``resolved``.
+    """
+
+    function: Callable[[pa.Table], Any]
+    schema: pa.Schema | None = None
+
+    def resolved(self, schema: pa.Schema) -> MapBatches:
+        """The step with its schema, which then travels: else every task would call the function to learn it."""
+        return replace(self, schema=self.output_schema(schema))
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``: without a schema, that of what the function returns for a table without rows."""
+        import pyarrow as pa
+
+        if self.schema is not None:
+            return self.schema
+        made = _as_table(
+            self._call(schema.empty_table(), "without rows, to learn the schema"), None
+        )
+        if any(pa.types.is_null(field.type) for field in made.schema):
+            raise SchemaError(
+                f"map_batches: for a table without rows {_name(self.function)} returned {_columns(made.schema)}; "
+                "give schema= where a type cannot be told without values"
+            )
+        return made.schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: a function may read any column."""
+        del needed
+        return frozenset(schema.names)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        schema = self.output_schema(batches.schema)
+
+        def made() -> Iterator[pa.Table]:
+            for number, table in enumerate(tables_of(batches), 1):
+                result = self._call(table, f"number {number} of {table.num_rows} rows")
+                yield _conformed(_as_table(result, schema), schema, number)
+
+        return streamed(schema, made())
+
+    def _call(self, table: pa.Table, batch: str) -> Any:
+        try:
+            return self.function(table)
+        except Exception as error:
+            _add_note(error, f"map_batches called {_name(self.function)} with the batch {batch}")
+            raise
+
+
+def _as_table(result: Any, schema: pa.Schema | None) -> pa.Table:
+    """What a user's function returned, as a table; ``schema`` gives lists in a dictionary their types."""
+    import pyarrow as pa
+
+    if isinstance(result, pa.Table):
+        return result
+    if isinstance(result, pa.RecordBatch):
+        return pa.Table.from_batches([result])
+    if not isinstance(result, Mapping):
+        raise SchemaError(
+            f"map_batches: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
+            "dictionary of columns"
+        )
+    types = {} if schema is None else {field.name: field.type for field in schema}
+    try:
+        return pa.table(
+            {name: _as_array(values, types.get(name)) for name, values in result.items()}
+        )
+    except (pa.ArrowException, TypeError) as error:
+        raise SchemaError(
+            f"map_batches: the function returned a dictionary that is not one of columns: {error}"
+        ) from error
+
+
+def _as_array(values: Any, kind: pa.DataType | None) -> Any:
+    import pyarrow as pa
+
+    return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+
+
+def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
+    """The table, if it is what was expected of batch ``number``."""
+    import pyarrow as pa
+
+    if table.schema.names != schema.names or table.schema.types != schema.types:
+        raise SchemaError(
+            f"map_batches: batch {number} came back with {_columns(table.schema)}; expected were {_columns(schema)}"
+        )
+    for field, values in zip(schema, table.columns, strict=True):
+        if values.null_count and not field.nullable:
+            raise SchemaError(
+                f"map_batches: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
+            )
+    return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return "(" + ", ".join(f"{field.name}: {field.type}" for field in schema) + ")"
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _add_note(error: BaseException, note: str) -> None:
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    else:
+        # Where newer versions of Python keep them, so that notes travel to those.
+        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]

@@ -1,0 +1,247 @@
+"""How large splits and partitions may be: the memory model of a plan, by integer arithmetic alone.
+
+The model. c tasks run at once; blocks and working memory share one budget, of which a plan uses T.
+
+* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
+  a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
+* A reduce of a partition of p bytes (sampling makes some larger: ``SKEW``) holds its slices, sort entries of
+  ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched. If the result becomes a block,
+  the reduce makes it as an Arrow stream first, and finished ones wait in the store until somebody takes them.
+* Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
+  it free. Where results become blocks, maps therefore set as much apart as the reduces will need: otherwise results
+  were spilled in the place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB).
+* A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+from exoshuffle.shuffle.workload import Resources, Workload
+
+#: Working memory of a map as a share of its split.
+MAP_SCRATCH_PERCENT = 160
+#: A partition may be this much larger than the mean: boundaries come from a sample.
+SKEW_PERCENT = 130
+#: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
+ENTRY_BYTES = 24
+#: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
+USABLE_PERCENT = 80
+#: Read and write buffers of one task beside its data.
+BUFFER_BYTES = 24_000_000
+MAX_SPLIT_BYTES = 32_000_000
+MIN_SPLIT_BYTES = 1_000_000
+#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
+MAX_PARTITION_BYTES = 32_000_000
+#: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
+MAX_ROW_GROUP_BYTES = 12_000_000
+MIN_ROW_GROUP_BYTES = 2_000_000
+MAX_PARTITIONS = 100_000
+#: An Arrow stream of a result while it grows: its buffer doubles, and the old one is there until that is done.
+STREAM_PERCENT = 200
+#: Beside it, where nothing is written to files.
+STREAM_BUFFER_BYTES = 8_000_000
+#: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+PUSH_BLOCKS = 3
+#: A pre-shuffle merge holds its inputs and its output.
+MERGE_BLOCKS = 2
+#: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
+MERGE_MEMORY_PERCENT = 40
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What fits, whatever the strategy.
+
+    Attributes:
+        usable_bytes: What the plan may fill.
+        num_splits: M.
+        num_partitions: R.
+        split_bytes: Size of a split.
+        row_group_bytes: Rows that a writer collects before it writes them.
+        map_memory_bytes: Working memory of a map.
+        reduce_memory_bytes: Working memory of a reduce.
+        map_peak_bytes: Of all maps that run at once, with their blocks.
+        reduce_peak_bytes: Of all reduces that run at once, with their slices and with results that nobody took yet.
+        left_free_bytes: What maps should leave free for that.
+        max_partition_bytes: Largest partition whose reduces can run at once.
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
+    """
+
+    usable_bytes: int
+    num_splits: int
+    num_partitions: int
+    split_bytes: int
+    row_group_bytes: int
+    map_memory_bytes: int
+    reduce_memory_bytes: int
+    map_peak_bytes: int
+    reduce_peak_bytes: int
+    left_free_bytes: int
+    max_partition_bytes: int
+    max_whole_bytes: int
+    reduce_percent: int
+
+
+def choose_sizes(
+    workload: Workload, resources: Resources, num_partitions: int | None
+) -> Sizes | None:
+    """Sizes with which maps and reduces fit; None if there are none."""
+    usable = resources.budget_bytes * USABLE_PERCENT // 100
+    cpus = resources.num_cpus
+    total = max(workload.total_bytes, 1)
+    row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
+    partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
+    split = _choose_split(workload, usable, cpus)
+    map_memory = map_scratch_bytes(split)
+    buffers = _reduce_buffers(workload, row_group)
+    sizes = Sizes(
+        usable_bytes=usable,
+        num_splits=max(1, ceil_div(max(total, workload.read_bytes), split)),
+        num_partitions=partitions,
+        split_bytes=split,
+        row_group_bytes=row_group,
+        map_memory_bytes=map_memory,
+        reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
+        map_peak_bytes=cpus * (split + map_memory),
+        reduce_peak_bytes=_reduce_peak(workload, partitions, cpus, row_group),
+        left_free_bytes=0
+        if workload.results == "files"
+        else _blocks_peak(workload, partitions, cpus),
+        max_partition_bytes=max(
+            _largest_partition(workload, partitions),
+            _largest_at_once(workload, usable - cpus * buffers, cpus, cpus),
+        ),
+        max_whole_bytes=_largest_at_once(workload, usable - buffers, 1, 0),
+        reduce_percent=_reduce_percent(workload),
+    )
+    return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
+
+
+def map_scratch_bytes(split_bytes: int) -> int:
+    """What a map of a split of this size works in."""
+    return split_bytes * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
+
+
+def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
+    """Memory that a map sets apart: what it works in, and its part of what is to be left free, beside blocks.
+
+    ``merge_factor`` is that of a push round, 0 if there is none.
+    """
+    blocks = max(PUSH_BLOCKS * merge_factor, cpus) * sizes.split_bytes
+    left_free = min(sizes.left_free_bytes, sizes.usable_bytes - blocks)
+    return max(sizes.map_memory_bytes, left_free // cpus)
+
+
+def most_merged(sizes: Sizes, resources: Resources, strategy: str) -> int:
+    """The most blocks that a merge of that strategy has memory for; below 2, merging is not possible."""
+    split = sizes.split_bytes
+    if strategy == "push":
+        left = sizes.usable_bytes - resources.num_cpus * sizes.map_memory_bytes
+        return left // (PUSH_BLOCKS * split)
+    return merge_memory_bytes(sizes, resources) // (MERGE_BLOCKS * split)
+
+
+def merge_memory_bytes(sizes: Sizes, resources: Resources) -> int:
+    """For the pre-shuffle merges that run at once on a node; enough for two outputs at least."""
+    share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
+    return max(share, 2 * MERGE_BLOCKS * sizes.split_bytes)
+
+
+def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
+    """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it."""
+    total = max(workload.total_bytes, 1)
+    for_parallelism = min(2 * cpus, ceil_div(total, MIN_SPLIT_BYTES))
+    for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
+    least = min(max(for_parallelism, for_size), MAX_PARTITIONS)
+    return least + bisect.bisect_left(
+        range(least, MAX_PARTITIONS),
+        True,
+        key=lambda count: _reduce_peak(workload, count, cpus, row_group) <= usable,
+    )
+
+
+def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
+    """The largest split with which maps take half of the memory, and a round of two merges all of it."""
+    room = usable - cpus * BUFFER_BYTES
+    for_maps = room * 100 // (2 * cpus * (100 + MAP_SCRATCH_PERCENT))
+    for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
+    # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
+    for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
+    # A map holds a row as a whole, however large it is.
+    whole = max(workload.max_row_bytes, workload.max_item_bytes)
+    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
+    return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
+
+
+def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
+    if workload.results != "files":
+        return _blocks_peak(workload, partitions, cpus)
+    running = min(cpus, partitions)
+    prefetched = min(cpus, partitions - running)
+    slices = (running + prefetched) * _largest_partition(workload, partitions)
+    return slices + running * _reduce_memory(workload, partitions, row_group)
+
+
+def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
+    """Of reduces whose results are blocks: those that run or are prefetched, and results that cannot be spilled.
+
+    Whoever takes results one by one has one reduce more than CPUs submitted, and one result in hand.
+    """
+    is_taken = workload.results == "batches"
+    submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
+    results = min(cpus + 2 if is_taken else cpus, partitions)
+    reducing = _largest_partition(workload, partitions) + _reduce_memory(workload, partitions, 0)
+    return submitted * reducing + results * _skewed(result_bytes(workload), partitions)
+
+
+def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
+    rows = ceil_div(max(workload.num_rows, 1) * SKEW_PERCENT, 100 * partitions)
+    finishing = _skewed(workload.total_bytes, partitions) * workload.reduce_percent // 100
+    finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
+    if workload.results != "files":
+        finishing += _skewed(result_bytes(workload), partitions) * STREAM_PERCENT // 100
+    return finishing + _reduce_buffers(workload, row_group)
+
+
+def _reduce_buffers(workload: Workload, row_group: int) -> int:
+    return row_group + BUFFER_BYTES if workload.results == "files" else STREAM_BUFFER_BYTES
+
+
+def _reduce_percent(workload: Workload) -> int:
+    """Working memory of a reduce as a share of its partition: the rows are taken to be as large as on average."""
+    total = max(workload.total_bytes, 1)
+    row_bytes = max(workload.num_rows, 1) * (ENTRY_BYTES + workload.reduce_row_bytes)
+    streams = 0 if workload.results == "files" else STREAM_PERCENT * result_bytes(workload)
+    return workload.reduce_percent + ceil_div(100 * row_bytes + streams, total)
+
+
+def _largest_at_once(workload: Workload, room: int, running: int, prefetched: int) -> int:
+    """The largest partition that so many reduces can have at once, in memory beside their buffers."""
+    results = 0 if workload.results == "files" else 100 * result_bytes(workload)
+    percent = _reduce_percent(workload) + ceil_div(results, max(workload.total_bytes, 1))
+    return max(0, room) * 100 // (100 * (running + prefetched) + running * percent)
+
+
+def _largest_partition(workload: Workload, partitions: int) -> int:
+    return max(_skewed(workload.total_bytes, partitions), workload.max_row_bytes)
+
+
+def result_bytes(workload: Workload) -> int:
+    """Size of all results as Arrow data."""
+    return workload.total_bytes if workload.result_bytes is None else workload.result_bytes
+
+
+def _skewed(num_bytes: int, partitions: int) -> int:
+    return ceil_div(max(num_bytes, 1) * SKEW_PERCENT, 100 * partitions)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Divides and rounds up."""
+    return -(-a // b)
+
+
+def _clamp(value: int, low: int, high: int) -> int:
+    return max(low, min(value, high))

@@ -1,0 +1,61 @@
+"""What a plan is made from: what there is to shuffle, and what there is to do it with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: Where results go: into files; as Arrow data to a program that takes them one by one; or into the store, all of them,
+#: to be read by another shuffle.
+ResultPlace = Literal["files", "batches", "blocks"]
+DiskKind = Literal["ssd", "rotational", "network"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What there is to shuffle.
+
+    Attributes:
+        total_bytes: Size of all rows in blocks.
+        num_rows: Number of rows, or an estimate.
+        max_row_bytes: Size of the largest row that is known of.
+        max_item_bytes: Size of the largest piece of the input that cannot be cut further.
+        read_bytes: Size of what maps read, if that is more.
+        reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it,
+        reduce_row_bytes: and further, per row of it.
+        num_items: Pieces of the input that cannot be cut, each of which is a map; None if it is cut as planned.
+        held_bytes: Size of what is in the store already and stays there meanwhile: the input, if a shuffle made it.
+        result_bytes: Size of the results as Arrow data; default: ``total_bytes``.
+        results: Where they go.
+    """
+
+    total_bytes: int
+    num_rows: int
+    max_row_bytes: int = 0
+    max_item_bytes: int = 0
+    read_bytes: int = 0
+    reduce_percent: int = 0
+    reduce_row_bytes: int = 0
+    num_items: int | None = None
+    held_bytes: int = 0
+    result_bytes: int | None = None
+    results: ResultPlace = "files"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What there is to do it with.
+
+    Attributes:
+        budget_bytes: For blocks and the working memory of tasks together, on all nodes.
+        num_cpus: Tasks that run at once, on all nodes.
+        other_bytes: What the program takes of the memory limit beside the budget; for messages.
+        num_nodes: Nodes that run tasks.
+        disk: What kind of disk blocks are spilled to.
+    """
+
+    budget_bytes: int
+    num_cpus: int
+    other_bytes: int = 0
+    num_nodes: int = 1
+    disk: DiskKind = "ssd"

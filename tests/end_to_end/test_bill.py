@@ -1,0 +1,173 @@
+"""The bill and what then happens: tasks, merges, files, bytes spilled and bytes read back are as it says."""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset import jobs
+from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.engines.local import limits
+from exoshuffle.errors import DiskFullError
+from exoshuffle.observe.events import TaskFinished
+
+NUM_ROWS = 700_000
+BUDGET_BYTES = 90_000_000
+NUM_FILES = 4
+SEED = 5
+
+
+@dataclass
+class Counted:
+    """What an engine did; ``end`` closes it, as the last events come after the last result."""
+
+    engine: xs.Engine
+    tasks: collections.Counter[str] = field(default_factory=collections.Counter)
+    stats: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, event: TaskFinished) -> None:
+        self.tasks[event.name] += 1
+
+    def end(self) -> None:
+        self.stats = self.engine.stats()
+        xs.shutdown()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About 106 MB of rows with unique keys, in random order."""
+    made = tmp_path_factory.mktemp("bill")
+    numbers = random.Random(SEED)
+    keys = list(range(NUM_ROWS))
+    numbers.shuffle(keys)
+    per_file = NUM_ROWS // NUM_FILES
+    for index in range(NUM_FILES):
+        some = keys[index * per_file : (index + 1) * per_file]
+        columns = {
+            f"v{i}": pa.Array.from_buffers(
+                pa.int64(), per_file, [None, pa.py_buffer(numbers.randbytes(8 * per_file))]
+            )
+            for i in range(18)
+        }
+        table = pa.table({"k": pa.array(some, pa.int64()), **columns})
+        pq.write_table(table, made / f"{index}.parquet", use_dictionary=False, compression="none")
+    return made
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Iterator[Counted]:
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    engine = xs.init(memory_limit=limits.limit_for(BUDGET_BYTES), spill_dirs=str(spill), num_cpus=2)
+    counts = Counted(engine)
+    engine.add_observer(counts)
+    yield counts
+    xs.shutdown()
+
+
+def grouped(rows: Dataset, strategy: str) -> Dataset:
+    sums = {f"s{i}": (f"v{i}", "max") for i in range(18)}
+    return rows.group_by("k", strategy=strategy).agg(**sums)
+
+
+OPERATORS: dict[str, Callable[[Dataset, str], Dataset]] = {
+    "sort": lambda rows, strategy: rows.sort("k", strategy=strategy),
+    "random_shuffle": lambda rows, strategy: rows.random_shuffle(1, strategy=strategy),
+    "group_by": grouped,
+    "join": lambda rows, strategy: rows.join(
+        rows.select("k", "v1", "v2", "v3", "v4"), on="k", strategy=strategy
+    ),
+}
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_what_happens_is_what_the_bill_says(
+    operator: str, strategy: str, folder: Path, counted: Counted, tmp_path: Path
+) -> None:
+    dataset = OPERATORS[operator](xs.read_parquet(folder), strategy)
+    bill = dataset.explain(tmp_path / "out")
+    result = dataset.write_parquet(tmp_path / "out")
+    counted.end()
+    assert counted.tasks["map"] == bill.splits
+    assert counted.tasks["reduce"] == bill.partitions
+    assert len(result.files) == bill.output_files
+    assert bill.spilled_bytes > BUDGET_BYTES // 4
+    assert counted.stats["spilled_bytes"] == pytest.approx(bill.spilled_bytes, rel=0.15)
+    assert result.bytes == pytest.approx(bill.output_bytes, rel=0.25)
+    if strategy == "pre_shuffle_merge":
+        # It gives up the last merges, and finds some of their inputs still in memory.
+        assert counted.stats["restored_bytes"] <= bill.read_back_bytes * 1.2
+        assert 0.9 * bill.merges - 1 <= counted.tasks["merge"] <= bill.merges
+    else:
+        assert counted.stats["restored_bytes"] == pytest.approx(bill.read_back_bytes, rel=0.2)
+        assert counted.tasks["merge"] == bill.merges
+
+
+def test_results_taken_one_by_one_are_not_spilled(folder: Path, counted: Counted) -> None:
+    shuffled = xs.read_parquet(folder).random_shuffle(1, strategy="simple")
+    bill = shuffled.explain(results="batches")
+    assert sum(batch.num_rows for batch in shuffled.iter_batches()) == NUM_ROWS
+    counted.end()
+    assert counted.stats["spilled_bytes"] == pytest.approx(bill.spilled_bytes, rel=0.15)
+    assert counted.stats["fallback_bytes"] == 0
+    assert bill.output_files == bill.output_bytes == 0
+
+
+def test_results_for_another_shuffle_are_billed(folder: Path, counted: Counted) -> None:
+    last = xs.read_parquet(folder).random_shuffle(1).sort("k")
+    bill = last.explain()
+    (before,) = bill.before
+    last.write_parquet(folder.parent / "sorted", overwrite=True)
+    counted.end()
+    assert counted.tasks["map"] == before.splits + before.partitions
+    # The size of the first shuffle's rows is known only when it has run.
+    assert counted.tasks["reduce"] == pytest.approx(bill.partitions + before.partitions, rel=0.1)
+    assert counted.stats["fallback_bytes"] == 0
+    expected = bill.spilled_bytes + before.spilled_bytes
+    assert counted.stats["spilled_bytes"] == pytest.approx(expected, rel=0.15)
+
+
+def test_a_join_with_little_is_no_shuffle(folder: Path, counted: Counted, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": pa.array(range(100), pa.int64())}), tmp_path / "few.parquet")
+    joined = xs.read_parquet(folder).join(xs.read_parquet(tmp_path / "few.parquet"), on="k")
+    bill = joined.explain(tmp_path / "out")
+    result = joined.write_parquet(tmp_path / "out")
+    counted.end()
+    assert (bill.strategy, bill.partitions, bill.spilled_bytes) == ("none", 0, 0)
+    assert counted.tasks["scan"] - 1 == bill.splits  # one reads the right side
+    assert result.rows == 100
+    assert counted.tasks["map"] == counted.stats["spilled_bytes"] == 0
+
+
+def test_a_join_with_little_after_a_shuffle_is_billed_as_that(
+    folder: Path, counted: Counted, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"k": pa.array(range(100), pa.int64())}), tmp_path / "few.parquet")
+    joined = (
+        xs.read_parquet(folder).sort("k").join(xs.read_parquet(tmp_path / "few.parquet"), on="k")
+    )
+    assert joined.explain().operator.startswith("sort, then join with ")
+    assert joined.explain().partitions == xs.read_parquet(folder).sort("k").explain().partitions
+    counted.end()
+    assert not counted.tasks
+
+
+def test_what_the_disk_has_no_room_for_is_refused_before_it_starts(
+    folder: Path, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "free_bytes", lambda _: 1_000_000)
+    shuffled = xs.read_parquet(folder).random_shuffle(1)
+    with pytest.raises(DiskFullError, match=r"spill about \d+\.\d MB, .*spill has 1\.00 MB free"):
+        shuffled.write_parquet(tmp_path / "out")
+    counted.end()
+    assert not counted.tasks
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,211 @@
+"""What users ask wrongly of operators, and what their functions do wrong: from Python and from the command line."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import OptionsError, SchemaError, TaskError
+from tests.end_to_end.generated import generated
+from tests.end_to_end.oracle import write_files
+
+ROWS = 24_000
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_files(tmp_path_factory.mktemp("wrong") / "in", generated(ROWS), 3, 2000)
+
+
+@pytest.fixture
+def dataset(source: Path, engine: LocalEngine) -> xs.Dataset:
+    del engine
+    return xs.read_parquet(source)
+
+
+# --- what is asked for -------------------------------------------------------------------------------------------
+
+IN_PARTITIONS: dict[str, Callable[[xs.Dataset, int], object]] = {
+    "sort": lambda d, n: d.sort("k", num_partitions=n),
+    "shuffle": lambda d, n: d.random_shuffle(num_partitions=n),
+    "repartition": lambda d, n: d.repartition(n),
+    "group_by": lambda d, n: d.group_by("k", num_partitions=n),
+    "distinct": lambda d, n: d.distinct("k", num_partitions=n),
+    "join": lambda d, n: d.join(d.select("k"), on="k", num_partitions=n),
+}
+
+
+@pytest.mark.parametrize("name", IN_PARTITIONS)
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "0 partitions; choose between 1 and 100000"),
+        (-3, "-3 partitions; choose between"),
+        (100_001, "100001 partitions; choose between"),
+        (2**70, "partitions; choose between"),
+        (1.5, r"num_partitions is 1\.5; it must be a whole number"),
+    ],
+)
+def test_partitions(name: str, number: int, words: str, source: Path) -> None:
+    """At once, before anything runs."""
+    with pytest.raises(OptionsError, match=words):
+        IN_PARTITIONS[name](xs.read_parquet(source), number)
+
+
+@pytest.mark.parametrize("number", ["0", "-3", "100001"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["sort", "good", "out", "--by", "key"],
+        ["shuffle", "good", "out"],
+        ["repartition", "good", "out"],
+        ["groupby", "good", "out", "--by", "key", "--agg", "n=count()"],
+        ["distinct", "good", "out", "--on", "key"],
+        ["join", "good", "good", "out", "--on", "key"],
+    ],
+    ids=lambda asked: asked[0],
+)
+def test_partitions_on_the_command_line(
+    asked: list[str], number: str, check_refused: Callable[..., None]
+) -> None:
+    check_refused([*asked, "--partitions", number], 2, [f"{number} partitions", "between 1 and"])
+
+
+MISTAKES: dict[str, tuple[Callable[[xs.Dataset], object], type[Exception], str]] = {
+    "types of keys": (
+        lambda d: d.join(d.select("text"), left_on="k", right_on="text"),
+        SchemaError,
+        r"cannot join 'k' \(int64\) with 'text' \(string\): .* cast one",
+    ),
+    "a name that both sides have, with the suffix": (
+        lambda d: d.with_columns(x_right="1").join(d.select("k", "x"), on="k"),
+        OptionsError,
+        "two columns named 'x_right' with suffix='_right'; choose another suffix",
+    ),
+    "no suffix": (
+        lambda d: d.join(d.select("k", "x"), on="k", suffix=""),
+        OptionsError,
+        "two columns named 'x' with suffix=''; choose another suffix",
+    ),
+    "sum of text": (
+        lambda d: d.group_by("k").agg(s=("text", "sum")),
+        SchemaError,
+        "sum is asked of column 'text', which is string, and it takes numbers",
+    ),
+    "mean of moments": (
+        lambda d: d.group_by("k").agg(s=("moment", "mean")),
+        SchemaError,
+        r"mean is asked of column 'moment', which is timestamp\[us\]",
+    ),
+    "unknown aggregate": (
+        lambda d: d.group_by("k").agg(s=("x", "summ")),
+        OptionsError,
+        "asks for 'summ', which is none of all, any",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, source: Path) -> None:
+    make, error, words = MISTAKES[name]
+    with pytest.raises(error, match=words):
+        make(xs.read_parquet(source))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["join", "good", "good", "out", "--left-on", "key", "--right-on", "text"],
+            1,
+            ["'key' (int64)", "'text' (string)", "cast one"],
+        ),
+        (["join", "good", "good", "out", "--on", "key", "--suffix", ""], 2, ["'text'", "suffix"]),
+        (["groupby", "good", "out", "--by", "key", "--agg", "s=sum(text)"], 1, ["sum", "string"]),
+    ],
+)
+def test_mistakes_on_the_command_line(
+    arguments: list[str], code: int, words: list[str], check_refused: Callable[..., None]
+) -> None:
+    check_refused(arguments, code, words)
+
+
+# --- users' functions --------------------------------------------------------------------------------------------
+
+RUNS: dict[str, Callable[[xs.Dataset, Callable[[pa.Table], object]], xs.Dataset]] = {
+    "alone": lambda d, function: d.map_batches(function),
+    "before a shuffle": lambda d, function: d.map_batches(function).sort("id"),
+    "after a shuffle": lambda d, function: d.sort("id", num_partitions=4).map_batches(function),
+    "on groups": lambda d, function: d.group_by("small").map_groups(function),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_function_that_raises(name: str, dataset: xs.Dataset, tmp_path: Path) -> None:
+    """Its own error with its traceback and its batch; the task is not tried again, and runs in a worker."""
+    log = str(tmp_path / "log")
+
+    def refuses(batch: pa.Table) -> pa.Table:
+        if len(batch):
+            with open(log, "a") as opened:
+                opened.write(f"{os.getpid()} {batch['id'][0]}\n")
+            raise ValueError(f"no row like {batch['id'][0]}, please")
+        return batch
+
+    with pytest.raises(TaskError, match=r"in attempt 1: no row like .*, please") as caught:
+        RUNS[name](dataset, refuses).to_arrow()
+    cause = caught.value.__cause__
+    assert isinstance(cause, ValueError)
+    notes = " ".join(cause.__notes__)
+    assert "map_batches called" in notes
+    assert "refuses with the batch number 1 of" in notes
+    told = "".join(traceback.format_exception(caught.value))
+    assert f'File "{__file__}", line {refuses.__code__.co_firstlineno + 4}, in refuses' in told
+    calls = [line.split() for line in Path(log).read_text().splitlines()]
+    rows = [row for _, row in calls]
+    assert sorted(rows) == sorted(set(rows)), "the function was called again with the same batch"
+    assert str(os.getpid()) not in {process for process, _ in calls}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_function_that_returns_something_else(name: str, dataset: xs.Dataset) -> None:
+    def changes_its_mind(batch: pa.Table) -> pa.Table:
+        return batch.select(["id"]) if len(batch) == 0 else batch.select(["id", "x"])
+
+    words = r"batch 1 came back with \(id: int64, x: double\); expected were \(id: int64\)"
+    with pytest.raises(SchemaError, match=words):
+        RUNS[name](dataset, changes_its_mind).to_arrow()
+
+
+def test_a_function_that_raises_without_rows_does_so_at_once(dataset: xs.Dataset) -> None:
+    def needs_rows(batch: pa.Table) -> pa.Table:
+        return batch.append_column("first", [batch["id"][0]] * len(batch))
+
+    with pytest.raises(IndexError) as caught:
+        dataset.map_batches(needs_rows)
+    assert "without rows, to learn the schema" in " ".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_schema_is_learnt_once(name: str, dataset: xs.Dataset, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    path = str(log)
+
+    def logs(batch: pa.Table) -> pa.Table:
+        with open(path, "a") as opened:
+            opened.write(f"{len(batch)}\n")
+        return batch.select(["id"])
+
+    made = RUNS[name](dataset, logs)
+    assert made.schema == pa.schema([("id", pa.int64())])
+    assert log.read_text() == "0\n"
+    assert made.to_arrow().num_rows == ROWS
+    assert log.read_text().splitlines().count("0") == 1

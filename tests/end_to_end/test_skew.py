@@ -1,0 +1,316 @@
+"""Partitions that are larger than planned: every operator gives what DuckDB gives, or an error that names the group.
+
+Plans say here that a partition of some kilobytes is large, so that little data is divided several times over.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.dataset import execute, jobs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import LargeGroupError
+from exoshuffle.shuffle.plan import ShufflePlan, plan_shuffle
+from exoshuffle.testing import failing
+from tests.end_to_end.oracle import assert_same, write_files
+
+ROWS = 6_000
+#: Bytes of a partition that can be reduced beside others, and alone; and of a split.
+LARGE, WHOLE, SPLIT = 24_000, 60_000, 12_000
+HOT = 7
+STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
+#: Each kind of skew once, each with another strategy.
+KINDS = [("half", "simple"), ("zipf", "push"), ("equal", "pre_shuffle_merge")]
+
+
+def in_turn(*values: str) -> list[tuple[str, str]]:
+    """Each value with a strategy, in turn."""
+    return [(value, STRATEGIES[index % 3]) for index, value in enumerate(values)]
+
+
+@pytest.fixture
+def whole_bytes() -> int:
+    """The largest group that fits; tests may say otherwise."""
+    return WHOLE
+
+
+@pytest.fixture
+def tiny(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch, whole_bytes: int
+) -> Iterator[collections.Counter[str]]:
+    """Plans for little memory; counts the tasks that have run, by name."""
+
+    def planned(*args: Any) -> ShufflePlan:
+        return dataclasses.replace(
+            plan_shuffle(*args),
+            split_bytes=SPLIT,
+            merge_factor=4,
+            max_partition_bytes=LARGE,
+            max_whole_bytes=whole_bytes,
+        )
+
+    monkeypatch.setattr(jobs, "plan_shuffle", planned)
+    monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
+    counts: collections.Counter[str] = collections.Counter()
+
+    def count(event: Any) -> None:
+        counts[event.name] += 1
+
+    engine.add_observer(count)
+    yield counts
+    engine.remove_observer(count)
+
+
+def keys_of(kind: str, count: int, seed: int) -> list[int]:
+    """Keys of a distribution: half of all equal, Zipf's, all equal, or even."""
+    draw = random.Random(seed)
+    if kind == "half":
+        return [HOT if draw.random() < 0.5 else draw.randrange(3_000) for _ in range(count)]
+    if kind == "zipf":
+        return [int(3_000 ** draw.random()) for _ in range(count)]
+    return [HOT if kind == "equal" else draw.randrange(3_000) for _ in range(count)]
+
+
+def rows_of(kind: str, count: int = ROWS, seed: int = 1) -> pa.Table:
+    """A key, the number of the row, and a text of 20 bytes."""
+    return pa.table(
+        {
+            "key": pa.array(keys_of(kind, count, seed), pa.int64()),
+            "n": pa.array(range(count), pa.int64()),
+            "text": pa.array([f"{n * 7919 % count:020}" for n in range(count)]),
+        }
+    )
+
+
+def written(folder: Path, table: pa.Table) -> xs.Dataset:
+    """A dataset of several files."""
+    return xs.read_parquet(write_files(folder, table, 4, rows_per_group=300))
+
+
+def query(sql: str, **tables: pa.Table) -> pa.Table:
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.sql(sql).to_arrow_table()
+
+
+def assert_same_rows(actual: pa.Table, wanted: pa.Table) -> None:
+    """The same rows, whatever their order."""
+    columns = ", ".join(f'"{name}"' for name in wanted.column_names)
+    both = [query(f"select * from t order by {columns}", t=table) for table in (actual, wanted)]  # noqa: S608
+    assert both[0].cast(both[1].schema).equals(both[1])
+
+
+@pytest.mark.parametrize(("kind", "strategy"), KINDS)
+def test_sort_is_divided_and_stable(
+    kind: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    table = rows_of(kind)
+    source = written(tmp_path / "in", table)
+    result = source.sort("key", strategy=strategy, num_partitions=3).write_parquet(tmp_path / "out")
+    assert_same(
+        pq.read_table(tmp_path / "out").cast(table.schema),
+        query("select * from t order by key, n", t=table).cast(table.schema),
+    )
+    # Parts of a partition are files of its number and theirs, in order.
+    assert len(result.files) > 3
+    assert [file["name"] for file in result.files] == sorted(file["name"] for file in result.files)
+    assert tiny["sample"] > 0
+    whole = xs.read_parquet(tmp_path / "in").sort("key", strategy=strategy, num_partitions=3)
+    assert whole.to_arrow().column("n").equals(pq.read_table(tmp_path / "out").column("n"))
+
+
+@pytest.mark.usefixtures("tiny")
+def test_one_partition_of_records_is_divided_in_order(tmp_path: Path) -> None:
+    gensort(tmp_path / "in", 5_000, skew=True)
+    records = xs.read_records(tmp_path / "in")
+    result = records.sort(num_partitions=1).write_records(tmp_path / "out", target_file_size=5_000)
+    assert len(result.files) > 10
+    after = valsort(tmp_path / "out")
+    assert after.is_sorted
+    assert after.checksum == valsort(tmp_path / "in").checksum
+
+
+@pytest.mark.parametrize("num_partitions", [1, 4])
+def test_random_shuffle_stays_the_same_permutation(
+    num_partitions: int, engine: LocalEngine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    del engine
+    table = rows_of("even")
+    source = written(tmp_path / "in", table)
+    wanted = source.random_shuffle(seed=3, num_partitions=num_partitions).to_arrow()
+    counts = request.getfixturevalue("tiny")
+    counts.clear()
+    divided = source.random_shuffle(seed=3, num_partitions=num_partitions).to_arrow()
+    assert counts["reduce"] > num_partitions
+    assert_same(divided, wanted)
+
+
+@pytest.mark.parametrize("sink", ["files", "arrow"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_repartition_keeps_partitions_and_order(
+    sink: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    table = rows_of("half")
+    parted = written(tmp_path / "in", table).repartition(3, by="key", strategy=strategy)
+    if sink == "arrow":
+        assert_same_rows(parted.to_arrow(), table)
+        # Slices are not cut, and this strategy has merged all into one.
+        assert tiny["reduce"] > 3 or strategy == "pre_shuffle_merge"
+        return
+    result = parted.write_parquet(tmp_path / "out")
+    assert tiny["stream"] > 0
+    assert len(result.files) == 3
+    parts = [pq.read_table(tmp_path / "out" / file["name"]) for file in result.files]
+    keys = [set(part.column("key").to_pylist()) for part in parts]
+    assert not keys[0] & keys[1] | keys[0] & keys[2] | keys[1] & keys[2]
+    assert all(
+        part.column("n").to_pylist() == sorted(part.column("n").to_pylist()) for part in parts
+    )
+    assert_same_rows(pa.concat_tables(parts), table)
+
+
+@pytest.mark.parametrize(("kind", "strategy"), KINDS)
+def test_groups_that_are_combined(
+    kind: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    del tiny
+    table = rows_of(kind)
+    grouped = written(tmp_path / "in", table).group_by("key", strategy=strategy, num_partitions=1)
+    assert_same_rows(
+        grouped.agg(n="count", total=("n", "sum"), last=("text", "max")).to_arrow(),
+        query(
+            "select key, count(*) n, sum(n)::bigint total, max(text) last from t group by key",
+            t=table,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "strategy"), in_turn("median", "list", "map_groups", "distinct")
+)
+def test_groups_that_fit_are_divided(
+    function: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    table = rows_of("even")
+    source = written(tmp_path / "in", table)
+    options: dict[str, Any] = {"strategy": strategy, "num_partitions": 2}
+    if function == "distinct":
+        made = source.distinct(["key"], **options)
+        wanted = "select key, min(n) n, arg_min(text, n) as text from t group by key"
+    elif function == "map_groups":
+        made = source.group_by("key", **options).map_groups(first_of_group)
+        wanted = "select key, min(n) n from t group by key"
+    else:
+        made = source.group_by("key", **options).agg(a=("n", function))
+        sql = {"median": "median(n)", "list": "list(n order by n)"}[function]
+        wanted = f"select key, {sql} a from t group by key"  # noqa: S608
+    assert_same_rows(made.to_arrow(), query(wanted, t=table))
+    assert tiny["reduce"] > 2
+
+
+def first_of_group(group: pa.Table) -> pa.Table:
+    return group.slice(0, 1).select(["key", "n"])
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(("function", "strategy"), in_turn("median", "list", "map_groups"))
+def test_a_group_that_does_not_fit_is_named(function: str, strategy: str, tmp_path: Path) -> None:
+    grouped = written(tmp_path / "in", rows_of("half")).group_by("key", strategy=strategy)
+    made = (
+        grouped.map_groups(first_of_group)
+        if function == "map_groups"
+        else grouped.agg(a=("text", "list"))
+        if function == "list"
+        else grouped.agg(a=("n", function), b=("text", "list"))
+    )
+    with pytest.raises(LargeGroupError, match=f"key key={HOT} take.*raise memory_limit"):
+        made.write_parquet(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("whole_bytes", [10**9])
+def test_a_group_that_fits_alone_is_reduced_alone(tmp_path: Path) -> None:
+    table = rows_of("half")
+    made = written(tmp_path / "in", table).group_by("key").agg(a=("text", "list"))
+    assert_same_rows(
+        made.to_arrow(), query("select key, list(text order by n) a from t group by key", t=table)
+    )
+
+
+def joined(folder: Path, left: pa.Table, right: pa.Table, how: str, strategy: str) -> pa.Table:
+    renamed = right.rename_columns(["key", "m", "other"])
+    sides = written(folder / "left", left), written(folder / "right", renamed)
+    made = sides[0].join(sides[1], on="key", how=how, strategy=strategy, num_partitions=3)
+    wanted = query(f"select * from l {how} join r using (key)", l=left, r=renamed)  # noqa: S608
+    actual = made.to_arrow()
+    assert_same_rows(actual, wanted)
+    return actual
+
+
+@pytest.mark.parametrize(
+    ("how", "strategy"), in_turn("inner", "left", "right", "full", "semi", "anti")
+)
+def test_joins_of_many_keys_are_divided(
+    how: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    joined(tmp_path, rows_of("even", 2_500), rows_of("even", 1_500, seed=2), how, strategy)
+    assert tiny["reduce"] > 3
+
+
+@pytest.mark.parametrize(("how", "strategy"), in_turn("left", "semi", "right", "anti", "inner"))
+def test_the_hot_side_of_a_join_is_cut(
+    how: str, strategy: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    hot, small = rows_of("half", 4_000), rows_of("even", 500, seed=2)
+    left, right = (small, hot) if how == "right" else (hot, small)
+    joined(tmp_path, left, right, how, strategy)
+    assert tiny["reduce"] > 3
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("how", ["full", "right"])
+def test_a_join_that_needs_its_hot_side_whole_is_refused(how: str, tmp_path: Path) -> None:
+    hot, small = rows_of("half", 4_000), rows_of("even", 500, seed=2)
+    with pytest.raises(LargeGroupError, match=f"key={HOT}.*how='{how}'"):
+        joined(tmp_path, hot, small, how, "simple")
+
+
+@pytest.mark.usefixtures("tiny")
+def test_both_sides_of_an_inner_join_are_hot(tmp_path: Path) -> None:
+    tables = [rows_of("equal", 2_000), rows_of("half", 300, seed=2)]
+    joined(tmp_path, *tables, "inner", "simple")
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("name", ["map", "sample", "reduce"])
+@pytest.mark.parametrize("outcome", ["raise", "die"])
+def test_tasks_of_a_division_fail_and_run_again(name: str, outcome: Any, tmp_path: Path) -> None:
+    table = rows_of("half")
+    source = written(tmp_path / "in", table)
+    # Far behind the maps and reduces of the shuffle itself: those of partitions that are divided.
+    number = {"map": 25, "sample": 3, "reduce": 4}[name]
+    with failing({(name, number, 1): outcome}) as engine:
+        result = source.sort("key", num_partitions=2).to_arrow()
+        assert engine.attempts() == {(name, number): 2}
+    assert_same(result, query("select * from t order by key, n", t=table).cast(table.schema))
+
+
+def test_even_partitions_are_left_alone(engine: LocalEngine, tmp_path: Path) -> None:
+    counts: collections.Counter[str] = collections.Counter()
+    engine.add_observer(lambda event: counts.update([event.name]))
+    written(tmp_path / "in", rows_of("even")).sort("key", num_partitions=5).to_arrow()
+    assert counts["reduce"] == 5

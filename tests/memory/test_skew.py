@@ -1,0 +1,107 @@
+"""Resident memory stays under ``--memory-limit`` when one key has half of the rows, which are more than the limit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from exoshuffle.units import parse_bytes
+from tests.memory.test_resident import texts
+
+FILES, ROWS, WIDTH = 8, 250_000, 250
+NUM_ROWS = FILES * ROWS
+HOT = 7
+
+
+def write_skewed(folder: Path, num_files: int, num_rows: int) -> Path:
+    """Files of a key, which is ``HOT`` in half of the rows, the number of the row, and a string."""
+    folder.mkdir()
+    for index in range(num_files):
+        draw = random.Random(index)
+        keys = [HOT if draw.random() < 0.5 else draw.randrange(10**6) for _ in range(num_rows)]
+        first = index * num_rows
+        columns = {
+            "key": pa.array(keys, pa.int64()),
+            "n": pa.array(range(first, first + num_rows), pa.int64()),
+            "text": texts(num_rows, WIDTH, index),
+        }
+        pq.write_table(
+            pa.table(columns),
+            folder / f"{index}.parquet",
+            row_group_size=-(-num_rows // 8),
+            use_dictionary=False,
+            compression="none",
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """530 MB, of which 265 MB are of one key."""
+    return write_skewed(tmp_path_factory.mktemp("skewed") / "in", FILES, ROWS)
+
+
+def query(sql: str) -> tuple[Any, ...]:
+    """The only row of the result."""
+    with duckdb.connect() as connection:
+        (found,) = connection.sql(sql).fetchall()
+    return tuple(found)
+
+
+def run(measure: Callable[..., Any], command: list[object], limit: str) -> Any:
+    """Runs a command within a limit, which it keeps."""
+    measured = measure(*command, "--memory-limit", limit)
+    assert measured.summary["spilled_bytes"] > 0
+    assert measured.peak_bytes <= parse_bytes(limit)
+    return measured
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
+def test_a_hot_partition_is_streamed(
+    strategy: str, source: Path, measure: Callable[..., Any], tmp_path: Path
+) -> None:
+    command = ["repartition", source, tmp_path / "out", "--by", "key", "--partitions", 60]
+    run(measure, [*command, "--strategy", strategy], "290MB")
+    files = f"read_parquet('{tmp_path}/out/*.parquet', filename=true)"
+    assert query(f"select count(*), sum(n), count(distinct filename) from {files}") == (  # noqa: S608
+        NUM_ROWS,
+        NUM_ROWS * (NUM_ROWS - 1) // 2,
+        60,
+    )
+    assert query(f"select count(distinct filename) from {files} where key = {HOT}") == (1,)  # noqa: S608
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
+def test_a_hot_key_is_sorted(
+    strategy: str, source: Path, measure: Callable[..., Any], tmp_path: Path
+) -> None:
+    run(measure, ["sort", source, tmp_path / "out", "--by", "key", "--strategy", strategy], "260MB")
+    rows = f"read_parquet('{tmp_path}/out/*.parquet', filename=true, file_row_number=true)"
+    earlier = "lag((key, n)) over (order by filename, file_row_number)"
+    assert query(
+        f"select count(*), sum(n), count(*) filter (earlier > (key, n)) "  # noqa: S608
+        f"from (select key, n, {earlier} earlier from {rows})"
+    ) == (NUM_ROWS, NUM_ROWS * (NUM_ROWS - 1) // 2, 0)
+
+
+def test_the_hot_side_of_a_join_is_cut(
+    source: Path, measure: Callable[..., Any], tmp_path: Path
+) -> None:
+    keys = pa.array([HOT, *range(10**6, 10**6 + 400_000)], pa.int64())
+    (tmp_path / "right").mkdir()
+    pq.write_table(
+        pa.table({"key": keys, "tag": texts(len(keys), 90, 1)}), tmp_path / "right/0.parquet"
+    )
+    sides = [source, tmp_path / "right", tmp_path / "out"]
+    run(measure, ["join", *sides, "--on", "key", "--how", "left"], "360MB")
+    assert query(
+        f"select count(*), sum(n), count(tag) = count(*) filter (key = {HOT}) "  # noqa: S608
+        f"from read_parquet('{tmp_path}/out/*.parquet')"
+    ) == (NUM_ROWS, NUM_ROWS * (NUM_ROWS - 1) // 2, True)

@@ -1,0 +1,60 @@
+"""What is told about disks: room, and whether they turn."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exoshuffle.observe.disks import disk_kind, free_bytes, is_rotational
+
+
+def device(root: Path, name: str, number: str, rotational: str | None) -> Path:
+    """A device as in ``/sys``: a link from its number to a folder of its name."""
+    folder = root / "devices" / name
+    folder.mkdir(parents=True)
+    if rotational is not None:
+        (folder / "queue").mkdir()
+        (folder / "queue" / "rotational").write_text(f"{rotational}\n")
+    numbers = root / "numbers"
+    numbers.mkdir(exist_ok=True)
+    (numbers / number).symlink_to(folder)
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "turns"),
+    [("sda", "1", True), ("nvme0n1", "0", False), ("vda", "1", False), ("dm-0", None, False)],
+)
+def test_a_disk_turns_if_the_kernel_knows_it_does(
+    name: str, says: str | None, turns: bool, tmp_path: Path
+) -> None:
+    numbers = device(tmp_path, name, "8:0", says)
+    assert is_rotational(os.makedev(8, 0), numbers) is turns
+
+
+def test_a_partition_is_as_its_disk(tmp_path: Path) -> None:
+    device(tmp_path, "sda", "8:0", "1")
+    numbers = device(tmp_path, "sda/sda1", "8:1", None)
+    assert is_rotational(os.makedev(8, 1), numbers)
+
+
+def test_a_device_that_nobody_knows_does_not_turn(tmp_path: Path) -> None:
+    assert not is_rotational(os.makedev(9, 9), tmp_path)
+
+
+def test_free_space_of_one_file_system_is_counted_once(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    alone, both = free_bytes([str(tmp_path)]), free_bytes([str(tmp_path), str(other)])
+    assert alone is not None
+    assert both is not None
+    assert both < 1.5 * alone
+
+
+def test_what_cannot_be_told(tmp_path: Path) -> None:
+    assert free_bytes([]) is None
+    assert free_bytes([str(tmp_path / "missing")]) is None
+    assert disk_kind([]) == "ssd"
+    assert disk_kind([str(tmp_path)]) in ("ssd", "rotational", "network")

@@ -1,0 +1,60 @@
+"""Libraries that are loaded after the engine has started are taken off its budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from exoshuffle.engines.local.libraries import LIBRARY_BYTES, environment
+
+#: In a process of its own, because libraries are loaded once.
+PROGRAM = """
+import json
+import exoshuffle as xs
+engine = xs.init(memory_limit="400MB", num_cpus=1)
+found = [engine.budget_bytes]
+import pyarrow as pa
+found += [engine.budget_bytes, engine.budget_bytes, pa.default_memory_pool().backend_name]
+import duckdb
+found += [engine.budget_bytes, engine.stats()["reserved_bytes"]]
+print(json.dumps(found))
+"""
+
+
+def run(**variables: str) -> list[int | str]:
+    """What the program printed."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("ARROW_")}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=known | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: list[int | str] = json.loads(done.stdout)
+    return found
+
+
+def test_each_is_taken_off_once() -> None:
+    full, with_arrow, again, allocator, with_both, reserved = run()
+    assert isinstance(full, int)
+    assert with_arrow == again == full - LIBRARY_BYTES["pyarrow"]
+    assert with_both == full - sum(LIBRARY_BYTES.values())
+    assert reserved == sum(LIBRARY_BYTES.values())
+    assert allocator == "jemalloc"
+
+
+def test_the_users_choice_of_an_allocator_stays() -> None:
+    assert run(ARROW_DEFAULT_MEMORY_POOL="system")[3] == "system"
+
+
+def test_workers_get_the_allocator_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "system")
+    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "system"
