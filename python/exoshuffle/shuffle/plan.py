@@ -85,8 +85,9 @@ class ShufflePlan:
 
     def reduce_memory(self, partition_bytes: int) -> int:
         """Working memory of a reduce of a partition of this size."""
-        finishing = partition_bytes * self.reduce_percent // 100
-        return max(self.reduce_memory_bytes, finishing + self.row_group_bytes + BUFFER_BYTES)
+        planned = self.partition_bytes * SKEW_PERCENT // 100
+        more = max(0, partition_bytes - planned) * self.reduce_percent // 100
+        return self.reduce_memory_bytes + more
 
     @property
     def num_rounds(self) -> int:
