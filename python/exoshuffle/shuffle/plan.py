@@ -16,6 +16,7 @@ from exoshuffle.shuffle.memory import (
     BUFFER_BYTES,
     MAX_PARTITIONS,
     PUSH_BLOCKS,
+    SKEW_PERCENT,
     Sizes,
     ceil_div,
     choose_sizes,
