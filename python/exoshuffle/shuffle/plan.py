@@ -13,9 +13,9 @@ from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle.choice import cheapest, compared, reason
 from exoshuffle.shuffle.cost import Cost, Traffic, predict
 from exoshuffle.shuffle.memory import (
-    BUFFER_BYTES,
     MAX_PARTITIONS,
     PUSH_BLOCKS,
+    SKEW_PERCENT,
     Sizes,
     ceil_div,
     choose_sizes,
