@@ -319,6 +319,11 @@ class InLineEngine:
         """Memory for a result."""
         return Block(offsets)
 
+    def workers_bytes(self, executor: str) -> int:
+        """There are none."""
+        del executor
+        return 0
+
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """Nobody else could run."""
         return contextlib.nullcontext()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb  # noqa: F401  loaded before any engine starts, which else takes it off its small budget later
 import pytest
 from hypothesis import settings
 

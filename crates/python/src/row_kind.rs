@@ -206,7 +206,7 @@ impl RowKind {
                 .map(|boundaries| boundaries.to_bytes())
                 .map_err(record_error),
             // The numbers of a part of the input need not be even.
-            Self::Permutation(permutation) if !samples.is_empty() => {
+            Self::Permutation(permutation) if samples.iter().any(|keys| !keys.is_empty()) => {
                 let key_layout = permutation.layout().key_layout();
                 let boundaries = choose_boundaries(&key_layout, samples, num_partitions);
                 Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())

@@ -169,7 +169,7 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         blocks=job.num_maps + plan.num_merges + kept,
         slices=plan.num_slices,
         requests=cost.traffic.num_requests,
-        memory_bytes=engine.memory_limit - engine.budget_bytes + plan.peak_bytes,
+        memory_bytes=job.resources.other_bytes + plan.peak_bytes,
         spilled_bytes=plan.spilled_bytes,
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),

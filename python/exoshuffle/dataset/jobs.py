@@ -83,6 +83,10 @@ class ShuffleJob:
     @cached_property
     def workload(self) -> Workload:
         """Size of all rows."""
+        return self.total_workload()
+
+    def total_workload(self) -> Workload:
+        """The sum of the workloads of all inputs."""
         return Workload(
             sum(work.total_bytes for work in self.workloads),
             sum(work.num_rows for work in self.workloads),
@@ -128,10 +132,13 @@ class ShuffleJob:
     def resources(self) -> Resources:
         """What the engine has."""
         engine = self.engine
+        steps = [step for source, _ in self.inputs for step in source.steps]
+        workers_bytes = engine.workers_bytes(executor_of(self.shuffle.executor, steps))
+        budget_bytes = max(1, engine.budget_bytes - workers_bytes)
         return Resources(
-            engine.budget_bytes,
+            budget_bytes,
             engine.num_cpus,
-            engine.memory_limit - engine.budget_bytes,
+            engine.memory_limit - budget_bytes,
             sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
             disk_kind(engine.spill_dirs),
         )

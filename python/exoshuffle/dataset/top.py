@@ -41,7 +41,7 @@ class TopJob(ShuffleJob):
     @cached_property
     def workload(self) -> Workload:
         """Size of what they send."""
-        read = super().workload
+        read = self.total_workload()
         num_rows = min(read.num_rows, self.count * self._read_plan.num_splits)
         return dataclasses.replace(
             read,
@@ -57,11 +57,11 @@ class TopJob(ShuffleJob):
     @cached_property
     def plan(self) -> ShufflePlan:
         """The plan of what they send, with maps as they would be if they sent all of it."""
-        read = self._read_plan
+        plan, read = super().plan, self._read_plan
         return dataclasses.replace(
-            super().plan, split_bytes=read.split_bytes, map_memory_bytes=read.map_memory_bytes
+            plan, split_bytes=read.split_bytes, map_memory_bytes=read.map_memory_bytes
         )
 
     @cached_property
     def _read_plan(self) -> ShufflePlan:
-        return plan_shuffle(super().workload, self.resources, "simple")
+        return plan_shuffle(self.total_workload(), self.resources, "simple")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.dataset.inputs import FileInput, schema_of
 from exoshuffle.dataset.jobs import steps_of
 from exoshuffle.errors import MemoryLimitError, OptionsError
@@ -145,4 +146,4 @@ def _shuffled(map_inputs: Sequence[MapInput], window: Window) -> pa.RecordBatchR
         scattered = map_input.scatter(window.number, window.item, whole)
     block = bytearray(scattered.offsets[-1])
     scattered.write_into(block)
-    return as_reader(sorter.sort([block]))
+    return as_reader(sorter.sort(_native.Sections([block], 0, window.number)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from exoshuffle.errors import EngineError
-from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 #: Version of this protocol. A driver and its workers must have the same.
@@ -109,6 +109,9 @@ class Engine(Protocol):
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """Memory for the result of the running task; see the function ``allocate_block``."""
+
+    def workers_bytes(self, executor: Executor) -> int:
+        """What workers for tasks with this executor take of the budget by themselves."""
 
     def waiting(self) -> AbstractContextManager[None]:
         """Around the running task's waiting for something outside; see the function ``waiting``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import ByKeys, RowsConfig, by_range
 from exoshuffle.operators.relational import as_table, row_numbers, take
@@ -57,7 +58,7 @@ class Best:
         scattered.write_into(block)
         first: list[Any] = []
         left = self.count
-        for batch in as_reader(sorter.sort([block])):
+        for batch in as_reader(sorter.sort(_native.Sections([block]))):
             first.append(batch.column(number).slice(0, left))
             left -= len(first[-1])
             if left == 0:

@@ -145,7 +145,6 @@ def _plan(large: Large, runs: Sequence[Sequence[int]], num_splits: int) -> Shuff
         plan,
         num_splits=num_splits,
         num_partitions=num_partitions,
-        partition_bytes=large.num_bytes // num_partitions,
         map_memory_bytes=plan.map_memory(largest),
     )
 

@@ -38,7 +38,7 @@ from exoshuffle.errors import (
     TaskCancelledError,
 )
 from exoshuffle.futures.engine import BlockBuffer, Node
-from exoshuffle.futures.options import CPU, GPU, ActorOptions, TaskOptions
+from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
@@ -366,6 +366,10 @@ class LocalEngine:
         """See ``Engine``."""
         block: BlockBuffer = self.blocks.allocate(offsets)
         return block
+
+    def workers_bytes(self, executor: Executor) -> int:
+        """See ``Engine``."""
+        return self.pool.base_bytes if executor == "process" else 0
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""

@@ -22,7 +22,7 @@ from exoshuffle.engines.local.link import Link
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
-from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.futures.session import adopt
 
@@ -270,6 +270,11 @@ class WorkerEngine:
     def allocate_block(self, offsets: Sequence[int]) -> Any:
         """See ``Engine``."""
         return self.blocks.allocate(offsets)
+
+    def workers_bytes(self, executor: Executor) -> int:
+        """See ``Engine``; what they take is off the budget of this process already."""
+        del executor
+        return 0
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""

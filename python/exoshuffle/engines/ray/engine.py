@@ -40,7 +40,7 @@ from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
 from exoshuffle.futures.engine import BlockBuffer, Node
-from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.events import Observer
@@ -281,6 +281,11 @@ class RayEngine:
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
         """See ``Engine``."""
         return Block.allocate(offsets)
+
+    def workers_bytes(self, executor: Executor) -> int:
+        """See ``Engine``; the budget is that of the object store alone."""
+        del executor
+        return 0
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``; Ray lends CPUs only while a task waits for objects."""
