@@ -22,6 +22,10 @@ settings.load_profile("default")
 SMALL_BUDGET_BYTES = 90_000_000
 
 
+#: Beside two worker processes, which take half of the small one.
+ROOMY_BUDGET_BYTES = 160_000_000
+
+
 def small_memory_limit() -> int:
     """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
     return limits.limit_for(SMALL_BUDGET_BYTES)
@@ -30,9 +34,20 @@ def small_memory_limit() -> int:
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """A local engine with a small budget and two CPUs; checks that closing it leaves nothing behind."""
-    spill = tmp_path / "spill"
+    yield from checked_engine(tmp_path / "spill", SMALL_BUDGET_BYTES)
+
+
+@pytest.fixture
+def roomy_engine(tmp_path: Path) -> Iterator[LocalEngine]:
+    """The same for shuffles in worker processes."""
+    yield from checked_engine(tmp_path / "spill", ROOMY_BUDGET_BYTES)
+
+
+def checked_engine(spill: Path, budget_bytes: int) -> Iterator[LocalEngine]:
+    """An engine; looks afterwards what it left behind."""
     spill.mkdir()
-    made = xs.init(memory_limit=small_memory_limit(), spill_dirs=str(spill), num_cpus=2)
+    limit = limits.limit_for(budget_bytes)
+    made = xs.init(memory_limit=limit, spill_dirs=str(spill), num_cpus=2)
     assert isinstance(made, LocalEngine)
     yield made
     xs.shutdown()

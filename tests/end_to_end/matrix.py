@@ -21,6 +21,7 @@ from exoshuffle.shuffle import (
     Push,
     ShufflePlan,
     TaskSet,
+    memory,
     plan,
 )
 from exoshuffle.shuffle.strategy import stage
@@ -244,6 +245,6 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
         patch: Undoes it.
         split_bytes: What is not cut. Where filters leave few of many rows, a map would otherwise read next to nothing.
     """
-    patch.setattr(plan, "MIN_SPLIT_BYTES", split_bytes)
-    patch.setattr(plan, "GOOD_SLICE_BYTES", 1)
+    patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
+    patch.setattr(plan, "MAX_MERGED", 2)
     patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)

@@ -42,7 +42,7 @@ def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def columns_that_travel(result: xs.Dataset, engine: LocalEngine) -> list[str]:
     assert isinstance(result.node, Shuffled)
-    [(_, side)] = Execution(engine).shuffle_job(result.node).inputs
+    [(_, side)] = Execution(engine).shuffle_job(result.node, "files").inputs
     names: list[str] = side.schema.names
     return names
 

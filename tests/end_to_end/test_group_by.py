@@ -68,8 +68,8 @@ def test_groups_of_no_rows(source: Path, engine: LocalEngine) -> None:
     assert nothing.schema.types == [pa.int64(), pa.int64()]
 
 
-def test_a_function_per_group(table: pa.Table, source: Path) -> None:
-    xs.init(memory_limit="2GB", num_cpus=2)  # worker processes take half of the small budget
+def test_a_function_per_group(table: pa.Table, source: Path, roomy_engine: LocalEngine) -> None:
+    del roomy_engine
 
     def ends(group: pa.Table) -> pa.Table:
         return group.select(["small", "id"]).slice(0, 1)
@@ -77,7 +77,6 @@ def test_a_function_per_group(table: pa.Table, source: Path) -> None:
     actual = xs.read_parquet(source).group_by("small").map_groups(ends).to_arrow()
     wanted = query("select small, min(id) as id from t group by small", t=table)
     assert_same_rows(actual, wanted)
-    xs.shutdown()
 
 
 @pytest.mark.parametrize(

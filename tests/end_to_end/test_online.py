@@ -154,9 +154,9 @@ def test_one_split(tmp_path: Path, engine: LocalEngine) -> None:
     assert_same_rows(results(only), query("select k, count(*) as count from t group by k", t=table))
 
 
-def test_behind_other_operations(table: pa.Table, source: Path, engine: LocalEngine) -> None:
+def test_behind_other_operations(table: pa.Table, source: Path, roomy_engine: LocalEngine) -> None:
     """Functions of the user run in worker processes; rows come from files and from blocks of a shuffle."""
-    del engine
+    del roomy_engine
     files = xs.read_parquet(source).select("id", "k")
     rows = files.filter("id >= 1000").union(files.distinct("k"))
     rows = rows.map_batches(lambda batch: batch.append_column("j", batch["id"]))

@@ -25,8 +25,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def dataset(source: Path, engine: LocalEngine) -> xs.Dataset:
-    del engine
+def dataset(source: Path, roomy_engine: LocalEngine) -> xs.Dataset:
+    del roomy_engine
     return xs.read_parquet(source)
 
 

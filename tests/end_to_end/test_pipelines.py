@@ -59,8 +59,8 @@ def test_a_table_comes_through_unchanged(
     assert_same(again, table)
 
 
-def test_functions_run_in_worker_processes(source: Path, engine: LocalEngine) -> None:
-    del engine
+def test_functions_run_in_worker_processes(source: Path, roomy_engine: LocalEngine) -> None:
+    del roomy_engine
 
     def where(batch: pa.Table) -> pa.Table:
         here = pa.array([os.getpid()] * len(batch), pa.int64())

@@ -48,7 +48,7 @@ def whole_bytes() -> int:
 
 @pytest.fixture
 def tiny(
-    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch, whole_bytes: int
+    roomy_engine: LocalEngine, monkeypatch: pytest.MonkeyPatch, whole_bytes: int
 ) -> Iterator[collections.Counter[str]]:
     """Plans for little memory; counts the tasks that have run, by name."""
 
@@ -68,9 +68,9 @@ def tiny(
     def count(event: Any) -> None:
         counts[event.name] += 1
 
-    engine.add_observer(count)
+    roomy_engine.add_observer(count)
     yield counts
-    engine.remove_observer(count)
+    roomy_engine.remove_observer(count)
 
 
 def keys_of(kind: str, count: int, seed: int) -> list[int]:

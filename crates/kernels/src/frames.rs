@@ -18,6 +18,7 @@ use arrow_select::interleave::interleave;
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::output::undo_wire;
 use crate::pieces::Beside;
 use crate::slot::{packs_into_dictionary, Slot};
 
@@ -174,14 +175,19 @@ pub(crate) fn parse(layout: &RowLayout, slice: &Buffer, range: Range<usize>) -> 
 }
 
 /// Reads the one batch of a stream. Arrow's decoder panics on some malformed input: that is an error here too.
+///
+/// Fields inside nested columns are named as the schema says. Files name those of maps and lists as they like, and
+/// pyarrow, through which one side of a shuffle may have got its schema, does not keep all of these names.
 fn decode(mut stream: Buffer, schema: &SchemaRef) -> Option<RecordBatch> {
     let read = || StreamDecoder::new().decode(&mut stream).ok()?;
     let batch = catch_unwind(AssertUnwindSafe(read)).ok()??;
-    let types = |s: &Schema| {
-        s.fields()
-            .iter()
-            .map(|f| f.data_type().clone())
-            .collect::<Vec<_>>()
-    };
-    (types(&batch.schema()) == types(schema)).then_some(batch)
+    if batch.num_columns() != schema.fields().len() {
+        return None;
+    }
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| {
+        let is_same = column.data_type().equals_datatype(field.data_type());
+        is_same.then(|| undo_wire(column, field.data_type()).ok())?
+    });
+    RecordBatch::try_new(Arc::clone(schema), columns.collect::<Option<_>>()?).ok()
 }
