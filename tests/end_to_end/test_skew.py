@@ -145,9 +145,9 @@ def test_one_partition_of_records_is_divided_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_partitions", [1, 4])
 def test_random_shuffle_stays_the_same_permutation(
-    num_partitions: int, engine: LocalEngine, tmp_path: Path, request: pytest.FixtureRequest
+    num_partitions: int, roomy_engine: LocalEngine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    del engine
+    del roomy_engine
     table = rows_of("even")
     source = written(tmp_path / "in", table)
     wanted = source.random_shuffle(seed=3, num_partitions=num_partitions).to_arrow()
