@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,3 +55,19 @@ def test_rare_types_are_keys(
         "key", order == "descending", nulls, num_partitions=3
     )
     assert_same(dataset.to_arrow(), wanted)
+
+
+@pytest.mark.parametrize("strategy", ["simple", "push"])
+def test_maps_whose_fields_files_name_differently(strategy: str, tmp_path: Path) -> None:
+    """Parquet calls the entries of a map ``key_value``, Arrow ``entries``; a result of a shuffle has Arrow's name."""
+    kind = pa.map_(pa.string(), pa.int32())
+    maps = pa.array([[("a", row)] if row % 3 else [] for row in range(2_000)], kind)
+    table = pa.table({"key": pa.array(range(2_000))[::-1], "map": maps})
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "one.parquet", row_group_size=300)
+    both = xs.read_parquet(tmp_path / "in").union(xs.read_parquet(tmp_path / "in").repartition(3))
+    ordered = both.sort("key", strategy=strategy, num_partitions=4).to_arrow()
+    assert ordered.schema == table.schema
+    assert ordered["map"].to_pylist() == [
+        entries for entries in reversed(maps.to_pylist()) for _ in range(2)
+    ]
