@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb  # noqa: F401  loaded before any engine starts, which else takes it off its small budget later
+import pyarrow as pa  # noqa: F401  likewise
 import pytest
 from hypothesis import settings
 

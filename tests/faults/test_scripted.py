@@ -101,6 +101,7 @@ ALL_STRATEGIES = {
     "pre-shuffle-merge-bytes": PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100)),
     "streaming": Streaming(round_size=2),
 }
+WITHOUT_COPIES = ["simple", "push*", "push*-bytes", "pre-shuffle-merge", "streaming"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -109,7 +110,8 @@ def test_whatever_fails_every_row_arrives_once(strategy: str, seed: int) -> None
     """The seed that fails is in the name of the test; many more, without an engine: test_strategies_exactly_once."""
     with failing(by_lot(seed, 7, 4)) as engine:
         assert_every_row_arrives(ALL_STRATEGIES[strategy], 7, 4)
-        assert engine.attempts()  # Otherwise the script names nothing that has run.
+        if strategy in WITHOUT_COPIES:  # A copy may have made what the script would have failed.
+            assert engine.attempts()  # Otherwise the script names nothing that has run.
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push"])
