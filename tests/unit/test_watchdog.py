@@ -20,6 +20,7 @@ from exoshuffle.observe.activity import Activity, Frame, telling_frame
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.observe.watchdog import Watchdog
 from exoshuffle.units import format_bytes
+from tests.conftest import small_memory_limit
 
 FINISHED = TaskFinished("map", 1, 0.1)
 STUCK = Activity("map", None, 2, 300.0, 77, Frame("job.py", 12, "stuck"))
@@ -177,7 +178,10 @@ def test_declared_resources_and_actors(tmp_path: Path, gate: threading.Event) ->
             gate.wait()
 
     engine = xs.init(
-        num_cpus=4, memory_limit="1GB", spill_dirs=str(tmp_path), resources={"disk": 1}
+        num_cpus=4,
+        memory_limit=small_memory_limit(),
+        spill_dirs=str(tmp_path),
+        resources={"disk": 1},
     )
     assert isinstance(engine, LocalEngine)
     write = xs.remote(gate.wait, executor="thread", resources={"disk": 1})
@@ -221,7 +225,7 @@ def test_it_is_on_by_default_and_can_be_turned_off(
 
     for seconds, is_on in [(60.0, True), (None, False)]:
         options = {} if is_on else {"stall_seconds": seconds}
-        xs.init(memory_limit="1GB", spill_dirs=str(tmp_path), **options)
+        xs.init(memory_limit=small_memory_limit(), spill_dirs=str(tmp_path), **options)
         assert ("exoshuffle-watchdog" in names()) == is_on
         xs.shutdown()
     assert "exoshuffle-watchdog" not in names()
@@ -230,7 +234,7 @@ def test_it_is_on_by_default_and_can_be_turned_off(
     handler = logging.Handler()
     handler.emit = lambda _: warned.set()  # type: ignore[method-assign]
     logging.getLogger("exoshuffle").addHandler(handler)
-    xs.init(memory_limit="1GB", spill_dirs=str(tmp_path), stall_seconds=0.05)
+    xs.init(memory_limit=small_memory_limit(), spill_dirs=str(tmp_path), stall_seconds=0.05)
     ref = xs.remote(gate.wait, executor="thread").remote()
     assert warned.wait(30)
     gate.set()
