@@ -3,7 +3,7 @@
 //! The sum of the hashes of all rows, modulo 2^64, does not depend on their order, and unlike an exclusive or it notices
 //! a row that is there twice. Rows that were lost, repeated or changed by accident give the same sum once in 2^64 cases.
 //! The hash is XXH3 of the row's bytes, the same in every process, and is no secret: it finds accidents, not attacks.
-//! 6 ns for a row of 100 bytes that is in the cache.
+//! 6 ns for a row of 100 bytes in the first-level cache; 26 ns in sorts of 4 GB, where it is in the second-level one.
 
 use twox_hash::XxHash3_64;
 
