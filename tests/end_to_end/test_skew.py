@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,12 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset import execute, jobs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import LargeGroupError
+from exoshuffle.errors import LargeGroupError, ShuffleCheckError
+from exoshuffle.futures import Ref, Refs
+from exoshuffle.shuffle import TaskSet
 from exoshuffle.shuffle.plan import ShufflePlan, plan_shuffle
+from exoshuffle.shuffle.reduces import run_reduces
+from exoshuffle.shuffle.strategy import stage
 from exoshuffle.testing import failing
 from tests.end_to_end.oracle import assert_same, write_files
 
@@ -111,6 +115,24 @@ def assert_same_rows(actual: pa.Table, wanted: pa.Table) -> None:
     columns = ", ".join(f'"{name}"' for name in wanted.column_names)
     both = [query(f"select * from t order by {columns}", t=table) for table in (actual, wanted)]  # noqa: S608
     assert both[0].cast(both[1].schema).equals(both[1])
+
+
+class Dropping:
+    """The simple strategy, which loses the output of the second map."""
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions)
+        blocks = [run_map.remote(index, split) for index, split in enumerate(splits)]
+        yield from run_reduces(tasks, Refs([blocks[0], *blocks[2:]]), plan)
+
+
+def test_what_a_streamed_partition_lacks_is_missed(
+    tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    parted = written(tmp_path / "in", rows_of("even")).repartition(3, by="key", strategy=Dropping())
+    with pytest.raises(ShuffleCheckError, match="did not get the output of map 1"):
+        parted.write_parquet(tmp_path / "out")
+    assert tiny["reduce"] == 0, "all partitions are large"
 
 
 @pytest.mark.parametrize(("kind", "strategy"), KINDS)

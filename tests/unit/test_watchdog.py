@@ -196,6 +196,14 @@ def test_declared_resources_and_actors(tmp_path: Path, gate: threading.Event) ->
     xs.shutdown()
 
 
+def test_arguments_that_do_not_fit_beside_the_memory_of_their_task(engine: LocalEngine) -> None:
+    large = xs.put(bytes(engine.budget_bytes // 2))
+    memory = engine.budget_bytes * 2 // 3
+    ref = xs.remote(len).options(executor="thread", memory=memory).remote(large)
+    told(engine, lambda found: [one.waits_for for one in found] == ["memory for its arguments"])
+    del ref
+
+
 def test_worker_processes(engine: LocalEngine, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -116,7 +116,7 @@ def slice_bytes(refs: Sequence[Ref]) -> list[list[int]]:
     Raises:
         TaskError: As ``get``.
 
-    Cost: the embedded engine reads the index of a block that was spilled; on Ray a small task per object.
+    Cost: the embedded engine reads the index of a block that was spilled; on Ray a task tells it with its status.
     """
     return current_engine().slice_bytes(list(refs))
 

@@ -116,7 +116,24 @@ class DividedTasks(TableTasks):
     def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
         """Hands the rows of a partition on, run of slices by run of slices."""
         with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
-            return self.sink(partition, as_rows(_streamed(self.inputs[0].config, partition, runs)))
+            return self.sink(partition, as_rows(self._streamed(partition, runs)))
+
+    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
+        """The rows of all runs, of which each has to begin with the map behind the last one of the run before."""
+        import pyarrow as pa
+
+        sorter = self.inputs[0].config.build()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            seen = 0
+            for number, run in enumerate(runs, 1):
+                end = self.num_maps if number == len(runs) else None
+                with opened(get(run), partition, seen, end) as sections:
+                    yield from as_reader(sorter.gather(sections))
+                seen += len(sections)
+
+        nothing = as_reader(sorter.gather(_native.Sections([])))
+        return pa.RecordBatchReader.from_batches(nothing.schema, batches())
 
     def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
         """The key that most rows have, as text, and about which share of them that is."""
@@ -200,26 +217,11 @@ def _again(
 def _passed_on(tasks: TableTasks, large: Large, finish: Gathered) -> Division:
     """Rows stay as they come: nothing has to be seen as a whole, so nothing is moved again."""
     if tasks.sink.keeps_partitions:
-        made = dataclasses.replace(_again(tasks, large, finish.config), sink=tasks.sink)
+        made = _again(tasks, large, finish.config)
+        made = dataclasses.replace(made, sink=tasks.sink, num_maps=tasks.num_maps)
         return Streamed(made, large.runs(large.plan.split_bytes))
     made = _again(tasks, large, finish.config, kind=PieceTasks)
     return Pieces(made, large.runs(large.plan.max_partition_bytes))
-
-
-def _streamed(
-    config: RowsConfig, partition: int, runs: list[list[SliceRef]]
-) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
-    sorter = config.build()
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for run in runs:
-            with opened(get(run), partition) as sections:
-                yield from as_reader(sorter.gather(sections))
-
-    nothing = as_reader(sorter.gather(_native.Sections([])))
-    return pa.RecordBatchReader.from_batches(nothing.schema, batches())
 
 
 def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:

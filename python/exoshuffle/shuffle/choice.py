@@ -9,8 +9,8 @@ from exoshuffle.units import format_bytes
 
 #: Another strategy than ``simple`` must be predicted to take less than this share of its time: the model is no better.
 #: 1 GB within 400 MB by ``push`` and by ``simple`` in turn, median of the quotients of their times, and the model's: 64
-#: partitions (slices of 280 kB) 0.96 of 6 pairs and 1.03, 1,000 (18 kB) 1.05 of 4 and 0.90, 3,000 (6 kB) 0.78 of 4 and
-#: 0.77. Other programs ran, so that single quotients went from 0.45 to 1.36.
+#: partitions (slices of 280 kB) 0.96 of 6 pairs and 1.06, 250 1.19 of 3 and 1.04, 1,000 (18 kB) 1.01 of 5 and 0.93,
+#: 3,000 (6 kB) 0.89 of 5 and 0.73. Other programs ran, so that single quotients went from 0.39 to 2.12: it says little.
 WORTH_MERGING = 0.9
 
 

@@ -76,7 +76,7 @@ def _reason(task: Task, scheduler: Scheduler, stage_is_stuck: bool) -> str:
     if _waits_for_memory(task):
         return f"memory: {format_bytes(task.options.memory)}"
     if task.is_staged:
-        return "a CPU"
+        return "a CPU" if task.values is not None else "memory for its arguments"
     lacking = scheduler.lacking(task)
     if lacking and lacking != [CPU]:
         return f"a resource: {', '.join(name for name in lacking if name != CPU)}"
