@@ -15,7 +15,7 @@ mod source;
 mod text;
 mod write;
 
-pub use direct::BufferPool;
+pub use direct::{BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;

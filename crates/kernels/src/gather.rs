@@ -211,9 +211,10 @@ impl GatheredRows {
     fn fetch(&self, loc: u64) -> &[u8] {
         let (slice, offset) = slice_and_offset(loc);
         let row = &self.sections.slices()[slice][offset..];
-        for line in (0..=self.prefetch_bytes).step_by(LINE_BYTES) {
+        for line in (0..self.prefetch_bytes).step_by(LINE_BYTES) {
             prefetch_line(row.as_ptr().wrapping_add(line));
         }
+        prefetch_line(row.as_ptr().wrapping_add(self.prefetch_bytes));
         row
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::RecordBatchReader;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use exoshuffle_io::{PartFile, PartWriter, PendingParts};
@@ -133,14 +132,7 @@ impl Rows {
 
     /// An Arrow IPC stream of all rows, in memory.
     fn to_ipc_stream(&self, py: Python<'_>) -> PyResult<IpcStream> {
-        py.detach(|| {
-            let mut writer =
-                StreamWriter::try_new(Vec::new(), &self.schema).map_err(arrow_error)?;
-            for batch in self.declared()? {
-                writer.write(&batch?).map_err(arrow_error)?;
-            }
-            IpcStream::finish(writer)
-        })
+        py.detach(|| IpcStream::of(&self.schema, self.declared()?))
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
+
+#: Results of this many partitions may be with the caller: a loop still has the last batch of one when it asks for the
+#: next. Plans count them (``shuffle.memory``).
+MAX_LENT = 2
 
 
 class Results:
@@ -105,18 +110,18 @@ class Results:
         return write_node(self.node, current_engine(), path, options, overwrite, progress)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Arrow record batches in order. Cost: a few partitions in memory at a time, and one copy of each."""
-        import pyarrow as pa
+        """Arrow record batches in order. Cost: a few partitions in memory at a time.
 
-        for stream in self._streams():
-            with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-                yield from reader
+        Batches are in the store's memory, without a copy, as long as the caller drops them while it goes on; those of
+        a caller who keeps them are copied, outside the memory limit.
+        """
+        return _batches(self._lent_streams())
 
     def to_arrow(self) -> pa.Table:
         """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit."""
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.iter_batches(), schema=self.schema)
+        return pa.Table.from_batches(_batches(map(bytes, self._streams())), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
@@ -124,15 +129,40 @@ class Results:
         reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _streams(self) -> Iterator[Any]:
-        """One Arrow stream per partition; a few partitions ahead of the consumer.
+    def _lent_streams(self) -> Iterator[Any]:
+        """One Arrow stream per partition, in the store's memory or copied out of it.
 
-        Copies: a consumer that keeps what it gets would otherwise pin the store's memory until no task can go on.
+        Why copies: a caller who keeps what it gets would otherwise pin the store's memory until no task can go on.
         """
+        lent: list[weakref.ref[Any]] = []
+        for stream in self._streams():
+            lent = [one for one in lent if one() is not None]
+            if len(lent) < MAX_LENT:
+                lent.append(weakref.ref(stream))
+                yield stream
+            else:
+                yield bytes(stream)
+            del stream  # lets go of the block while the caller is busy
+
+    def _streams(self) -> Iterator[Any]:
+        """One Arrow stream per partition, in the store's memory; a few partitions ahead of the caller."""
         engine = current_engine()
         with plain_errors():
             refs = Execution(engine).job(self.node, "batches").run(CollectSink())
             for ref in in_advance(refs, engine.num_cpus):
-                stream = bytes(get(ref))
-                del ref  # lets go of the block while the consumer is busy
+                stream = get(ref)
+                del ref
                 yield stream
+                del stream
+
+
+def _batches(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """The batches of Arrow streams."""
+    import pyarrow as pa
+
+    for stream in streams:
+        buffer = pa.py_buffer(stream)
+        del stream
+        with pa.ipc.open_stream(buffer) as reader:
+            del buffer
+            yield from reader

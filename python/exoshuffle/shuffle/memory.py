@@ -38,8 +38,8 @@ MAX_PARTITION_BYTES = 32_000_000
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
-#: An Arrow stream of a result while it grows: its buffer doubles, and the old one is there until that is done.
-STREAM_PERCENT = 200
+#: An Arrow stream of a result, before it is copied into its block.
+STREAM_PERCENT = 100
 #: Beside it, where nothing is written to files.
 STREAM_BUFFER_BYTES = 8_000_000
 #: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
@@ -188,11 +188,11 @@ def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int)
 def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
     """Of reduces whose results are blocks: those that run or are prefetched, and results that cannot be spilled.
 
-    Whoever takes results one by one has one reduce more than CPUs submitted, and one result in hand.
+    Whoever takes results one by one has one reduce more than CPUs submitted, and two results in hand.
     """
     is_taken = workload.results == "batches"
     submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
-    results = min(cpus + 2 if is_taken else cpus, partitions)
+    results = min(cpus + 3 if is_taken else cpus, partitions)
     reducing = _largest_partition(workload, partitions) + _reduce_memory(workload, partitions, 0)
     return submitted * reducing + results * _skewed(result_bytes(workload), partitions)
 

@@ -5,11 +5,13 @@
 //! `O_DIRECT` ([`DirectWriter`]), and what the page cache does not hold already is read with `O_DIRECT`
 //! ([`RangeReader`], [`ReadAhead`]).
 
+mod chunks;
 mod pool;
 mod range;
 mod read_ahead;
 mod writer;
 
+pub use chunks::ChunkWriter;
 pub use pool::{BufferPool, PooledBuffer};
 pub use range::RangeReader;
 pub use read_ahead::ReadAhead;
