@@ -21,27 +21,55 @@ impl Pressure {
     /// Bytes that should be spilled, besides those already on their way: down to the threshold, and far enough for every
     /// waiting request.
     pub(crate) fn excess_bytes(&self) -> u64 {
-        let staying = self.committed_bytes.saturating_sub(self.leaving_bytes);
-        let above_threshold = staying.saturating_sub(self.threshold_bytes);
-        let for_requests = match self.wanted_bytes {
+        let above_threshold = self.staying_bytes().saturating_sub(self.threshold_bytes);
+        above_threshold.max(self.missing_bytes())
+    }
+
+    /// Bytes of the newest blocks that are left alone as long as no request needs their memory: results that somebody
+    /// takes as soon as they are made come and go above the threshold. Written there all the same, they cost a random
+    /// shuffle of 4 GB within 2 GB 2.9 GB of writing that nobody read.
+    pub(crate) fn spared_bytes(&self) -> u64 {
+        match self.missing_bytes() {
+            0 => ((self.budget_bytes - self.threshold_bytes) / 2).min(self.threshold_bytes / 8),
+            _ => 0,
+        }
+    }
+
+    fn staying_bytes(&self) -> u64 {
+        self.committed_bytes.saturating_sub(self.leaving_bytes)
+    }
+
+    /// What waiting requests ask for and is not there.
+    fn missing_bytes(&self) -> u64 {
+        match self.wanted_bytes {
             0 => 0,
-            wanted => (staying + wanted.min(self.budget_bytes)).saturating_sub(self.budget_bytes),
-        };
-        above_threshold.max(for_requests)
+            wanted => (self.staying_bytes() + wanted.min(self.budget_bytes))
+                .saturating_sub(self.budget_bytes),
+        }
     }
 }
 
 /// Picks the victims of one spill from `candidates` (block, bytes), oldest first: enough for `excess_bytes`, not more
-/// than `batch_bytes` unless one block alone is larger.
+/// than `batch_bytes` unless one block alone is larger, and none of the newest that make up `spared_bytes`.
 pub(crate) fn choose_victims(
-    excess_bytes: u64,
+    (excess_bytes, spared_bytes): (u64, u64),
     batch_bytes: u64,
-    candidates: impl Iterator<Item = (u64, u64)>,
+    candidates: impl DoubleEndedIterator<Item = (u64, u64)> + Clone,
 ) -> Vec<u64> {
+    let mut newest = 0;
+    let mut youngest_first = candidates.clone().rev();
+    let oldest_spared = youngest_first.find(|(_, bytes)| {
+        newest += bytes;
+        newest >= spared_bytes
+    });
     let mut victims = Vec::new();
     let mut chosen = 0;
     for (block, bytes) in candidates {
-        if chosen >= excess_bytes || (!victims.is_empty() && chosen + bytes > batch_bytes) {
+        let is_spared = spared_bytes > 0 && oldest_spared.is_none_or(|(oldest, _)| block >= oldest);
+        if is_spared
+            || chosen >= excess_bytes
+            || (!victims.is_empty() && chosen + bytes > batch_bytes)
+        {
             break;
         }
         victims.push(block);
@@ -185,7 +213,7 @@ mod tests {
     #[test]
     fn victims_are_the_oldest_up_to_one_batch() {
         let blocks = [(1, 4), (2, 4), (3, 4)];
-        let choose = |excess, batch| choose_victims(excess, batch, blocks.into_iter());
+        let choose = |excess, batch| choose_victims((excess, 0), batch, blocks.into_iter());
         assert_eq!(choose(0, 100), []);
         assert_eq!(choose(5, 100), [1, 2]);
         assert_eq!(choose(100, 8), [1, 2]);
@@ -194,6 +222,27 @@ mod tests {
             [1],
             "a block larger than the batch goes alone"
         );
+    }
+
+    #[test]
+    fn the_newest_blocks_are_spared_until_a_request_needs_their_memory() {
+        let blocks = [(1, 4), (2, 4), (3, 4)];
+        let choose = |spared| choose_victims((100, spared), 100, blocks.into_iter());
+        assert_eq!(choose(4), [1, 2]);
+        assert_eq!(choose(5), [1]);
+        assert_eq!(choose(12), []);
+        assert_eq!(choose(13), []);
+        let full = Pressure {
+            committed_bytes: 95,
+            ..CALM
+        };
+        assert_eq!(full.spared_bytes(), 10);
+        let wanted = |wanted_bytes| Pressure {
+            wanted_bytes,
+            ..full
+        };
+        assert_eq!(wanted(5).spared_bytes(), 10, "there is room for it");
+        assert_eq!(wanted(6).spared_bytes(), 0);
     }
 
     #[test]

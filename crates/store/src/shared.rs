@@ -65,8 +65,8 @@ impl State {
         }
     }
 
-    /// Bytes that should be spilled now.
-    pub(crate) fn excess_bytes(&self, options: &StoreOptions) -> u64 {
+    /// How full the budget is.
+    pub(crate) fn pressure(&self, options: &StoreOptions) -> Pressure {
         Pressure {
             budget_bytes: self.ledger.budget_bytes,
             threshold_bytes: options.threshold_bytes(),
@@ -74,7 +74,6 @@ impl State {
             leaving_bytes: self.table.spilling_bytes(),
             wanted_bytes: self.ledger.wanted_bytes(),
         }
-        .excess_bytes()
     }
 }
 
@@ -130,7 +129,10 @@ impl Shared {
         if state.ledger.someone_waits() {
             self.room.notify_all();
         }
-        if !state.closed && state.table.has_spillable() && state.excess_bytes(&self.options) > 0 {
+        if !state.closed
+            && state.table.has_spillable()
+            && state.pressure(&self.options).excess_bytes() > 0
+        {
             crate::spill::start(self, state);
             self.work.notify_all();
         }

@@ -76,9 +76,9 @@ fn next_victims(shared: &Shared, directory: usize) -> Option<Vec<Victim>> {
             return None;
         }
         if state.directories.takes_files(directory) {
-            let excess = state.excess_bytes(&shared.options);
+            let pressure = state.pressure(&shared.options);
             let chosen = choose_victims(
-                excess,
+                (pressure.excess_bytes(), pressure.spared_bytes()),
                 BATCH_BYTES.min(shared.options.fuse_bytes),
                 state.table.spillable(),
             );

@@ -106,8 +106,8 @@ impl Table {
     }
 
     /// Blocks that could be spilled with their bytes, oldest first.
-    pub(crate) fn spillable(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let bytes = |block: &u64| {
+    pub(crate) fn spillable(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + Clone + '_ {
+        let bytes = move |block: &u64| {
             self.entries
                 .get(block)?
                 .memory

@@ -30,7 +30,10 @@ impl ChunkWriter {
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let starts = (0..self.num_bytes).step_by(WINDOW);
         let ends = starts.map(|start| WINDOW.min(self.num_bytes - start));
-        self.chunks.iter().zip(ends).map(|(chunk, end)| &chunk[..end])
+        self.chunks
+            .iter()
+            .zip(ends)
+            .map(|(chunk, end)| &chunk[..end])
     }
 }
 
