@@ -16,7 +16,6 @@ from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.shuffle.memory import result_bytes
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
@@ -232,7 +231,7 @@ def _output_bytes(node: Shuffled, job: ShuffleJob) -> int:
     if node.shuffle.keeps_rows and all(isinstance(child, Files) for child in node.children):
         return on_disk
     in_memory: int = sum(source.memory_bytes for source in read)
-    return result_bytes(job.workload) * on_disk // max(in_memory, 1)
+    return job.workload.all_result_bytes * on_disk // max(in_memory, 1)
 
 
 class Estimation(Execution):
@@ -244,7 +243,7 @@ class Estimation(Execution):
         if not below:
             return UnmadeInput(Workload(0, 0), 1)
         job = self.shuffle_job(below[0], "blocks")
-        size = dataclasses.replace(job.workload, total_bytes=result_bytes(job.workload))
+        size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
         return UnmadeInput(size, job.plan.num_partitions)
 
 

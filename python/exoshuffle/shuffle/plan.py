@@ -23,7 +23,6 @@ from exoshuffle.shuffle.memory import (
     map_scratch_bytes,
     merge_memory_bytes,
     most_merged,
-    result_bytes,
 )
 from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
@@ -185,7 +184,7 @@ def _plan(
     total = max(workload.total_bytes, 1)
     is_push = strategy == "push"
     splits = sizes.num_splits if workload.num_items is None else max(1, workload.num_items)
-    kept = result_bytes(workload) if workload.results == "blocks" else 0
+    kept = workload.all_result_bytes if workload.results == "blocks" else 0
     blocks = total * (2 if strategy == "pre_shuffle_merge" else 1)
     cpus = resources.num_cpus
     map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
@@ -237,7 +236,7 @@ def _traffic(plan: ShufflePlan, workload: Workload, blocks: int) -> Traffic:
         num_tasks=plan.num_splits + plan.num_merges + plan.num_partitions,
         num_slices=plan.num_slices,
         num_spilled_slices=plan.num_slices * plan.spilled_bytes // blocks,
-        output_bytes=result_bytes(workload) if workload.results == "files" else 0,
+        output_bytes=workload.all_result_bytes if workload.results == "files" else 0,
     )
 
 

@@ -41,6 +41,11 @@ class Workload:
     result_bytes: int | None = None
     results: ResultPlace = "files"
 
+    @property
+    def all_result_bytes(self) -> int:
+        """Size of all results as Arrow data."""
+        return self.total_bytes if self.result_bytes is None else self.result_bytes
+
 
 @dataclass(frozen=True)
 class Resources:
