@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from benchmarks.engines.exoshuffle import start
+from benchmarks.engines.exoshuffle import started
 from benchmarks.engines.job import Job, run_named
 
 if TYPE_CHECKING:
@@ -68,10 +68,9 @@ def answer(job: Job) -> None:
     """Answers the question that is the job's operator."""
     import exoshuffle as xs
 
-    start(job)
-    result = ANSWERS[job.operator](lambda name: xs.read_parquet(f"{job.input}/{name}"))
-    result.write_parquet(job.output, compression="none")
-    xs.shutdown()
+    with started(job):
+        result = ANSWERS[job.operator](lambda name: xs.read_parquet(f"{job.input}/{name}"))
+        result.write_parquet(job.output, compression="none")
 
 
 if __name__ == "__main__":

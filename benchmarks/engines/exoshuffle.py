@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.engines.consume import consume
@@ -39,40 +41,55 @@ def sort(job: Job) -> None:
 
 def random_shuffle(job: Job) -> None:
     """See ``Job``."""
-    import exoshuffle as xs
-
-    start(job)
-    consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
-    xs.shutdown()
+    with started(job):
+        shuffle_randomly(job)
 
 
 def group_by(job: Job) -> None:
     """See ``Job``."""
-    import exoshuffle as xs
-
-    start(job)
-    groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
-    result = groups.agg(n="count", total=("row", "sum"), lowest=("row", "min"))
-    result.write_parquet(job.output, compression="none")
-    xs.shutdown()
+    with started(job):
+        aggregate(job)
 
 
 def join(job: Job) -> None:
     """See ``Job``."""
+    with started(job):
+        join_tables(job)
+
+
+def shuffle_randomly(job: Job) -> None:
+    """``random_shuffle`` on whatever engine runs."""
     import exoshuffle as xs
 
-    start(job)
+    consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
+
+
+def aggregate(job: Job) -> None:
+    """``group_by`` on whatever engine runs."""
+    import exoshuffle as xs
+
+    groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
+    result = groups.agg(n="count", total=("row", "sum"), lowest=("row", "min"))
+    result.write_parquet(job.output, compression="none")
+
+
+def join_tables(job: Job) -> None:
+    """``join`` on whatever engine runs."""
+    import exoshuffle as xs
+
     lineitem, orders = (xs.read_parquet(f"{job.input}/{name}") for name in ("lineitem", "orders"))
     joined = lineitem.join(orders, left_on="l_orderkey", right_on="o_orderkey")
     joined.write_parquet(job.output, compression="none")
-    xs.shutdown()
 
 
-def start(job: Job) -> None:
-    """Starts the engine within the limits of the job."""
+@contextlib.contextmanager
+def started(job: Job) -> Iterator[None]:
+    """The embedded engine within the limits of the job."""
     import exoshuffle as xs
 
     xs.init(memory_limit=job.memory_limit_bytes, spill_dirs=job.scratch, num_cpus=job.num_threads)
+    yield
+    xs.shutdown()
 
 
 if __name__ == "__main__":
