@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.results import MAX_LENT
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.keys import SortKey
 from tests.end_to_end.oracle import assert_same, expected, with_row_numbers, write_files
@@ -63,6 +64,34 @@ def test_batches_outlive_the_engine(dataset: xs.Dataset) -> None:
     keys = result["key"].to_pylist()
     xs.shutdown()
     assert result["key"].to_pylist() == keys
+
+
+def test_batches_are_lent_by_the_store_while_the_caller_drops_them(
+    dataset: xs.Dataset, engine: LocalEngine
+) -> None:
+    held, allocated = [], pa.total_allocated_bytes()
+    for batch in dataset.iter_batches():
+        assert batch.num_rows
+        held.append(engine.stats()["used_blocks_bytes"])
+        assert pa.total_allocated_bytes() == allocated
+    del batch
+    assert min(held) > 0
+    assert engine.stats()["used_blocks_bytes"] == 0
+
+
+def test_whoever_keeps_batches_pins_no_more_than_two_partitions(
+    dataset: xs.Dataset, engine: LocalEngine, table: pa.Table
+) -> None:
+    kept = list(dataset.iter_batches())
+    assert len(kept) >= 6
+    assert engine.stats()["num_objects"] == 0
+    largest = max(batch.nbytes for batch in kept) + 2**20
+    assert 0 < engine.stats()["used_blocks_bytes"] <= MAX_LENT * largest
+    assert_same(pa.Table.from_batches(kept), expected(table, [SortKey("key", True)]))
+    result = dataset.to_arrow()
+    del kept
+    assert engine.stats()["used_blocks_bytes"] == 0, "a table pins nothing"
+    assert result.num_rows == table.num_rows
 
 
 def test_a_dataset_describes_itself(dataset: xs.Dataset) -> None:

@@ -44,7 +44,7 @@ def test_every_phase_fits_into_the_budget(
     reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
     if workload.results == "batches":
         submitted = min(cpus + 1, plan.num_partitions)
-        results = min(cpus + 2, plan.num_partitions)
+        results = min(cpus + 3, plan.num_partitions)
         reduces = submitted * (partition + plan.reduce_memory_bytes) + results * partition
     assert maps <= given.budget_bytes
     assert reduces <= given.budget_bytes
@@ -52,6 +52,16 @@ def test_every_phase_fits_into_the_budget(
     if plan.strategy == "push":
         rounds = 3 * plan.merge_factor * plan.split_bytes + cpus * plan.map_memory_bytes
         assert rounds <= given.budget_bytes
+
+
+def test_reduces_run_at_once_beside_map_outputs_in_memory() -> None:
+    """Grouping 40 million rows of 17 bytes within 2 GB: reduces are many times as large as what they read."""
+    workload = Workload(680_000_000, 40_000_000, 17, reduce_percent=200, reduce_row_bytes=300)
+    given = Resources(budget_bytes=1_880_000_000, num_cpus=2)
+    plan = plan_shuffle(workload, given, "simple")
+    partition = plan.partition_bytes * memory.SKEW_PERCENT // 100
+    reduces = 2 * (2 * partition + plan.reduce_memory_bytes)
+    assert workload.total_bytes + reduces <= given.budget_bytes
 
 
 @given(workloads, resources, strategies)
