@@ -66,15 +66,23 @@ class Attempts:
 
     def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:
         """The function returned."""
-        assert task.output is not None
         self._table.make_way()
         with self._table.lock:
-            if task.output.actor is None:
-                task.release_arguments()
-            if task.stream is not None:
-                task.stream.end()
-            self._table.fulfil(task.output, stored)
+            self.fulfil(task, stored)
         self._table.settle()
+        self.tell(task, seconds)
+
+    def fulfil(self, task: Task, stored: values.StoredValue) -> None:
+        """The function returned. Lock held."""
+        assert task.output is not None
+        if task.output.actor is None:
+            task.release_arguments()
+        if task.stream is not None:
+            task.stream.end()
+        self._table.fulfil(task.output, stored)
+
+    def tell(self, task: Task, seconds: float) -> None:
+        """Tells observers that a task finished."""
         if self._engine.observers:
             event = TaskFinished(task.name, task.attempt, seconds)
             for observer in list(self._engine.observers):

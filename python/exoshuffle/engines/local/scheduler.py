@@ -27,6 +27,7 @@ from exoshuffle.futures.options import CPU
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
+    from exoshuffle.engines.local.values import StoredValue
 
 #: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
@@ -241,28 +242,38 @@ class Scheduler:
             self._is_waking = False
             task = self._next_task()
         while task is not None:
-            if task.cancelled:
-                task.release_memory()
-            else:
-                self._run(task)
-            occupied = () if task.keeps_resources else task.options.shape
-            del task
-            self._engine.table.make_way()
-            with self._lock:
-                self._resources.give_back(occupied)
-                self._wake_stager()
-                task = self._next_task()
+            started = time.monotonic()
+            stored = self._run(task)
+            seconds = time.monotonic() - started
+            done, task = task, self._end(task, stored)
+            if stored is not None:
+                self._engine.attempts.tell(done, seconds)
+            del done, stored  # and what they refer to, while this waits
+            if task is None:
+                with self._lock:
+                    task = self._next_task()
+
+    def _end(self, task: Task, stored: StoredValue | None) -> Task | None:
+        """What a task made is there, and what it occupied is free; takes the next one, if one fits.
+
+        All at once: the lock is what threads that run small tasks wait for.
+        """
+        self._engine.table.make_way()
+        with self._lock:
+            if stored is not None:
+                self._engine.attempts.fulfil(task, stored)
+            if not task.keeps_resources:
+                self._resources.give_back(task.options.shape)
+            self._wake_stager()
+            taken = self._take()
+        self._engine.table.settle()
+        return taken
 
     def _next_task(self) -> Task | None:
-        """Waits for a task that fits, and takes it. Lock held."""
+        """Waits for a task that fits, and takes it; None at the end. Lock held."""
         while not self._closed:
-            need = self._to_run.first(self._resources)
-            if need is not None:
-                task = self._to_run.pop(need)
-                self._resources.take(need)
-                self._unstage(task)
-                task.started = True
-                self._wake_worker()
+            task = self._take()
+            if task is not None:
                 return task
             self._num_idle += 1
             self._run_changed.wait()
@@ -270,14 +281,30 @@ class Scheduler:
             self._is_waking = False
         return None
 
-    def _run(self, task: Task) -> None:
-        started = time.monotonic()
+    def _take(self) -> Task | None:
+        """Takes a task that fits, if there is one. Lock held."""
+        need = None if self._closed else self._to_run.first(self._resources)
+        if need is None:
+            return None
+        task = self._to_run.pop(need)
+        self._resources.take(need)
+        self._unstage(task)
+        task.started = True
+        self._wake_worker()
+        return task
+
+    def _run(self, task: Task) -> StoredValue | None:
+        """What the task made; None if it was cancelled, or the attempt failed, which is seen to."""
+        if task.cancelled:
+            task.release_memory()
+            return None
         try:
             with self.running(task):
                 stored = self._engine.attempts.execute(task)
             task.release_memory()
-            self._engine.attempts.finish(task, stored, time.monotonic() - started)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             # Not later: the next attempt may begin, and take memory, before ``fail`` returns.
             task.release_memory()
             self._engine.attempts.fail(task, error)
+            return None
+        return stored
