@@ -233,7 +233,10 @@ def test_a_defect_is_named(
 @pytest.mark.parametrize(
     ("operator", "defect"),
     # Every operator with the first one, and all others with operators in turn.
-    [*((name, next(iter(DIVIDED))) for name in OPERATORS), *zip(IN_TURN, list(DIVIDED)[1:], strict=False)],
+    [
+        *((name, next(iter(DIVIDED))) for name in OPERATORS),
+        *zip(IN_TURN, list(DIVIDED)[1:], strict=False),
+    ],
 )
 def test_a_defect_in_a_divided_partition_is_named(
     operator: str, defect: str, source: Path, engine: LocalEngine, tmp_path: Path
