@@ -24,8 +24,8 @@ values gives null, except from counts. NaN is greater than all numbers.
 
 Maps combine rows of equal keys, unless a function needs them all: ``list``, ``median`` and the quantiles. Then the
 needed columns travel as they are (``Uncombined``), as they do where that is less: which it is, is measured before work
-starts. A map that combines all the same does not combine a split in which keys hardly repeat; what travels then has the
-schema of combined rows.
+starts. If one key has so many rows then that its partition is too large, they are combined there. A map that combines
+all the same does not combine a split in which keys hardly repeat; what travels then has the schema of combined rows.
 """
 
 from __future__ import annotations

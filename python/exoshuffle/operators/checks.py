@@ -9,7 +9,7 @@ checked: nobody knows what their rows are.
 
 Who reads only some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
 where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
-and that is held together afterwards (``check_all_read``).
+and that is held together afterwards (``check_all_read``). Pieces that are results of their own are not held together.
 """
 
 from __future__ import annotations
@@ -80,13 +80,16 @@ def maps_of(slices: list[Any], partition: int) -> range:
 
     Cost: looks at headers alone.
     """
-    first = next((_first_map(found) for found in slices if len(found)), 0)
+    first = _first_map(slices)
     return range(first, first + len(_native.Sections(slices, partition, first, None)))
 
 
-def _first_map(found: Any) -> int:
-    with memoryview(found) as view:
-        return int.from_bytes(view[_MAP], "little")
+def _first_map(slices: list[Any]) -> int:
+    for found in slices:
+        with memoryview(found) as view:
+            if view.nbytes:
+                return int.from_bytes(view[_MAP], "little")
+    return 0
 
 
 def check_all_read(runs: Iterable[range], num_maps: int) -> None:
