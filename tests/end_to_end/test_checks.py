@@ -250,6 +250,18 @@ def test_a_defect_in_a_divided_partition_is_named(
     fails(made, operator, words, tmp_path / "made" / "out", stage)
 
 
+@pytest.mark.parametrize("defect", ["a map output is lost", "a bit flips"])
+def test_a_defect_where_rows_are_combined_in_a_division_is_named(
+    defect: str, source: Path, engine: LocalEngine, tmp_path: Path
+) -> None:
+    del engine
+    strategy, words = DIVIDED[defect]
+    (tmp_path / "made").mkdir()
+    grouped = xs.read_parquet(source).group_by("id", strategy=strategy, num_partitions=2)
+    made = grouped.agg(n="count", a=("text", "min"), b=("text", "max"), c=("text", "first"))
+    fails(made, "group_by", words, tmp_path / "made" / "out", "division")
+
+
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_in_sorting_records_is_named(
     defect: str, engine: LocalEngine, tmp_path: Path
