@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +21,10 @@ from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.operators.table import TableTasks
 from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
-from tests.end_to_end.generated import generated
+from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files
 
 NUM_PARTITIONS = 5
@@ -45,6 +47,36 @@ class Careless:
         for partition in range(plan.num_partitions):
             column = (partition + self.shift) % plan.num_partitions
             yield run_reduce.remote(partition, blocks.column(column))
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A strategy with a plan by which every partition is large.
+
+    Attributes:
+        strategy: The strategy.
+        split_bytes: The most that a map of a division reads; 1: a slice.
+    """
+
+    strategy: Strategy
+    split_bytes: int = 1
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        limit = plan.partition_bytes // 2
+        small = replace(plan, max_partition_bytes=limit, split_bytes=self.split_bytes)
+        yield from self.strategy.shuffle(tasks, splits, small)
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """The simple strategy, with map outputs handed on wrongly to reduces that divide large partitions."""
+
+    choose: Callable[[Blocks], Blocks]
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        blocks = self.choose([run_map.remote(i, split) for i, split in enumerate(splits)])
+        yield from run_reduces(tasks, Refs(blocks), plan)
 
 
 class Lossy(TableTasks):
@@ -112,6 +144,14 @@ def swapped(blocks: Blocks) -> Blocks:
     return [blocks[1], blocks[0], *blocks[2:]]
 
 
+def first_lost(blocks: Blocks) -> Blocks:
+    return blocks[1:]
+
+
+def last_lost(blocks: Blocks) -> Blocks:
+    return blocks[:-1]
+
+
 DEFECTS: dict[str, tuple[Strategy, str]] = {
     "a map output is lost": (Careless(lost), "did not get the output of map 1"),
     "one is handed on twice": (Careless(twice), "got the output of map 2 twice"),
@@ -122,6 +162,19 @@ DEFECTS: dict[str, tuple[Strategy, str]] = {
     "a merge loses a slice": (With(Lossy, Push()), "did not get the output of (.*the first of them )?map 1"),
     "a bit flips": (With(Flipping, Simple()), "got rows of map 2 that are not those which the map sent"),
     "a bit flips before a merge": (With(Flipping, Push()), "got rows of map 2 that are not those"),
+}  # fmt: skip
+
+#: The same in partitions that are divided, whose rows are read a slice at a time; or by one map.
+DIVIDED: dict[str, tuple[Strategy, str]] = {
+    "a map output is lost": (Divided(Forgetful(lost)), "did not get the output of map 1"),
+    "one is lost within a run": (Divided(Forgetful(lost), 10**9), "did not get the output of map 1"),
+    "the first is lost": (Divided(Forgetful(first_lost)), "did not get the output of map 0"),
+    "the last is lost": (Divided(Forgetful(last_lost)), r"did not get the output of map \d"),
+    "one is handed on twice": (Divided(Forgetful(twice)), "got the output of map 2"),
+    "one takes the place of another": (Divided(Forgetful(instead)), "got the output of map 0"),
+    "two are swapped": (Divided(Forgetful(swapped)), "(got|did not get) the output of map 0"),
+    "a merge loses a slice": (Divided(With(Lossy, Push())), "did not get the output of (.*the first of them )?map 1"),
+    "a bit flips": (Divided(With(Flipping, Simple())), "got rows of map 2 that are not those which the map sent"),
 }  # fmt: skip
 
 Operator = Callable[[Dataset, Strategy], Dataset]
@@ -144,6 +197,8 @@ OPERATORS: dict[str, Operator] = {
     ),
 }
 
+IN_TURN = itertools.cycle(["join", "group_by", "sort", "random_shuffle"])
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -152,13 +207,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("checks") / "in", rows, 5)
 
 
-def fails(rows: Dataset, operator: str, words: str, out: Path) -> None:
+def fails(rows: Dataset, operator: str, words: str, out: Path, stage: str = "reduce") -> None:
     """Runs it; the error names the stage and what differed, and there is no output."""
     write = rows.write_records if operator == "records" else rows.write_parquet
     with pytest.raises(ShuffleCheckError) as caught:
         write(out)
     name = "sort" if operator == "records" else operator
-    assert re.match(rf"the reduce of partition \d+ of {name} {words}", str(caught.value))
+    assert re.match(rf"the {stage} of partition \d+ of {name} {words}", str(caught.value))
     assert not list(out.parent.iterdir())
 
 
@@ -173,6 +228,38 @@ def test_a_defect_is_named(
     fails(made, operator, words, tmp_path / "made" / "out")
     gc.collect()  # the frames of the error
     assert engine.stats()["used_blocks_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("operator", "defect"),
+    # Every operator with the first one, and all others with operators in turn.
+    [
+        *((name, next(iter(DIVIDED))) for name in OPERATORS),
+        *zip(IN_TURN, list(DIVIDED)[1:], strict=False),
+    ],
+)
+def test_a_defect_in_a_divided_partition_is_named(
+    operator: str, defect: str, source: Path, engine: LocalEngine, tmp_path: Path
+) -> None:
+    del engine
+    strategy, words = DIVIDED[defect]
+    (tmp_path / "made").mkdir()
+    made = OPERATORS[operator](xs.read_parquet(source), strategy)
+    # What nothing finishes is streamed into its file.
+    stage = "reduce" if operator == "repartition" else "division"
+    fails(made, operator, words, tmp_path / "made" / "out", stage)
+
+
+@pytest.mark.parametrize("defect", ["a map output is lost", "a bit flips"])
+def test_a_defect_where_rows_are_combined_in_a_division_is_named(
+    defect: str, source: Path, engine: LocalEngine, tmp_path: Path
+) -> None:
+    del engine
+    strategy, words = DIVIDED[defect]
+    (tmp_path / "made").mkdir()
+    grouped = xs.read_parquet(source).group_by("id", strategy=strategy, num_partitions=2)
+    made = grouped.agg(n="count", a=("text", "min"), b=("text", "max"), c=("text", "first"))
+    fails(made, "group_by", words, tmp_path / "made" / "out", "division")
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -202,6 +289,17 @@ def test_without_a_defect_the_same_strategies_succeed(
     assert tables[0].num_rows > 0
     for table in tables:
         assert_same(table, tables[0])
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_without_a_defect_partitions_are_divided(
+    operator: str, source: Path, engine: LocalEngine
+) -> None:
+    del engine
+    wanted = OPERATORS[operator](xs.read_parquet(source), Simple()).to_arrow()
+    for strategy in (Forgetful(list), With(TableTasks, Push())):
+        made = OPERATORS[operator](xs.read_parquet(source), Divided(strategy))
+        assert_same_rows(made.to_arrow(), wanted)
 
 
 def test_a_step_that_hides_the_error_does_not_hide_it(source: Path, engine: LocalEngine) -> None:

@@ -20,6 +20,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset import execute, jobs
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.logical import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
@@ -34,6 +36,8 @@ ROWS = 6_000
 #: Bytes of a partition that can be reduced beside others, and alone; and of a split.
 LARGE, WHOLE, SPLIT = 24_000, 60_000, 12_000
 HOT = 7
+#: Of groups that fit into partitions, but for one with half of the rows.
+NUM_GROUPED = 24
 STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
 #: Each kind of skew once, each with another strategy.
 KINDS = [("half", "simple"), ("zipf", "push"), ("equal", "pre_shuffle_merge")]
@@ -218,6 +222,88 @@ def test_groups_that_are_combined(
             t=table,
         ),
     )
+
+
+#: Aggregates that maps could combine, of which the parts are larger than the columns; and the same as SQL.
+COMBINABLE: dict[str, Any] = {
+    "a": ("n", "first"),
+    "b": ("n", "last"),
+    "c": ("value", "min"),
+    "d": ("text", "max"),
+    "e": ("n", "mean"),
+    "f": "count",
+    "g": ("value", "sum"),
+}
+COMBINABLE_SQL = """
+select key, min(n) a, max(n) b, min(value) c, max(text) d, avg(n) e, count(*) f, sum(value)::bigint g
+from t group by key order by a
+"""
+
+
+def mostly_unique(count: int = ROWS) -> pa.Table:
+    """Rows of which half have one key, and all others a key each; the key's first row is not the first of all."""
+    table = rows_of("equal", count)
+    keys = [HOT if row % 2 and row % 5 else -row for row in range(count)]
+    values = [None if row % 11 == 0 else row * 7919 % 1_000 for row in range(count)]
+    return table.set_column(0, "key", pa.array(keys, pa.int64())).append_column(
+        "value", pa.array(values, pa.int64())
+    )
+
+
+def travel_uncombined(result: xs.Dataset, engine: LocalEngine) -> bool:
+    """Whether the maps of a grouping send rows as they are."""
+    assert isinstance(result.node, Shuffled)
+    [(_, side)] = Execution(engine).shuffle_job(result.node, "files").inputs
+    return set(side.schema.names) <= {"key", "n", "text", "value"}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_hot_key_among_rows_that_travel_uncombined(
+    strategy: str,
+    tiny: collections.Counter[str],
+    roomy_engine: LocalEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = mostly_unique()
+    source = written(tmp_path / "in", table)
+    result = source.group_by("key", strategy=strategy, num_partitions=NUM_GROUPED).agg(**COMBINABLE)
+    assert travel_uncombined(result, roomy_engine)
+    tiny.clear()
+    made = result.to_arrow()
+    assert tiny["reduce"] == NUM_GROUPED, "the hot partition stays one, and in order"
+    wanted = query(COMBINABLE_SQL, t=table)
+    assert_same(made.sort_by("a"), wanted.cast(made.schema))
+    monkeypatch.setattr(execute, "lighter", lambda job: job)
+    tiny.clear()
+    assert not travel_uncombined(result, roomy_engine)
+    assert_same(made, result.to_arrow())
+    assert tiny["reduce"] == NUM_GROUPED
+
+
+def test_what_is_large_though_it_was_combined_is_divided(
+    tiny: collections.Counter[str], roomy_engine: LocalEngine, tmp_path: Path
+) -> None:
+    table = mostly_unique()
+    result = written(tmp_path / "in", table).group_by("key", num_partitions=1).agg(**COMBINABLE)
+    assert travel_uncombined(result, roomy_engine)
+    tiny.clear()
+    made = result.to_arrow()
+    assert tiny["reduce"] > 1
+    assert_same(made.sort_by("a"), query(COMBINABLE_SQL, t=table).cast(made.schema))
+
+
+def test_a_hot_key_that_no_combining_makes_small_is_named(
+    tiny: collections.Counter[str], roomy_engine: LocalEngine, tmp_path: Path
+) -> None:
+    del tiny
+    source = written(tmp_path / "in", mostly_unique())
+    result = source.group_by("key", num_partitions=NUM_GROUPED).agg(
+        a=("text", "count_distinct"), b=("n", "first"), c=("n", "last")
+    )
+    assert travel_uncombined(result, roomy_engine)
+    with pytest.raises(LargeGroupError, match=f"key key={HOT} take.*approx_count_distinct"):
+        result.write_parquet(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

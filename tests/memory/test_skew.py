@@ -91,6 +91,25 @@ def test_a_hot_key_is_sorted(
     ) == (NUM_ROWS, NUM_ROWS * (NUM_ROWS - 1) // 2, 0)
 
 
+def test_a_hot_key_among_rows_that_travel_uncombined_is_combined(
+    source: Path, measure: Callable[..., Any], tmp_path: Path
+) -> None:
+    # Texts take more as parts, so rows travel as they are; those of one key are more than the limit leaves for a group.
+    aggregates = "count=count(), total=sum(n), last=last(n), least=min(text), greatest=max(text), first=first(text)"
+    run(measure, ["groupby", source, tmp_path / "out", "--by", "key", "--agg", aggregates], "330MB")
+    rows, groups = (
+        f"read_parquet('{source}/*.parquet')",
+        f"read_parquet('{tmp_path}/out/*.parquet')",
+    )
+    wanted = "count(*), sum(n)::bigint, max(n), min(text), max(text), arg_min(text, n)"
+    assert query(f"select * exclude (key) from {groups} where key = {HOT}") == query(  # noqa: S608
+        f"select {wanted} from {rows} where key = {HOT}"  # noqa: S608
+    )
+    assert query(f"select count(*), sum(count), sum(total) from {groups}") == query(  # noqa: S608
+        f"select count(distinct key), count(*), sum(n) from {rows}"  # noqa: S608
+    )
+
+
 def test_the_hot_side_of_a_join_is_cut(
     source: Path, measure: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -86,7 +86,10 @@ class Numbers:
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Numbers:
         assert set(samples) <= {b"\1"}
-        return Numbers(max(1, self.width // num_partitions), num_partitions)
+        return Parts(max(1, self.width // num_partitions), num_partitions)
+
+    def check(self, read: list[int]) -> None:
+        assert sum(read) > 0
 
     def divide(self, part: Large) -> Division:
         assert part.num_bytes > LARGE
@@ -95,6 +98,13 @@ class Numbers:
         if self.how == "stream":
             return Streamed(self, part.runs(LARGE))
         return Whole() if part.is_indivisible else Again(self, is_sampled=self.how == "sampled")
+
+
+class Parts(Numbers):
+    """Numbers of a partition; maps say how many they have read."""
+
+    def map(self, index: int, numbers: Any) -> list[Any]:
+        return [*super().map(index, numbers), sum(map(len, numbers))]
 
 
 def shuffled(strategy: Strategy, tasks: Numbers, splits: list[list[int]]) -> list[Any]:

@@ -1,7 +1,8 @@
 """Whether the maps of a shuffle combine rows, or rows travel as they are: what makes fewer bytes.
 
 Guarantee: decided once, from the input, before anything is planned; the result is the same. Why not by each map: all
-must send the same columns, and those of combined rows are wider.
+must send the same columns, and those of combined rows are wider. If a key turns out to have many rows that
+travel as they are, those of its partition are combined later (``operators.division``).
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ values gives null, except from counts. NaN is greater than all numbers.
 
 Maps combine rows of equal keys, unless a function needs them all: ``list``, ``median`` and the quantiles. Then the
 needed columns travel as they are (``Uncombined``), as they do where that is less: which it is, is measured before work
-starts. A map that combines all the same does not combine a split in which keys hardly repeat; what travels then has the
-schema of combined rows.
+starts. If one key has so many rows then that its partition is too large, they are combined there. A map that combines
+all the same does not combine a split in which keys hardly repeat; what travels then has the schema of combined rows.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class GroupBy:
         if not self.combines:
             return table
         if self._combining_pays(table):
-            combined = self._combined(table)
+            combined = self.combined(table)
             # Some parts take several rows per key, so there can be more than before.
             if combined.num_rows < table.num_rows:
                 return combined
@@ -203,8 +203,18 @@ class GroupBy:
         ]
         return all(repeats(table, tuple(columns)) for columns in (self.keys, *pairs))
 
-    def _combined(self, table: pa.Table) -> pa.Table:
-        """A row per key, for the parts that have one; then, for each other part, the rows that matter."""
+    def combined(self, table: pa.Table) -> pa.Table:
+        """``partial`` of rows of which one key may have many, however seldom all others repeat.
+
+        Returns:
+            A row per key, for the parts that have one; then, for each other part, the rows that matter. These can be
+            more rows than before, where keys do not repeat.
+
+        Raises:
+            InputError: A sum of decimals of more than 38 digits.
+
+        Cost: that of ``partial`` where it combines.
+        """
         import pyarrow as pa
 
         operands = Operands(table, self.keys)

@@ -6,16 +6,23 @@ order of the maps, and unless the rows that it hands on are as many and have the
 leave for Arrow, so this covers scattering, merges, spilling, sorting and gathering, and strategies and engines above
 all; what is done to batches after that is up to who does it. Users' own functions in ``exoshuffle.shuffle`` are not
 checked: nobody knows what their rows are.
+
+Who reads only some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
+where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
+and that is held together afterwards (``check_all_read``). Pieces that are results of their own are not held together.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.errors import ShuffleCheckError
+
+#: Where in the header of a section the number of its map lies (``crates/kernels/src/sections.rs``).
+_MAP = slice(4, 8)
 
 
 @contextlib.contextmanager
@@ -63,3 +70,57 @@ def opened(
             raise
         raise ShuffleCheckError(sections.failure) from error
     sections.check(tag)
+
+
+def maps_of(slices: list[Any], partition: int) -> range:
+    """The numbers of the maps that slices of one partition have the output of; empty if there is none.
+
+    Raises:
+        ShuffleCheckError: Output of a map is missing between, repeated or misplaced.
+
+    Cost: looks at headers alone.
+    """
+    first = _first_map(slices)
+    return range(first, first + len(_native.Sections(slices, partition, first, None)))
+
+
+def _first_map(slices: list[Any]) -> int:
+    for found in slices:
+        with memoryview(found) as view:
+            if view.nbytes:
+                return int.from_bytes(view[_MAP], "little")
+    return 0
+
+
+def check_all_read(runs: Iterable[range], num_maps: int) -> None:
+    """Raises unless runs of slices, of which each has the output of these maps, together have that of all, in order.
+
+    Args:
+        runs: What ``maps_of`` said, in the order of the runs.
+        num_maps: Number of maps.
+
+    Raises:
+        ShuffleCheckError: Output of a map is missing, repeated or misplaced.
+    """
+    end = 0
+    read: set[int] = set()
+    for maps in runs:
+        repeated = read.intersection(maps)
+        if repeated:
+            raise ShuffleCheckError(f"got the output of map {min(repeated)} twice")
+        if maps and maps.start < end:
+            raise ShuffleCheckError(
+                f"got the output of map {maps.start} behind that of map {end - 1}, though maps go in order"
+            )
+        read.update(maps)
+        end = maps.stop if maps else end
+    missing = sorted(set(range(num_maps)) - read)
+    if missing:
+        which = f"map {missing[0]}"
+        if len(missing) > 1:
+            which = f"{len(missing)} maps, the first of them {which}"
+        raise ShuffleCheckError(f"did not get the output of {which}")
+    if end > num_maps:
+        raise ShuffleCheckError(
+            f"got the output of map {end - 1}, and there are only the maps 0 to {num_maps - 1}"
+        )

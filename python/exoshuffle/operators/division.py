@@ -4,28 +4,34 @@
 | --- | --- |
 | sorting | shuffled again by ranges of keys sampled in it; positions divide equal keys |
 | grouping, distinct, joining | shuffled again by other bits of the hash (``hash_assignment`` with the next level) |
+| grouping, of rows that could be combined | combined, run by run of its slices, and finished as one |
 | none (``repartition``) | into a file: streamed, as it must stay one; into blocks: finished run by run |
 
 What no hash divides is one key. A join cuts the larger side and joins each piece with all of the smaller one, where the
-kind of join allows it. Aggregates that maps combine never come to this. What needs a group whole (``list``, ``median``,
-``map_groups`` …) gets it if it fits into memory alone, and is refused by name if not.
+kind of join allows it. Rows that aggregates can combine travel as they are only where keys hardly repeat; if one does
+all the same, its rows are combined now, and the groups are those of a shuffle whose maps combine. What needs a group
+whole (``list``, ``median``, ``map_groups`` …) gets it if it fits into memory alone, and is refused by name if not.
 """
 
 from __future__ import annotations
 
+import bisect
 import collections
+import contextlib
 import dataclasses
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.errors import LargeGroupError
-from exoshuffle.futures import SliceRef, get, remote
-from exoshuffle.operators.checks import opened, placed
+from exoshuffle.futures import SliceRef, allocate_block, get, remote
+from exoshuffle.operators.checks import check_all_read, maps_of, opened, placed
 from exoshuffle.operators.order import ByKeys, RowsConfig, by_hash_level, by_range
+from exoshuffle.operators.slice_inputs import CombinedInput, SliceInput
 from exoshuffle.operators.table import (
-    SAMPLE_SEED,
+    Combined,
     Finish,
     Gathered,
     Joined,
@@ -52,40 +58,8 @@ _NEEDS_WHOLE = {
 }
 #: Keys counted in one go, to name the largest group.
 _CANDIDATES = 1000
-
-
-@dataclass(frozen=True)
-class SliceInput:
-    """Slices of a partition of an earlier shuffle, scattered anew; see ``MapInput``.
-
-    Attributes:
-        config: What the rows are.
-        tag: Which side of a join this is; 0 elsewhere.
-        partition: Number of the partition that they are of.
-    """
-
-    config: RowsConfig
-    tag: int
-    partition: int
-
-    def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:
-        """See ``MapInput``."""
-        sorter = self.config.build()
-        with opened(item, self.partition, tag=self.tag) as sections:
-            return sorter.scatter_sections(sections, index, assignment, self.tag)
-
-    def sample(self, index: int, item: list[Any], num_rows: int) -> bytes:
-        """See ``MapInput``."""
-        sorter = self.config.build()
-        with opened(item, self.partition, tag=self.tag) as sections:
-            sample: bytes = sorter.sample_sections(sections, index, num_rows, SAMPLE_SEED)
-        return sample
-
-    def rows(self, index: int, item: list[Any]) -> Any:
-        """See ``MapInput``."""
-        del index
-        sections = _native.Sections(item, self.partition, None)
-        return self.config.build().gather(sections, self.tag)
+#: The last slice of what maps return: which maps they have read the output of.
+_READ = struct.Struct("<QQ")
 
 
 @dataclass
@@ -95,14 +69,44 @@ class DividedTasks(TableTasks):
     Attributes:
         level: How often its rows have been divided, with this time.
         partition: Number of the partition.
+        num_read: Maps of the shuffle that made it.
     """
 
     level: int = 1
     partition: int = 0
+    num_read: int = 0
+
+    def map(self, index: int, item: list[Any]) -> Any:
+        """Scatters the rows of slices; the slice behind those for the parts says which maps they are of."""
+        source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
+        with self._placed():
+            maps = maps_of(item, self.partition)
+            with own_errors():
+                scattered = source.scatter(index, item, self.assignment)
+            offsets = scattered.offsets
+            end = offsets[-1]
+            block = allocate_block([*offsets, end + _READ.size])
+            with memoryview(block) as view:
+                with view[:end] as slices:
+                    scattered.write_into(slices)
+                _READ.pack_into(view, end, maps.start, maps.stop)
+        return block
+
+    def check(self, read: list[Any]) -> None:
+        """See ``AgainTaskSet``: each input has been read from the first to the last map."""
+        runs = [range(*_READ.unpack(maps)) for maps in read]
+        num_runs = len(runs) // len(self.inputs)
+        with self._placed():
+            for start in range(0, len(runs), num_runs):
+                check_all_read(runs[start : start + num_runs], self.num_read)
+
+    def _placed(self) -> contextlib.AbstractContextManager[None]:
+        return placed(f"the division of partition {self.partition} of {self.name}")
 
     def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
         """See ``AgainTaskSet``."""
-        return self.inputs[0].sample(index, slices, num_rows)
+        with self._placed():
+            return self.inputs[0].sample(index, slices, num_rows)
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
         """See ``AgainTaskSet``."""
@@ -170,6 +174,8 @@ def divide(tasks: TableTasks, large: Large) -> Division:
         return Whole() if large.is_indivisible else Again(_again(tasks, large, finish.config), True)
     if isinstance(finish, Gathered) and not finish.steps:
         return _passed_on(tasks, large, finish)
+    if isinstance(finish, Gathered) and finish.combined:
+        return Again(_combining(tasks, large, finish.config, finish.combined), num_partitions=1)
     configs = (finish.left, finish.right) if isinstance(finish, Joined) else _only_config(finish)
     if _key_columns(configs[0]) and not large.is_indivisible:
         return Again(_again(tasks, large, *configs), num_sides=len(configs))
@@ -211,7 +217,17 @@ def _again(
         tasks.executor,
         large.level + 1,
         large.partition,
+        tasks.num_maps,
     )
+
+
+def _combining(
+    tasks: TableTasks, large: Large, config: RowsConfig, combined: Combined
+) -> DividedTasks:
+    """The task set that combines the rows of a partition, which remains one and may still be large then."""
+    made = _again(tasks, large, config)
+    inputs = (CombinedInput(config, large.partition, combined),)
+    return dataclasses.replace(made, inputs=inputs, finish=combined.finish)
 
 
 def _passed_on(tasks: TableTasks, large: Large, finish: Gathered) -> Division:

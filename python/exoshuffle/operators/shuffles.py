@@ -24,7 +24,7 @@ from exoshuffle.operators.order import (
 )
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_functions import MapBatches
-from exoshuffle.operators.table import Finish, Gathered, Joined, Sorted
+from exoshuffle.operators.table import Combined, Finish, Gathered, Joined, Sorted
 from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
@@ -151,8 +151,12 @@ def group_by(grouping: GroupBy) -> Shuffle:
     shuffle = _aggregation(grouping)
     if not grouping.combines or not grouping.keys:
         return shuffle
-    plain = Uncombined(grouping.schema, grouping.keys, grouping.aggregates)
-    return dataclasses.replace(shuffle, plain=_aggregation(plain))
+    plain = _aggregation(Uncombined(grouping.schema, grouping.keys, grouping.aggregates))
+    assert isinstance(shuffle.finish, Gathered)
+    assert isinstance(plain.finish, Gathered)
+    combined = Combined(grouping.combined, grouping.partial_schema, shuffle.finish)
+    finish = dataclasses.replace(plain.finish, combined=combined)
+    return dataclasses.replace(shuffle, plain=dataclasses.replace(plain, finish=finish))
 
 
 def _aggregation(grouping: GroupBy) -> Shuffle:

@@ -13,7 +13,7 @@ import bisect
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -207,10 +207,17 @@ class Sorted:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Keeps rows as they come, through steps if there are any."""
+    """Keeps rows as they come, through steps if there are any.
+
+    Attributes:
+        config: What the rows are.
+        steps: What to do with them.
+        combined: How to make fewer of them first, for a partition that is larger than planned.
+    """
 
     config: RowsConfig
     steps: tuple[Step, ...] = ()
+    combined: Combined | None = None
 
     def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""
@@ -218,6 +225,21 @@ class Gathered:
         if not self.steps:
             return rows
         return as_rows(apply_steps(self.steps, as_reader(rows)))
+
+
+@dataclass(frozen=True)
+class Combined:
+    """How rows become fewer that say the same to another finish.
+
+    Attributes:
+        function: From some rows to fewer. What it makes of stretches of a partition, in order, finishes as one.
+        schema: Of what it makes.
+        finish: What finishes that.
+    """
+
+    function: Callable[[pa.Table], pa.Table]
+    schema: pa.Schema
+    finish: Gathered
 
 
 @dataclass(frozen=True)

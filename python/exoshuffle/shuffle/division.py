@@ -80,7 +80,17 @@ class AgainTaskSet(Protocol):
         """Keys of about ``num_rows`` rows of what map ``index`` will get."""
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Any:
-        """The task set (a ``TaskSet``) that brings rows to so many partitions."""
+        """The task set (a ``TaskSet``) that brings rows to so many partitions.
+
+        Behind the slices for these its maps return one more, which tells ``check`` what they read.
+        """
+
+    def check(self, read: list[Any]) -> None:
+        """Raises unless the maps have read the whole partition.
+
+        Args:
+            read: The last slice of each map, in their order.
+        """
 
 
 @dataclass(frozen=True)
@@ -91,11 +101,13 @@ class Again:
         tasks: What does so.
         is_sampled: Whether the assignment needs samples of keys.
         num_sides: How often the slices are read, each time for another input of the shuffle (a join has two).
+        num_partitions: Into how many parts; default: as many as its size asks for.
     """
 
     tasks: AgainTaskSet
     is_sampled: bool = False
     num_sides: int = 1
+    num_partitions: int | None = None
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,13 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
     """
     runs = large.runs(large.plan.split_bytes)
     inputs = [_column(large, indices) for indices in runs] * again.num_sides
-    plan = _plan(large, runs, len(inputs))
+    plan = _plan(again, large, runs)
     samples = _samples(again, inputs, plan) if again.is_sampled else []
     tasks = again.tasks.assigned(samples, plan.num_partitions)
-    run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+    run_map = stage(tasks, "map", num_returns=plan.num_partitions + 1, memory=plan.map_memory_bytes)
     blocks = Refs(run_map.remote(index, slices) for index, slices in enumerate(inputs))
     totals = _partition_bytes(tasks, blocks, plan)
+    again.tasks.check(get([block[plan.num_partitions] for block in blocks]))
     parts = {
         number: dataclasses.replace(
             part, level=large.level + 1, stuck=large.stuck + 1 if _is_whole(part, large) else 0
@@ -118,7 +119,9 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
 
 
 def _is_whole(part: Large, large: Large) -> bool:
-    return 100 * part.num_bytes > STUCK_PERCENT * large.num_bytes
+    """Whether to divide it was in vain; what was meant to stay one part is not."""
+    is_most = 100 * part.num_bytes > STUCK_PERCENT * large.num_bytes
+    return is_most and part.plan.num_partitions > 1
 
 
 def _column(large: Large, indices: Sequence[int]) -> Column:
@@ -135,15 +138,15 @@ def _samples(again: Again, inputs: Sequence[Column], plan: ShufflePlan) -> list[
     return samples
 
 
-def _plan(large: Large, runs: Sequence[Sequence[int]], num_splits: int) -> ShufflePlan:
+def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShufflePlan:
     """The plan of a partition's own shuffle. A slice of a merged block may be larger than a split."""
     plan = large.plan
     wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)
-    num_partitions = max(MIN_PARTS, min(wanted, MAX_PARTS))
+    num_partitions = again.num_partitions or max(MIN_PARTS, min(wanted, MAX_PARTS))
     largest = max(sum(large.sizes[index] for index in indices) for indices in runs)
     return dataclasses.replace(
         plan,
-        num_splits=num_splits,
+        num_splits=len(runs) * again.num_sides,
         num_partitions=num_partitions,
         map_memory_bytes=plan.map_memory(largest),
     )
