@@ -41,6 +41,13 @@ class Status(enum.Enum):
     GONE = "gone"
 
 
+class Awaited(Protocol):
+    """What threads and tasks wait for."""
+
+    #: Called once each, and forgotten, when it comes; with whether it failed.
+    waiters: list[Callable[[bool], None]]
+
+
 class HandleCounter(Protocol):
     """Who counts the handles of objects."""
 
