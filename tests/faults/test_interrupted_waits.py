@@ -101,7 +101,7 @@ def test_an_interrupt_at_any_moment(world: World, way: str) -> None:
     seed = 20_261
     moments = random.Random(seed)
     for round_ in range(500):
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  nothing may come between the two
             signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 300e-6))
             WAYS[way](world.ref, world.stream)
         assert_free(world.engine.lock)

@@ -102,6 +102,11 @@ class LocalEngine:
         """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
         return self._budget_bytes - self._libraries.taken_bytes()
 
+    @property
+    def room_bytes(self) -> int:
+        """What can ever be free for a task and its arguments: the budget less what nobody will give back."""
+        return self._budget_bytes - self._libraries.reserved_bytes - self.pool.reserved_bytes
+
     # --- tasks and actors --------------------------------------------------------------------------------------
 
     def submit(

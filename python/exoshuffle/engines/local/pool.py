@@ -63,6 +63,11 @@ class ProcessPool:
         """What workers take of the budget at least."""
         return self._num_base * WORKER_BYTES
 
+    @property
+    def reserved_bytes(self) -> int:
+        """What workers take of the budget for good, as of now."""
+        return 0 if self._base is None else self.base_bytes
+
     def prepare(self) -> None:
         """Sets the workers' memory apart; called before the first task is submitted that needs one.
 

@@ -1,8 +1,8 @@
 """Waiting for objects and for items of streams: what is behind ``get``, ``wait`` and the iteration of a stream.
 
 Guarantees: a task that waits gives its CPU slot to others; what is lost meanwhile is made again; a wait that is
-interrupted (Ctrl-C) leaves neither a lock behind nor a place among those who wait, except that a second interrupt in the
-middle of the first may leave the place, until the object comes.
+interrupted (Ctrl-C) leaves neither a lock behind nor a place among those who wait. An interrupt in the middle of
+another may leave the place, until the object comes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from exoshuffle.engines.local.scheduler import Scheduler
     from exoshuffle.engines.local.table import ObjectTable
 
-#: How often who waits looks for handles that could only be queued: one that went while another thread held the lock, and
+#: How often who waits looks for handles that could only be queued: one that went while another thread held the lock;
 #: its memory may be what everybody waits for.
 _LOOK_AGAIN_SECONDS = 0.1
 
