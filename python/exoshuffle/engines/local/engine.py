@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,15 +27,15 @@ from exoshuffle.engines.local.pool import ProcessPool
 from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
+from exoshuffle.engines.local.submissions import Submissions
 from exoshuffle.engines.local.table import ObjectTable
 from exoshuffle.engines.local.waits import Waits
-from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
-from exoshuffle.units import format_bytes
 
 
 class LocalEngine:
@@ -91,8 +90,7 @@ class LocalEngine:
         self._waits = Waits(self.table, self._scheduler)
         self.pool = ProcessPool(self, self.num_cpus)
         self.attempts = Attempts(self)
-        self._actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
-        self._num_submitted = 0
+        self._submissions = Submissions(self, self._scheduler, self._resources)
         self.observers: list[Observer] = []
         self.table.start = self._start
         self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
@@ -119,8 +117,8 @@ class LocalEngine:
         """See ``Engine``."""
         name = options.name or getattr(fn, "__name__", "task")
         if options.executor == "thread":
-            self._check_options(name, options)
-            return self._submit(Task(fn, args, kwargs, options, 0))
+            self._submissions.check(name, options)
+            return self._submissions.task(Task(fn, args, kwargs, options, 0))
         call, references = self._packed(fn, "", name, args, kwargs)
         return self.submit_call(call, references, name, options)
 
@@ -129,10 +127,10 @@ class LocalEngine:
     ) -> Ref | RefStream:
         """A task for a worker process, packed."""
         self.pool.prepare()
-        self._check_options(name, options, self.pool.base_bytes)
+        self._submissions.check(name, options, self.pool.base_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
-        return self._submit(task)
+        return self._submissions.task(task)
 
     def create_actor(
         self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
@@ -140,7 +138,7 @@ class LocalEngine:
         """See ``Engine``."""
         name = options.name or cls.__name__
         if options.executor == "thread":
-            return self._create_actor(
+            return self._submissions.actor(
                 Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
         call, references = self._packed(cls, "", name, args, kwargs)
@@ -153,7 +151,7 @@ class LocalEngine:
         self.pool.prepare()
         task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
-        return self._create_actor(task, name, options)
+        return self._submissions.actor(task, name, options)
 
     def call_actor(
         self,
@@ -166,7 +164,7 @@ class LocalEngine:
         """See ``Engine``."""
         found = _actor_of(actor)
         if found.is_thread:
-            return self._call_actor(found, method, Task(None, args, kwargs, options, 0))
+            return self._submissions.call(found, method, Task(None, args, kwargs, options, 0))
         call, references = self._packed(None, method, f"{found.name}.{method}", args, kwargs)
         return self.call_actor_call(actor, call, references, options)
 
@@ -177,7 +175,7 @@ class LocalEngine:
         found = _actor_of(actor)
         task = Task(None, references, {}, options, 0)
         task.call = call
-        return self._call_actor(found, call.method, task)
+        return self._submissions.call(found, call.method, task)
 
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
@@ -196,58 +194,6 @@ class LocalEngine:
         code = None if fn is None else code_of(fn, name)
         data, references, captured = pack(self, name, args, kwargs)
         return Call(code, method, data, captured), references
-
-    def _check_options(
-        self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0
-    ) -> None:
-        self._resources.check(f"task {name}", options.demand)
-        budget = self.budget_bytes - taken_bytes
-        if options.memory > budget:
-            raise MemoryLimitError(
-                f"task {name} declares {format_bytes(options.memory)} of working memory, "
-                f"but the budget is {format_bytes(budget)}; raise memory_limit"
-            )
-
-    def _submit(self, task: Task) -> Ref | RefStream:
-        self.table.make_way()
-        with self.lock:
-            ref = self._new_output(task)
-            stream = None
-            if task.options.is_streaming:
-                stream = task.stream = Stream(self, self.table, task)
-            if task.actor is not None:
-                task.actor.add(task)
-            self.table.await_arguments(task)
-        self.table.settle()
-        return ref if stream is None else RefStream(stream)
-
-    def _new_output(self, task: Task) -> Ref:
-        self.check_open()
-        task.sequence = self._num_submitted
-        self._num_submitted += 1
-        task.output = ObjectState(self.table, task.options.num_slices, task)
-        return Ref(task.output)
-
-    def _create_actor(self, task: Task, name: str, options: ActorOptions) -> Ref:
-        self._check_options(name, options)
-        task.name = name
-        with self.lock:
-            ref = self._new_output(task)
-            assert task.output is not None
-            actor = LocalActor(self, task, options)
-            task.output.actor = actor
-            self._actors.add(actor)
-            self.table.await_arguments(task)
-        self.table.settle()
-        return ref
-
-    def _call_actor(self, actor: LocalActor, method: str, task: Task) -> Ref | RefStream:
-        current = self._scheduler.current_task()
-        task.name = task.options.name or f"{actor.name}.{method}"
-        task.actor, task.method = actor, method
-        if current is not None:
-            task.caller = current.sequence if current.actor is None else current.actor.sequence
-        return self._submit(task)
 
     # --- objects -----------------------------------------------------------------------------------------------
 
@@ -343,7 +289,7 @@ class LocalEngine:
         self.table.settle()
         counters: dict[str, int] = self.store.stats()
         return counters | {
-            "num_tasks": self._num_submitted,
+            "num_tasks": self._submissions.num_tasks,
             "num_recovered": self.table.num_recovered,
             "num_objects": self.table.num_blocks,
         }
@@ -354,7 +300,7 @@ class LocalEngine:
             if self.table.closed:
                 return
             self.table.close()
-            for actor in self._actors:
+            for actor in self._submissions.actors:
                 actor.wake()
         # All of it, also if one step is interrupted; the last one named comes first.
         with contextlib.ExitStack() as steps:
