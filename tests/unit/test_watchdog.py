@@ -196,12 +196,17 @@ def test_declared_resources_and_actors(tmp_path: Path, gate: threading.Event) ->
     xs.shutdown()
 
 
-def test_arguments_that_do_not_fit_beside_the_memory_of_their_task(engine: LocalEngine) -> None:
+def test_arguments_that_do_not_fit_beside_the_memory_of_others(
+    engine: LocalEngine, gate: threading.Event
+) -> None:
     large = xs.put(bytes(engine.budget_bytes // 2))
-    memory = engine.budget_bytes * 2 // 3
-    ref = xs.remote(len).options(executor="thread", memory=memory).remote(large)
-    told(engine, lambda found: [one.waits_for for one in found] == ["memory for its arguments"])
-    del ref
+    # Spills what was put, so that it takes memory to come back.
+    holding = xs.remote(gate.wait, executor="thread", memory=engine.budget_bytes * 2 // 3).remote()
+    told(engine, lambda found: [one.waits_for for one in found] == [None])
+    size = xs.remote(len, executor="thread").remote(large)
+    told(engine, lambda found: reasons(found).get("len") == "memory for its arguments")
+    gate.set()
+    assert xs.get([holding, size]) == [True, engine.budget_bytes // 2]
 
 
 def test_worker_processes(engine: LocalEngine, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ class TaskOptions:
         num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
-            engine's budget before the task starts.
+            engine's budget before the task starts. The embedded engine fails a task for which this and its arguments
+            can never be in memory together, with a ``MemoryLimitError`` as the cause.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own (its worker
             died, its result was lost, an exception with ``retryable = True``).

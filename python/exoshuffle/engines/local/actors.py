@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import threads, wire
+from exoshuffle.engines.local import room, threads, wire
 from exoshuffle.engines.local.objects import Task, ValueGoneError
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
@@ -184,6 +184,7 @@ class LocalActor:
         try:
             if not self.is_thread and (self._worker is None or not self._worker.is_alive):
                 self._restart()
+            room.check(self._engine, task, self._creation.options.memory)
             task.values = self._engine.attempts.resolve(task)
             with self._engine.running(task):
                 stored = self._execute(task)

@@ -27,7 +27,7 @@ def targets(task: Task) -> Sequence[ObjectState | Bundle]:
         elif isinstance(arg, SliceRef):
             found.append(arg.ref._object)
         elif isinstance(arg, Refs | Column):
-            found.append(_bundle(arg if isinstance(arg, Refs) else arg.refs))
+            found.append(bundle(arg if isinstance(arg, Refs) else arg.refs))
     return found
 
 
@@ -39,7 +39,8 @@ def argument_error(task: Task) -> BaseException | None:
     return None
 
 
-def _bundle(refs: Refs) -> Bundle:
+def bundle(refs: Refs) -> Bundle:
+    """What the engine keeps for a sequence."""
     if refs.engine_state is None:
         refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
     state: Bundle = refs.engine_state
@@ -53,9 +54,9 @@ def wanted(arg: Any) -> list[Wanted]:
     if isinstance(arg, SliceRef):
         return [(arg.ref._object, arg.index)]  # type: ignore[list-item]
     if isinstance(arg, Refs):
-        return [(state, None) for state in _bundle(arg).objects]
+        return [(state, None) for state in bundle(arg).objects]
     if isinstance(arg, Column):
-        return [(state, arg.index) for state in _bundle(arg.refs).objects]
+        return [(state, arg.index) for state in bundle(arg.refs).objects]
     return []
 
 

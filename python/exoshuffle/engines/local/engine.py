@@ -10,12 +10,9 @@ All state is under one lock, the table's; waiting, I/O and user code happen outs
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.local import arguments, limits, loading, values
@@ -25,26 +22,20 @@ from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
-from exoshuffle.engines.local.objects import ObjectState, Status, Task, ValueGoneError
+from exoshuffle.engines.local.objects import ObjectState, Status, Task
 from exoshuffle.engines.local.pool import ProcessPool
 from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
+from exoshuffle.engines.local.submissions import Submissions
 from exoshuffle.engines.local.table import ObjectTable
-from exoshuffle.errors import (
-    CorruptBlockError,
-    MemoryLimitError,
-    OptionsError,
-    TaskCancelledError,
-)
+from exoshuffle.engines.local.waits import Waits
+from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
-from exoshuffle.units import format_bytes
-
-_Seen = TypeVar("_Seen")
 
 
 class LocalEngine:
@@ -96,10 +87,10 @@ class LocalEngine:
         self.lock = self.table.lock
         self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
         self._scheduler = Scheduler(self, self.lock, self.num_cpus, self._resources)
+        self._waits = Waits(self.table, self._scheduler)
         self.pool = ProcessPool(self, self.num_cpus)
         self.attempts = Attempts(self)
-        self._actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
-        self._num_submitted = 0
+        self._submissions = Submissions(self, self._scheduler, self._resources)
         self.observers: list[Observer] = []
         self.table.start = self._start
         self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
@@ -108,6 +99,11 @@ class LocalEngine:
     def budget_bytes(self) -> int:
         """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
         return self._budget_bytes - self._libraries.taken_bytes()
+
+    @property
+    def room_bytes(self) -> int:
+        """What can ever be free for a task and its arguments: the budget less what nobody will give back."""
+        return self._budget_bytes - self._libraries.reserved_bytes - self.pool.reserved_bytes
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 
@@ -121,8 +117,8 @@ class LocalEngine:
         """See ``Engine``."""
         name = options.name or getattr(fn, "__name__", "task")
         if options.executor == "thread":
-            self._check_options(name, options)
-            return self._submit(Task(fn, args, kwargs, options, 0))
+            self._submissions.check(name, options)
+            return self._submissions.task(Task(fn, args, kwargs, options, 0))
         call, references = self._packed(fn, "", name, args, kwargs)
         return self.submit_call(call, references, name, options)
 
@@ -131,10 +127,10 @@ class LocalEngine:
     ) -> Ref | RefStream:
         """A task for a worker process, packed."""
         self.pool.prepare()
-        self._check_options(name, options, self.pool.base_bytes)
+        self._submissions.check(name, options, self.pool.base_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
-        return self._submit(task)
+        return self._submissions.task(task)
 
     def create_actor(
         self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
@@ -142,7 +138,7 @@ class LocalEngine:
         """See ``Engine``."""
         name = options.name or cls.__name__
         if options.executor == "thread":
-            return self._create_actor(
+            return self._submissions.actor(
                 Task(cls, args, kwargs, creation_options(options), 0), name, options
             )
         call, references = self._packed(cls, "", name, args, kwargs)
@@ -155,7 +151,7 @@ class LocalEngine:
         self.pool.prepare()
         task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
-        return self._create_actor(task, name, options)
+        return self._submissions.actor(task, name, options)
 
     def call_actor(
         self,
@@ -168,7 +164,7 @@ class LocalEngine:
         """See ``Engine``."""
         found = _actor_of(actor)
         if found.is_thread:
-            return self._call_actor(found, method, Task(None, args, kwargs, options, 0))
+            return self._submissions.call(found, method, Task(None, args, kwargs, options, 0))
         call, references = self._packed(None, method, f"{found.name}.{method}", args, kwargs)
         return self.call_actor_call(actor, call, references, options)
 
@@ -179,7 +175,7 @@ class LocalEngine:
         found = _actor_of(actor)
         task = Task(None, references, {}, options, 0)
         task.call = call
-        return self._call_actor(found, call.method, task)
+        return self._submissions.call(found, call.method, task)
 
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
@@ -198,58 +194,6 @@ class LocalEngine:
         code = None if fn is None else code_of(fn, name)
         data, references, captured = pack(self, name, args, kwargs)
         return Call(code, method, data, captured), references
-
-    def _check_options(
-        self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0
-    ) -> None:
-        self._resources.check(f"task {name}", options.demand)
-        budget = self.budget_bytes - taken_bytes
-        if options.memory > budget:
-            raise MemoryLimitError(
-                f"task {name} declares {format_bytes(options.memory)} of working memory, "
-                f"but the budget is {format_bytes(budget)}; raise memory_limit"
-            )
-
-    def _submit(self, task: Task) -> Ref | RefStream:
-        self.table.make_way()
-        with self.lock:
-            ref = self._new_output(task)
-            stream = None
-            if task.options.is_streaming:
-                stream = task.stream = Stream(self, self.table, task)
-            if task.actor is not None:
-                task.actor.add(task)
-            self.table.await_arguments(task)
-        self.table.settle()
-        return ref if stream is None else RefStream(stream)
-
-    def _new_output(self, task: Task) -> Ref:
-        self.check_open()
-        task.sequence = self._num_submitted
-        self._num_submitted += 1
-        task.output = ObjectState(self.table, task.options.num_slices, task)
-        return Ref(task.output)
-
-    def _create_actor(self, task: Task, name: str, options: ActorOptions) -> Ref:
-        self._check_options(name, options)
-        task.name = name
-        with self.lock:
-            ref = self._new_output(task)
-            assert task.output is not None
-            actor = LocalActor(self, task, options)
-            task.output.actor = actor
-            self._actors.add(actor)
-            self.table.await_arguments(task)
-        self.table.settle()
-        return ref
-
-    def _call_actor(self, actor: LocalActor, method: str, task: Task) -> Ref | RefStream:
-        current = self._scheduler.current_task()
-        task.name = task.options.name or f"{actor.name}.{method}"
-        task.actor, task.method = actor, method
-        if current is not None:
-            task.caller = current.sequence if current.actor is None else current.actor.sequence
-        return self._submit(task)
 
     # --- objects -----------------------------------------------------------------------------------------------
 
@@ -278,69 +222,24 @@ class LocalEngine:
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
         ((state, index),) = arguments.wanted(ref)
-        return self._look(
+        return self._waits.look(
             state, timeout, lambda state: loading.load(self.store, [(state, index)])[0]
         )
-
-    def _look(
-        self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
-    ) -> _Seen:
-        """What ``look`` sees of an object once it is done; one that is lost is made again."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._scheduler.slot_given_back():
-            while True:
-                self._await_object(state, deadline)
-                try:
-                    return look(state)
-                except CorruptBlockError as error:
-                    self.table.lose(error)
-                except ValueGoneError:
-                    with self.lock:
-                        self.check_open()
-                        if state.status is Status.GONE:
-                            self.table.recover(state)
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """See ``Engine``."""
         look = functools.partial(loading.slice_bytes, self.store)
-        return [self._look(ref._object, None, look) for ref in refs]  # type: ignore[arg-type]
+        return [self._waits.look(ref._object, None, look) for ref in refs]  # type: ignore[arg-type]
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """See ``Engine``."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._scheduler.slot_given_back(), self.lock:
-            while True:
-                ready = [ref for ref in refs if self.is_over(ref)]
-                left = None if deadline is None else deadline - time.monotonic()
-                if len(ready) >= num_ready or (left is not None and left <= 0):
-                    break
-                self._check_wanted()
-                self.table.wait_a_little(left)
-        return ready, [ref for ref in refs if not self.is_over(ref)]
+        return self._waits.wait(refs, num_ready, timeout)
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle.next_ref``."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._scheduler.slot_given_back(), self.lock:
-            while True:
-                ref = stream.take(index)
-                if ref is not None:
-                    return ref
-                if stream.ended:
-                    if stream.error is not None:
-                        raise _fresh(stream.error)
-                    return None
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
-                self._check_wanted()
-                self.table.wait_a_little(left)
-
-    def is_over(self, ref: Ref) -> bool:
-        """Whether the object is made, or has failed."""
-        return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
+        return self._waits.next_item(stream, index, timeout)
 
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
@@ -375,27 +274,6 @@ class LocalEngine:
         """See ``Engine``."""
         return self._scheduler.slot_given_back()
 
-    def _await_object(self, state: ObjectState, deadline: float | None) -> None:
-        with self.lock:
-            while state.status is Status.PENDING:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError(f"{state!r} after the timeout")
-                self._check_wanted()
-                self.table.wait_for(state, left)
-            if state.error is not None:
-                raise _fresh(state.error)
-
-    def _check_wanted(self) -> None:
-        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
-        self.check_open()
-        task = self._scheduler.current_task()
-        if task is not None:
-            if task.cancelled:
-                raise TaskCancelledError(f"task {task.name} was cancelled")
-            if task.worker is not None:
-                task.worker.check_alive()
-
     # --- about the engine --------------------------------------------------------------------------------------
 
     def nodes(self) -> list[Node]:
@@ -411,7 +289,7 @@ class LocalEngine:
         self.table.settle()
         counters: dict[str, int] = self.store.stats()
         return counters | {
-            "num_tasks": self._num_submitted,
+            "num_tasks": self._submissions.num_tasks,
             "num_recovered": self.table.num_recovered,
             "num_objects": self.table.num_blocks,
         }
@@ -422,14 +300,16 @@ class LocalEngine:
             if self.table.closed:
                 return
             self.table.close()
-            for actor in self._actors:
+            for actor in self._submissions.actors:
                 actor.wake()
-        self.store.close()
-        self.pool.close()
-        self._scheduler.close()
-        self._guard.close()
-        if self._watchdog is not None:
-            self._watchdog.close()
+        # All of it, also if one step is interrupted; the last one named comes first.
+        with contextlib.ExitStack() as steps:
+            if self._watchdog is not None:
+                steps.callback(self._watchdog.close)
+            steps.callback(self._guard.close)
+            steps.callback(self._scheduler.close)
+            steps.callback(self.pool.close)
+            steps.callback(self.store.close)
 
     def check_open(self) -> None:
         """Raises ``ClosedError`` once the engine is closed."""
@@ -469,13 +349,6 @@ class LocalEngine:
             self._scheduler.add(
                 task, staged=self.attempts.has_references(task) or task.options.memory > 0
             )
-
-
-def _fresh(error: BaseException) -> BaseException:
-    """The error to raise once more: one that many callers raise would collect, and keep alive, all their frames."""
-    fresh = copy.copy(error)
-    fresh.__cause__ = error.__cause__
-    return fresh
 
 
 def _actor_of(ref: Ref) -> LocalActor:

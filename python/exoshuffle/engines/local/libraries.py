@@ -37,6 +37,11 @@ class Libraries:
         self._taken_bytes = 0
         self._has_allocator = False
 
+    @property
+    def reserved_bytes(self) -> int:
+        """What was taken off until the last look."""
+        return self._taken_bytes
+
     def taken_bytes(self) -> int:
         """What was taken off until now; takes libraries into account that were loaded meanwhile."""
         with self._lock:

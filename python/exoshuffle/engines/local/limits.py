@@ -81,3 +81,8 @@ def limit_for(budget_bytes: int) -> int:
     """The memory limit that leaves so much to blocks and tasks now."""
     needed = resident_bytes() + SLACK_BYTES + budget_bytes
     return needed * SLACK_PART // (SLACK_PART - 1) + SLACK_PART
+
+
+def raised(limit: int, more_bytes: int) -> float:
+    """A memory limit that leaves so much more to blocks and tasks; with a hundredth for being told in three digits."""
+    return (limit + more_bytes * SLACK_PART / (SLACK_PART - 1)) * 1.01

@@ -58,21 +58,22 @@ def load(store: Any, wanted: list[Wanted]) -> list[Loaded]:
         ValueGoneError: One of them is gone again.
         CorruptBlockError: A spilled one is not what was written.
     """
-    requests: list[tuple[int, int]] = []
-    found: list[tuple[StoredValue, int, int | range | None, int]] = []
+    # Each slice once: the store would read, and hold, a spilled one as often as it is asked for.
+    requests: dict[tuple[int, int], None] = {}
+    found: list[tuple[StoredValue, int, int | range | None, list[tuple[int, int]]]] = []
     for state, index in wanted:
         stored = state.stored
         if stored is None or state.status is not Status.DONE:
             raise ValueGoneError(f"{state!r}: its value is gone")
-        indices: Any = ()
+        slices: list[tuple[int, int]] = []
         if stored.block_id is not None:
-            indices = range(state.num_slices) if index is None else index
-            if isinstance(indices, int):
-                indices = (indices,)
-            requests.extend((stored.block_id, i) for i in indices)
-        found.append((stored, state.num_slices, index, len(indices)))
-    buffers = iter(store.fetch(requests) if requests else ())
+            chosen = range(state.num_slices) if index is None else index
+            indices = (chosen,) if isinstance(chosen, int) else chosen
+            slices = [(stored.block_id, i) for i in indices]
+        requests.update(dict.fromkeys(slices))
+        found.append((stored, state.num_slices, index, slices))
+    buffers = dict(zip(requests, store.fetch(list(requests)) if requests else (), strict=True))
     return [
-        Loaded(stored, num_slices, index, [next(buffers) for _ in range(count)])
-        for stored, num_slices, index, count in found
+        Loaded(stored, num_slices, index, [buffers[one] for one in slices])
+        for stored, num_slices, index, slices in found
     ]

@@ -41,6 +41,13 @@ class Status(enum.Enum):
     GONE = "gone"
 
 
+class Awaited(Protocol):
+    """What threads and tasks wait for."""
+
+    #: Called once each, and forgotten, when it comes; with whether it failed.
+    waiters: list[Callable[[bool], None]]
+
+
 class HandleCounter(Protocol):
     """Who counts the handles of objects."""
 
@@ -103,7 +110,7 @@ class ObjectState:
 class Bundle:
     """What the engine keeps for a ``Refs``: its objects, and how many of them are still to come."""
 
-    __slots__ = ("complete_at", "error", "missing", "objects", "waiters")
+    __slots__ = ("complete_at", "error", "missing", "objects", "slice_bytes", "waiters")
 
     def __init__(self, objects: tuple[ObjectState, ...]) -> None:
         self.objects = objects
@@ -112,6 +119,8 @@ class Bundle:
         self.complete_at = -1
         #: Error of the first object that failed.
         self.error: BaseException | None = None
+        #: Sums over the objects, by slice, of what lay in the store when somebody first asked.
+        self.slice_bytes: list[int] | None = None
         self.waiters: list[Callable[[bool], None]] = []
 
     def settle(self, num_lost: int) -> None:

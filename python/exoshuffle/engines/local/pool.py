@@ -46,7 +46,9 @@ class ProcessPool:
         self._num_base = min(num_cpus, self._max_workers)
         self._base: Any = None
         self._preparing = threading.Lock()
-        self._changed = threading.Condition()
+        # Not entered by way of the condition, in ``close`` and ``cancel`` of the main thread; see ``bell``.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._running: dict[WorkerProcess, Task] = {}
@@ -60,6 +62,11 @@ class ProcessPool:
     def base_bytes(self) -> int:
         """What workers take of the budget at least."""
         return self._num_base * WORKER_BYTES
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What workers take of the budget for good, as of now."""
+        return 0 if self._base is None else self.base_bytes
 
     def prepare(self) -> None:
         """Sets the workers' memory apart; called before the first task is submitted that needs one.
@@ -92,19 +99,19 @@ class ProcessPool:
         return stored
 
     def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
-        with self._changed:
+        with self._lock:
             self._running[worker] = task
         task.interrupt = functools.partial(self._interrupt, task, worker)
         try:
             return worker.run(task, wire.TASK, loaded)
         finally:
             task.interrupt = None
-            with self._changed:
+            with self._lock:
                 del self._running[worker]
 
     def _interrupt(self, task: Task, worker: WorkerProcess) -> None:
         """Stops a task that runs in a worker; does nothing when that has ended, and the worker may run another."""
-        with self._changed:
+        with self._lock:
             if self._running.get(worker) is task:
                 worker.kill()
 
@@ -115,7 +122,7 @@ class ProcessPool:
             MemoryLimitError: There is no memory for another, and all that there are wait.
         """
         while True:
-            with self._changed:
+            with self._lock:
                 self._await_room()
                 worker = self._idle.pop() if self._idle else None
                 self._num_starting += worker is None
@@ -127,13 +134,13 @@ class ProcessPool:
 
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
         """Ends ``take``; a worker in the middle of something is not reusable."""
-        with self._changed:
+        with self._lock:
             self._move()
             if reusable and not self._closed and len(self._idle) < self._max_idle:
                 self._idle.append(worker)
                 return
         worker.dispose()
-        with self._changed:
+        with self._lock:
             self._all.discard(worker)
             self._num_base_used -= worker.is_base
             self._move()
@@ -141,12 +148,12 @@ class ProcessPool:
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
         """While a worker waits: for the engine's answer to a blocking call, or as an actor for calls."""
-        with self._changed:
+        with self._lock:
             self._num_blocked += 1
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._num_blocked -= 1
                 self._move()
 
@@ -156,12 +163,12 @@ class ProcessPool:
 
     def close(self) -> None:
         """Ends all workers; those who wait for one see it die and dispose of it."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._changed.notify_all()
             idle, self._idle = self._idle, []
-            busy = self._all.difference(idle)
-        for worker in busy:
+            workers = list(self._all)
+        for worker in workers:
             worker.kill()
         for worker in idle:
             self.give_back(worker, reusable=False)
@@ -186,18 +193,18 @@ class ProcessPool:
         )
 
     def _start(self) -> WorkerProcess:
-        with self._changed:
+        with self._lock:
             is_base = self._num_base_used < self._num_base
             self._num_base_used += is_base
         try:
             reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
             worker = WorkerProcess(self._engine, reservation)
         except BaseException:
-            with self._changed:
+            with self._lock:
                 self._num_starting -= 1
                 self._num_base_used -= is_base
             raise
-        with self._changed:
+        with self._lock:
             self._num_starting -= 1
             self._all.add(worker)
         try:

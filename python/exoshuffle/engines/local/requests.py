@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.engines.local.calls import Call, Code
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.engines.local.waits import is_over
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
@@ -82,7 +83,7 @@ class Requests:
     def wait(self, refs: list[Ref], num_ready: int, timeout: float | None) -> list[bool]:
         """Which of the objects are done; see ``Engine``."""
         self._engine.wait(refs, num_ready, timeout)
-        return [self._engine.is_over(ref) for ref in refs]
+        return [is_over(ref) for ref in refs]
 
     def slice_bytes(self, refs: list[Ref]) -> list[list[int]]:
         """See ``Engine``."""

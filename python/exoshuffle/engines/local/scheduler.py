@@ -8,6 +8,7 @@ threads) and free of deadlock: nobody holds a part of what a task needs while wa
 to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle, §4.2.2). What it
 prepares takes its declared resources at once and lacks only CPUs, which tasks that wait give back: otherwise tasks that
 wait for a resource would fill the stage, and whoever holds the resource might wait for a task behind them.
+What can never have its memory and its arguments at once is refused (``room``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from exoshuffle.engines.local import room
 from exoshuffle.engines.local.objects import Task, ValueGoneError
 from exoshuffle.engines.local.queues import TaskQueue
 from exoshuffle.engines.local.resources import Need, Resources
@@ -205,6 +207,7 @@ class Scheduler:
 
     def _stage(self, task: Task) -> None:
         try:
+            room.check(self._engine, task, task.options.memory)
             if task.options.memory:
                 task.reservation = self._engine.reserve(task.options.memory)
             task.values = self._engine.attempts.resolve(task)

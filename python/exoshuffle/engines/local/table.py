@@ -3,7 +3,7 @@
 Guarantees: references are counted exactly; a task starts when all its arguments are done, and fails when one of them
 has; a lost object is computed again from its lineage, and only what is needed of it.
 
-Methods are called with the lock held, unless they say otherwise; none of them waits, except where it says so.
+Methods are called with the lock held, unless they say otherwise; none of them waits.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from exoshuffle.errors import (
     TaskCancelledError,
 )
 
-#: How often who waits looks for handles that could only be queued; see ``wait_a_little``.
-_LOOK_AGAIN_SECONDS = 0.1
 #: For how long who finds the lock taken leaves the interpreter to others.
 _AWAY_SECONDS = 50e-6
+#: For a lock's ``acquire``.
+_WITHOUT_WAITING = (False,)
 
 
 class ObjectTable:
@@ -37,14 +37,14 @@ class ObjectTable:
     Attributes:
         lock: Guards everything.
         start: What to do with a task whose arguments are done.
+        waiters: Called when something changes: an object comes or fails, a stream ends, the engine is closed.
     """
 
     def __init__(self, store: Any) -> None:
         self.lock = threading.Lock()
         #: Handles that came and went, not counted yet: objects and +1 or -1.
         self.handle_changes: collections.deque[tuple[ObjectState, int]] = collections.deque()
-        self._changed = threading.Condition(self.lock)
-        self._num_waiting = 0
+        self.waiters: list[Callable[[bool], None]] = []
         self._store = store
         self.start: Callable[[Task], None] = lambda _: None
         self.closed = False
@@ -66,17 +66,23 @@ class ObjectTable:
     def close(self) -> None:
         """Wakes everybody who waits."""
         self.closed = True
-        self._changed.notify_all()
+        self.notify()
 
     # --- handles -----------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Applies queued handle counts, unless somebody holds the lock, who will look again. Without the lock."""
-        while self.handle_changes and self.lock.acquire(blocking=False):
+        while self.handle_changes:
+            held: list[bool] = []
             try:
-                self._count_handles()
+                # In one step for signals, unlike an assignment: an interrupt may not come between lock and note.
+                held.extend(map(self.lock.acquire, _WITHOUT_WAITING))
+                if not held[0]:
+                    return
+                self.count_handles()
             finally:
-                self.lock.release()
+                if held and held[0]:
+                    self.lock.release()
 
     def make_way(self) -> None:
         """Before taking the lock, where that is done for every task: lets go on who holds it. Without the lock.
@@ -88,7 +94,8 @@ class ObjectTable:
         if self.lock.locked():
             time.sleep(_AWAY_SECONDS)
 
-    def _count_handles(self) -> None:
+    def count_handles(self) -> None:
+        """Applies queued handle counts."""
         changes = self.handle_changes
         while changes:
             state, change = changes.popleft()
@@ -97,37 +104,12 @@ class ObjectTable:
                 self._drop_value(state)
                 self._drop_task(state)
 
-    def wait_a_little(self, left: float | None) -> None:
-        """Waits for something to change, at most ``left`` seconds; releases the lock meanwhile.
-
-        Looks again now and then: a handle that went while another thread held the lock was only queued, and its memory
-        may be what everybody waits for.
-        """
-        self._count_handles()
-        self._num_waiting += 1
-        self._changed.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
-        self._num_waiting -= 1
-
-    def wait_for(self, state: ObjectState, left: float | None) -> None:
-        """Waits for this object, as ``wait_a_little`` for any: a thread that wakes for nothing costs others their turn.
-
-        So the caller looks at the end of the engine, and of the task that waits, only when this returns.
-        """
-        self._count_handles()
-        came = threading.Condition(self.lock)
-
-        def arrived(_: bool) -> None:
-            came.notify()
-
-        state.waiters.append(arrived)
-        came.wait(_LOOK_AGAIN_SECONDS if left is None else min(left, _LOOK_AGAIN_SECONDS))
-        if arrived in state.waiters:
-            state.waiters.remove(arrived)
-
     def notify(self) -> None:
         """Wakes who waits for something to change."""
-        if self._num_waiting:
-            self._changed.notify_all()
+        if self.waiters:
+            waiters, self.waiters = self.waiters, []
+            for waiter in waiters:
+                waiter(False)
 
     # --- the life of an object ---------------------------------------------------------------------------------
 
@@ -140,7 +122,7 @@ class ObjectTable:
         state.stored = stored
         if stored.block_id is not None:
             self._blocks[stored.block_id] = state
-        self._count_handles()
+        self.count_handles()
         if state.handles == 0:
             self._drop_value(state)
         self._announce(state)
@@ -235,7 +217,7 @@ class ObjectTable:
         task.restore_arguments()
         if task.stream is not None:
             task.stream.restart()
-        self._count_handles()
+        self.count_handles()
         self.await_arguments(task)
 
     def _is_running_again(self, task: Task) -> bool:

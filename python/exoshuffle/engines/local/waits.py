@@ -1,0 +1,150 @@
+"""Waiting for objects and for items of streams: what is behind ``get``, ``wait`` and the iteration of a stream.
+
+Guarantees: a task that waits gives its CPU slot to others; what is lost meanwhile is made again; a wait that is
+interrupted (Ctrl-C) leaves neither a lock behind nor a place among those who wait. An interrupt in the middle of
+another may leave the place, until the object comes.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from exoshuffle.engines.local.bell import Bell
+from exoshuffle.engines.local.objects import Awaited, ObjectState, Status, ValueGoneError
+from exoshuffle.engines.local.streams import Stream
+from exoshuffle.errors import CorruptBlockError, TaskCancelledError
+from exoshuffle.futures.refs import Ref
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.scheduler import Scheduler
+    from exoshuffle.engines.local.table import ObjectTable
+
+#: How often who waits looks for handles that could only be queued: one that went while another thread held the lock;
+#: its memory may be what everybody waits for.
+_LOOK_AGAIN_SECONDS = 0.1
+
+_Seen = TypeVar("_Seen")
+
+
+class Waits:
+    """The waiting calls of a ``LocalEngine``."""
+
+    def __init__(self, table: ObjectTable, scheduler: Scheduler) -> None:
+        self._table = table
+        self._scheduler = scheduler
+
+    def look(
+        self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
+    ) -> _Seen:
+        """What ``look`` sees of an object once it is done; one that is lost is made again."""
+        deadline = _deadline(timeout)
+        with self._scheduler.slot_given_back():
+            while True:
+                self._await_object(state, deadline)
+                try:
+                    return look(state)
+                except CorruptBlockError as error:
+                    self._table.lose(error)
+                except ValueGoneError:
+                    with self._table.lock:
+                        self._table.check_open()
+                        if state.status is Status.GONE:
+                            self._table.recover(state)
+
+    def wait(
+        self, refs: Sequence[Ref], num_ready: int, timeout: float | None
+    ) -> tuple[list[Ref], list[Ref]]:
+        """See ``Engine``."""
+        with self._scheduler.slot_given_back():
+            self._until(
+                lambda: sum(map(is_over, refs)) >= num_ready, self._table, _deadline(timeout)
+            )
+        ready: list[Ref] = []
+        pending: list[Ref] = []
+        for ref in refs:
+            (ready if is_over(ref) else pending).append(ref)
+        return ready, pending
+
+    def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
+        """See ``StreamHandle.next_ref``."""
+        ref: Ref | None = None
+
+        def came() -> bool:
+            nonlocal ref
+            ref = stream.take(index)
+            return ref is not None or stream.ended
+
+        with self._scheduler.slot_given_back():
+            if not self._until(came, self._table, _deadline(timeout)):
+                raise TimeoutError(f"no item {index} after the timeout of {timeout} s")
+        if ref is None and stream.error is not None:
+            raise _fresh(stream.error)
+        return ref
+
+    def _await_object(self, state: ObjectState, deadline: float | None) -> None:
+        if not self._until(lambda: state.status is not Status.PENDING, state, deadline):
+            raise TimeoutError(f"{state!r} after the timeout")
+        if state.error is not None:
+            raise _fresh(state.error)
+
+    def _until(self, reached: Callable[[], bool], awaited: Awaited, deadline: float | None) -> bool:
+        """Waits until it is so, which is asked with the lock held; returns whether it is, False when time is up.
+
+        The end of the engine, and of the task that waits, are looked at only now and then: a thread that wakes for
+        nothing costs others their turn.
+        """
+        bell = Bell()
+        try:
+            while True:
+                with self._table.lock:
+                    self._table.count_handles()
+                    _leave(awaited, bell)
+                    if reached():
+                        return True
+                    left = _LOOK_AGAIN_SECONDS
+                    if deadline is not None:
+                        left = min(left, deadline - time.monotonic())
+                    if left <= 0:
+                        return False
+                    self._check_wanted()
+                    awaited.waiters.append(bell.ring)
+                bell.wait(left)
+        except BaseException:
+            with self._table.lock:
+                _leave(awaited, bell)
+            raise
+
+    def _check_wanted(self) -> None:
+        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
+        self._table.check_open()
+        task = self._scheduler.current_task()
+        if task is not None:
+            if task.cancelled:
+                raise TaskCancelledError(f"task {task.name} was cancelled")
+            if task.worker is not None:
+                task.worker.check_alive()
+
+
+def is_over(ref: Ref) -> bool:
+    """Whether the object is made, or has failed."""
+    return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
+
+
+def _leave(awaited: Awaited, bell: Bell) -> None:
+    """Nobody is to ring it any more. Lock held."""
+    if bell.ring in awaited.waiters:
+        awaited.waiters.remove(bell.ring)
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _fresh(error: BaseException) -> BaseException:
+    """The error to raise once more: one that many callers raise would collect, and keep alive, all their frames."""
+    fresh = copy.copy(error)
+    fresh.__cause__ = error.__cause__
+    return fresh

@@ -1,0 +1,147 @@
+"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.bell import Bell
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
+
+#: Ends no test that succeeds.
+TIMEOUT = PATIENCE_SECONDS
+
+Wait = Callable[[xs.Ref, "xs.RefStream"], object]
+WAYS: dict[str, Wait] = {
+    "get": lambda ref, _: xs.get(ref, timeout=TIMEOUT),
+    "wait": lambda ref, _: xs.wait([ref], timeout=TIMEOUT),
+    "next": lambda _, stream: stream.next(timeout=TIMEOUT),
+    "slice_bytes": lambda ref, _: xs.slice_bytes([ref]),
+}
+
+
+class World:
+    """An engine with a task and a stream that bring nothing before the gate is open."""
+
+    def __init__(self, engine: LocalEngine, gate: threading.Event) -> None:
+        def item() -> Iterator[int]:
+            gate.wait()
+            yield 1
+
+        self.engine = engine
+        self.ref = xs.remote(gate.wait, executor="thread").remote()
+        self.stream = xs.remote(item, executor="thread", num_returns="streaming").remote()
+
+    def num_waiting(self) -> int:
+        """Places taken among those who wait."""
+        return len(self.ref._object.waiters) + len(self.engine.table.waiters)
+
+
+@pytest.fixture
+def world(engine: LocalEngine) -> Iterator[World]:
+    gate = threading.Event()
+    made = World(engine, gate)
+    yield made
+    gate.set()
+    assert xs.get(made.ref, timeout=TIMEOUT) is True
+    assert [xs.get(item) for item in made.stream] == [1]
+
+
+@pytest.fixture
+def interrupts() -> Iterator[list[int]]:
+    """Makes the alarm signal what Ctrl-C is; has an entry for each that came."""
+    found: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        found.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield found
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def contention(engine: LocalEngine) -> Iterator[None]:
+    """Another thread that takes the engine's lock all the time."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            with engine.lock:
+                pass
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(20e-6)
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+    sys.setswitchinterval(interval)
+
+
+def assert_free(lock: threading.Lock) -> None:
+    assert lock.acquire(timeout=TIMEOUT)
+    lock.release()
+
+
+@pytest.mark.usefixtures("interrupts", "contention")
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupt_at_any_moment(world: World, way: str) -> None:
+    seed = 20_261
+    moments = random.Random(seed)
+    for round_ in range(500):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  nothing may come between the two
+            signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 300e-6))
+            WAYS[way](world.ref, world.stream)
+        assert_free(world.engine.lock)
+        assert world.num_waiting() == 0, (seed, round_)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_interrupts_while_another_thread_has_the_lock(
+    world: World, interrupts: list[int], way: str
+) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    has_left = threading.Event()
+    errors: list[str] = []
+
+    def disturb() -> None:
+        poll(lambda: world.num_waiting() == 1)
+        with world.engine.lock:
+            # The first ends the wait, the second comes while it wants the lock back.
+            for count in range(2):
+                poll(lambda: len(interrupts) >= count)  # noqa: B023  called at once
+                signal.pthread_kill(main, signal.SIGALRM)
+            has_left.wait(TIMEOUT)
+            if not world.engine.lock.locked():
+                errors.append("somebody else has released the lock")
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        WAYS[way](world.ref, world.stream)
+    has_left.set()
+    thread.join()
+    assert errors == []
+    assert len(interrupts) == 2
+    assert_free(world.engine.lock)
+
+
+def test_a_bell_keeps_one_ring() -> None:
+    bell = Bell()
+    bell.ring()
+    bell.ring()
+    bell.wait(TIMEOUT)
+    assert bell._silence.locked()
