@@ -28,7 +28,7 @@ ROOMY_BUDGET_BYTES = 160_000_000
 
 
 def pytest_collection_finish() -> None:
-    """Tests have garbage collected a thousand times; what is loaded before the first one need not be looked at again."""
+    """Tests have garbage collected a thousand times; what is there before the first one need not be looked at."""
     gc.collect()
     gc.freeze()
 
