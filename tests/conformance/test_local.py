@@ -74,7 +74,7 @@ def engine(shared: Shared, request: pytest.FixtureRequest) -> Iterator[Engine]:
         poll(lambda: num_objects(made) == 0)
     except ClosedError:
         shared.close()
-    except AssertionError:
+    except BaseException:
         shared.close()
         raise
 
