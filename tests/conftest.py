@@ -27,6 +27,17 @@ SMALL_BUDGET_BYTES = 90_000_000
 ROOMY_BUDGET_BYTES = 160_000_000
 
 
+def pytest_collection_finish() -> None:
+    """Tests have garbage collected a thousand times; what is there before the first one need not be looked at."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At exit libraries look whether their objects were freed."""
+    gc.unfreeze()
+
+
 def small_memory_limit() -> int:
     """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
     return limits.limit_for(SMALL_BUDGET_BYTES)

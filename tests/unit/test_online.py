@@ -14,7 +14,8 @@ import pytest
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.aggregate_parsing import parse_aggregates
-from exoshuffle.operators.online import Online, Sample, parse_online, student
+from exoshuffle.operators.estimates import Sample, student
+from exoshuffle.operators.online import Online, parse_online
 
 NUM_SPLITS = 32
 AGGREGATES: dict[str, Any] = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle import _native
 from exoshuffle.dataset.combining import lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
-from exoshuffle.dataset.jobs import Job, LimitJob, ScanJob, ShuffleJob, SteppedJob, finished
+from exoshuffle.dataset.jobs import Job, ShuffleJob, finished
 from exoshuffle.dataset.logical import (
     Files,
     Limited,
@@ -25,6 +25,7 @@ from exoshuffle.dataset.logical import (
     Windowed,
 )
 from exoshuffle.dataset.top import TopJob
+from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob
 from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import Engine, get

@@ -9,8 +9,9 @@ from typing import Any
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
-from exoshuffle.dataset.jobs import ScanJob, ShuffleJob
+from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, sources
+from exoshuffle.dataset.unshuffled import ScanJob
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes

@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from exoshuffle.futures import Ref, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
+from exoshuffle.operators.readers import BlockReader, FileReader
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
-from exoshuffle.operators.table import (
-    BatchInput,
-    BlockReader,
-    FileReader,
-    MapInput,
-    SplitInput,
-)
+from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
 from exoshuffle.shuffle.plan import Workload
 
 if TYPE_CHECKING:

@@ -1,35 +1,33 @@
-"""Jobs: what turns inputs into results, part by part, each ending in a sink.
+"""Jobs: what turns inputs into results, part by part, each ending in a sink; here that of a shuffle.
 
-A shuffle is measured, planned and assigned, and then handed to a strategy.
+It is measured, planned and assigned, and then handed to a strategy. Guarantee: one that memory or the spill directories
+have no room for is refused before any of its rows has moved.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from exoshuffle import _native
 from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.errors import DiskFullError
-from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, remote, wait
+from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, wait
+from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle, Side
-from exoshuffle.operators.sinks import CollectSink, SteppedSink
+from exoshuffle.operators.sinks import SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
-from exoshuffle.operators.table import Joined, MapInput, Sink, TableTasks, as_reader, own_errors
+from exoshuffle.operators.table import Joined, MapInput, Sink, TableTasks
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Sampled keys per partition: the size of a partition then varies by 1/sqrt(400) = 5 % around the mean.
 SAMPLES_PER_PARTITION = 400
@@ -39,8 +37,6 @@ SAMPLED_ITEMS = 64
 #: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
 MAX_PENDING = 64
 MAX_PENDING_PER_CPU = 4
-MAX_SCAN_BYTES = 32_000_000
-MIN_SCAN_BYTES = 1_000_000
 
 
 class Job(Protocol):
@@ -129,12 +125,16 @@ class ShuffleJob:
         return plan_shuffle(workload, self.resources, strategy, self._num_partitions())
 
     @property
+    def executor(self) -> Executor:
+        """Where its tasks run, if the sink has no wish of its own."""
+        steps = [step for source, _ in self.inputs for step in source.steps]
+        return executor_of(self.shuffle.executor, steps)
+
+    @property
     def resources(self) -> Resources:
         """What the engine has."""
         engine = self.engine
-        steps = [step for source, _ in self.inputs for step in source.steps]
-        workers_bytes = engine.workers_bytes(executor_of(self.shuffle.executor, steps))
-        budget_bytes = max(1, engine.budget_bytes - workers_bytes)
+        budget_bytes = max(1, engine.budget_bytes - engine.workers_bytes(self.executor))
         return Resources(
             budget_bytes,
             engine.num_cpus,
@@ -173,14 +173,10 @@ class ShuffleJob:
         strategy = self.options.strategy
         if isinstance(strategy, str):
             strategy = get_strategy(self.plan.strategy)
-        steps = [step for source, _ in self.inputs for step in source.steps]
-        executor = executor_of(self.shuffle.executor, [*steps, *steps_of(sink)])
         if self.progress is not None:
             self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
         map_inputs = tuple(source.map_input(side) for source, side in self.inputs)
-        starts = [0]
-        for items in self.items:
-            starts.append(starts[-1] + len(items))
+        starts = list(itertools.accumulate(map(len, self.items), initial=0))
         tasks = TableTasks(
             self.shuffle.name,
             map_inputs,
@@ -189,9 +185,9 @@ class ShuffleJob:
             self._assignment(map_inputs, starts),
             self.shuffle.finish,
             sink,
-            executor,
+            executor_of(self.executor, steps_of(sink)),
         )
-        return strategy.shuffle(tasks, [item for items in self.items for item in items], self.plan)
+        return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
 
     def _check_disk(self) -> None:
         needed, directories = self.plan.spilled_bytes, self.engine.spill_dirs
@@ -220,106 +216,6 @@ class ShuffleJob:
         for (source, side), items in zip(self.inputs, chosen, strict=True):
             refs += source.sample(side, items, num_rows)
         return refs
-
-
-@dataclass
-class ScanJob:
-    """Reads in order and hands every item to the sink: no shuffle at all.
-
-    Attributes:
-        inputs: What is read.
-        schema: Of the rows.
-        engine: Where it runs.
-    """
-
-    inputs: Sequence[Input]
-    schema: pa.Schema
-    engine: Engine
-    plan: ShufflePlan | None = None
-
-    @property
-    def task_memory_bytes(self) -> int:
-        """Working memory of a task."""
-        return 2 * self._item_bytes
-
-    @property
-    def _item_bytes(self) -> int:
-        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
-        return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
-
-    @cached_property
-    def items(self) -> list[list[Any]]:
-        """What the tasks read, input by input."""
-        return [source.cut(self._item_bytes, Workload(0, 0)) for source in self.inputs]
-
-    def run(self, sink: Sink) -> Iterator[Ref]:
-        """See ``Job``."""
-        steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *steps_of(sink)])
-        run = remote(scan, memory=self.task_memory_bytes, name="scan", executor=executor)
-        side = Side(self.schema, ByKeys())
-        index = 0
-        for source, items in zip(self.inputs, self.items, strict=True):
-            map_input = source.map_input(side)
-            for item in items:
-                yield run.remote(map_input, index, item, sink)
-                index += 1
-
-
-@dataclass
-class SteppedJob:
-    """Another job, and steps behind it.
-
-    Attributes:
-        job: The other.
-        steps: What to do with its rows.
-    """
-
-    job: Job
-    steps: tuple[Step, ...]
-
-    @property
-    def plan(self) -> ShufflePlan | None:
-        """See ``Job``."""
-        return self.job.plan
-
-    def run(self, sink: Sink) -> Iterator[Ref]:
-        """See ``Job``."""
-        return self.job.run(SteppedSink(self.steps, sink))
-
-
-@dataclass
-class LimitJob:
-    """The first rows of another job, of which no more is run than needed, and a few parts ahead.
-
-    Attributes:
-        job: The other.
-        count: Number of rows.
-        ahead: Parts that are made while those before them are counted.
-    """
-
-    job: Job
-    count: int
-    ahead: int
-    plan: ShufflePlan | None = None
-
-    def run(self, sink: Sink) -> Iterator[Ref]:
-        """See ``Job``."""
-        run = remote(rewrite, name="limit", executor=executor_of("thread", steps_of(sink)))
-        for index, (ref, rows) in enumerate(self._blocks()):
-            yield run.remote(index, ref, rows, sink)
-
-    def _blocks(self) -> Iterator[tuple[Ref, int]]:
-        """Blocks, and how many of their rows are wanted."""
-        run_count = remote(count_rows, name="count", executor="thread")
-        left = self.count
-        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(CollectSink()))
-        for ref, counted in in_advance(parts, self.ahead):
-            rows = min(get(counted), left)
-            yield ref, rows
-            left -= rows
-            if left <= 0:
-                return
 
 
 def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
@@ -353,27 +249,6 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
     return taken
 
 
-def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
-    """Task: an item as it is, after its steps."""
-    with own_errors():
-        return sink(index, map_input.rows(index, item))
-
-
-def count_rows(block: Any) -> int:
-    """Task: number of rows of a block."""
-    return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
-
-
 def steps_of(sink: Sink) -> tuple[Step, ...]:
     """What a sink does to rows before it takes them."""
     return sink.steps if isinstance(sink, SteppedSink) else ()
-
-
-def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
-    """Task: the first rows of a block, to a sink."""
-    import pyarrow as pa
-
-    reader = as_reader(_native.Rows.from_ipc(block))
-    first = pa.Table.from_batches(reader, reader.schema).slice(0, num_rows)
-    with own_errors():
-        return sink(index, _native.Rows.from_batches(first))

@@ -22,17 +22,15 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.dataset.write import plain_errors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.aggregate import GroupBy
-from exoshuffle.operators.online import (
-    Online,
+from exoshuffle.operators.online import Online, parse_online
+from exoshuffle.operators.online_tasks import (
     OnlineTasks,
-    parse_online,
     shuffle_online,
     stored_table,
     summary_step,
 )
 from exoshuffle.operators.shuffles import rows_config
 from exoshuffle.operators.sinks import CollectSink
-from exoshuffle.operators.steps import executor_of
 from exoshuffle.operators.table import MapInput, TableTasks
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
@@ -96,7 +94,7 @@ class Aggregated(Dataset):
         Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
         ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
         is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
-        ``exoshuffle.operators.online``.
+        ``exoshuffle.operators.estimates``.
         """
         online = parse_online(self.grouping)
         options = replace(self.options, strategy="simple")
@@ -162,7 +160,6 @@ def _splits(job: ShuffleJob, online: Online) -> list[_Split]:
 
 def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
     shuffle = job.shuffle
-    steps = [step for source, _ in job.inputs for step in source.steps]
     rows = rows_config(shuffle.schema, shuffle.sides[0].order).build()
     return TableTasks(
         shuffle.name,
@@ -172,7 +169,7 @@ def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
         shuffle.assign(rows, [], job.plan.num_partitions),
         shuffle.finish,
         CollectSink(),
-        executor_of(shuffle.executor, steps),
+        job.executor,
     )
 
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
@@ -19,6 +19,9 @@ from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 #: Version of this protocol. A driver and its workers must have the same.
 PROTOCOL = 3
+
+#: What can be behind ``Engine.spill_dirs``.
+DiskKind = Literal["ssd", "rotational", "network"]
 
 
 class BlockBuffer(Protocol):

@@ -6,11 +6,10 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
-DiskKind = Literal["ssd", "rotational", "network"]
+from exoshuffle.futures.engine import DiskKind
 
 #: File systems whose bytes come over a network.
 _NETWORK_TYPES = ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "smb")

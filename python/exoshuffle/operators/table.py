@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
+from exoshuffle.operators.readers import Reader
 from exoshuffle.operators.steps import Step, apply_steps
-from exoshuffle.operators.steps_sample import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,60 +31,8 @@ if TYPE_CHECKING:
     from exoshuffle.operators.join import Join
     from exoshuffle.shuffle.division import Division, Large
 
-
 #: Samples need not differ from run to run.
 SAMPLE_SEED = 0
-
-
-class Reader(Protocol):
-    """Opens one item of an input: a split of files, or a block."""
-
-    def open(self, item: Any) -> Any:
-        """The rows, as an object with ``__arrow_c_stream__``."""
-
-    def place(self, index: int, item: Any) -> Place:
-        """Which rows these are, of item number ``index``."""
-
-
-@dataclass(frozen=True)
-class FileReader:
-    """Reads splits of files.
-
-    Attributes:
-        read_options: JSON of the reader's options.
-        schema: Arrow schema of the files as IPC bytes.
-        columns: Which columns to read, in this order.
-    """
-
-    read_options: str
-    schema: bytes
-    columns: tuple[str, ...]
-
-    def open(self, item: str) -> Any:
-        """See ``Reader``."""
-        return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
-
-    def place(self, index: int, item: str) -> Place:
-        """See ``Reader``."""
-        split = json.loads(item)
-        first_row = split["start"]
-        if split["format"] == "records" and split["rows"]:
-            first_row //= (split["end"] - first_row) // split["rows"]
-        return Place(index, split["file_index"], first_row)
-
-
-@dataclass(frozen=True)
-class BlockReader:
-    """Reads blocks that an earlier shuffle made: Arrow IPC streams."""
-
-    def open(self, item: Any) -> Any:
-        """See ``Reader``."""
-        return _native.Rows.from_ipc(item)
-
-    def place(self, index: int, item: Any) -> Place:
-        """See ``Reader``."""
-        del item
-        return Place.of_part(index)
 
 
 class MapInput(Protocol):

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exoshuffle.shuffle.workload import DiskKind, Resources
+from exoshuffle.futures.engine import DiskKind
+from exoshuffle.shuffle.workload import Resources
 
 #: Bytes per second of one CPU. Runs of 64 to 250 partitions took 5.0 s of CPU in all by ``simple``, 0.3 to 0.45 s more
 #: by ``push``, and 0.5 s more again by ``pre_shuffle_merge``, which spilled 1.05 GB more.

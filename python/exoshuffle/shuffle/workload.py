@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from exoshuffle.futures.engine import DiskKind
+
 #: Where results go: into files; as Arrow data to a program that takes them one by one; or into the store, all of them,
 #: to be read by another shuffle.
 ResultPlace = Literal["files", "batches", "blocks"]
-DiskKind = Literal["ssd", "rotational", "network"]
 
 
 @dataclass(frozen=True)

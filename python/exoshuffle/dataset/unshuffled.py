@@ -1,0 +1,151 @@
+"""Jobs without a shuffle of their own: a scan of the input, and what is done to the parts of another job.
+
+Guarantee: parts come in the order of the input; a limit runs no more of the other job than it needs, and a few parts
+ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs import Input
+from exoshuffle.dataset.jobs import Job, in_advance, steps_of
+from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.sinks import CollectSink, SteppedSink
+from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.table import MapInput, Sink, as_reader, own_errors
+from exoshuffle.shuffle.plan import ShufflePlan, Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Bounds of what a task of a scan reads.
+MAX_SCAN_BYTES = 32_000_000
+MIN_SCAN_BYTES = 1_000_000
+
+
+@dataclass
+class ScanJob:
+    """Reads in order and hands every item to the sink: no shuffle at all.
+
+    Attributes:
+        inputs: What is read.
+        schema: Of the rows.
+        engine: Where it runs.
+    """
+
+    inputs: Sequence[Input]
+    schema: pa.Schema
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    @property
+    def task_memory_bytes(self) -> int:
+        """Working memory of a task."""
+        return 2 * self._item_bytes
+
+    @property
+    def _item_bytes(self) -> int:
+        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
+        return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the tasks read, input by input."""
+        return [source.cut(self._item_bytes, Workload(0, 0)) for source in self.inputs]
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        steps = [step for source in self.inputs for step in source.steps]
+        executor = executor_of("thread", [*steps, *steps_of(sink)])
+        run = remote(scan, memory=self.task_memory_bytes, name="scan", executor=executor)
+        side = Side(self.schema, ByKeys())
+        index = 0
+        for source, items in zip(self.inputs, self.items, strict=True):
+            map_input = source.map_input(side)
+            for item in items:
+                yield run.remote(map_input, index, item, sink)
+                index += 1
+
+
+@dataclass
+class SteppedJob:
+    """Another job, and steps behind it.
+
+    Attributes:
+        job: The other.
+        steps: What to do with its rows.
+    """
+
+    job: Job
+    steps: tuple[Step, ...]
+
+    @property
+    def plan(self) -> ShufflePlan | None:
+        """See ``Job``."""
+        return self.job.plan
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        return self.job.run(SteppedSink(self.steps, sink))
+
+
+@dataclass
+class LimitJob:
+    """The first rows of another job, of which no more is run than needed, and a few parts ahead.
+
+    Attributes:
+        job: The other.
+        count: Number of rows.
+        ahead: Parts that are made while those before them are counted.
+    """
+
+    job: Job
+    count: int
+    ahead: int
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        run = remote(rewrite, name="limit", executor=executor_of("thread", steps_of(sink)))
+        for index, (ref, rows) in enumerate(self._blocks()):
+            yield run.remote(index, ref, rows, sink)
+
+    def _blocks(self) -> Iterator[tuple[Ref, int]]:
+        """Blocks, and how many of their rows are wanted."""
+        run_count = remote(count_rows, name="count", executor="thread")
+        left = self.count
+        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(CollectSink()))
+        for ref, counted in in_advance(parts, self.ahead):
+            rows = min(get(counted), left)
+            yield ref, rows
+            left -= rows
+            if left <= 0:
+                return
+
+
+def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
+    """Task: an item as it is, after its steps."""
+    with own_errors():
+        return sink(index, map_input.rows(index, item))
+
+
+def count_rows(block: Any) -> int:
+    """Task: number of rows of a block."""
+    return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
+
+
+def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
+    """Task: the first rows of a block, to a sink."""
+    import pyarrow as pa
+
+    reader = as_reader(_native.Rows.from_ipc(block))
+    first = pa.Table.from_batches(reader, reader.schema).slice(0, num_rows)
+    with own_errors():
+        return sink(index, _native.Rows.from_batches(first))

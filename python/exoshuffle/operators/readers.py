@@ -1,0 +1,64 @@
+"""Readers: how an item of an input is opened where a task runs, and which rows of the input it has.
+
+Guarantee: readers are small and travel with every task; files and native objects are opened by the task that reads.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.operators.steps_sample import Place
+
+
+class Reader(Protocol):
+    """Opens one item of an input: a split of files, or a block."""
+
+    def open(self, item: Any) -> Any:
+        """The rows, as an object with ``__arrow_c_stream__``."""
+
+    def place(self, index: int, item: Any) -> Place:
+        """Which rows these are, of item number ``index``."""
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads splits of files.
+
+    Attributes:
+        read_options: JSON of the reader's options.
+        schema: Arrow schema of the files as IPC bytes.
+        columns: Which columns to read, in this order.
+    """
+
+    read_options: str
+    schema: bytes
+    columns: tuple[str, ...]
+
+    def open(self, item: str) -> Any:
+        """See ``Reader``."""
+        return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
+
+    def place(self, index: int, item: str) -> Place:
+        """See ``Reader``."""
+        split = json.loads(item)
+        first_row = split["start"]
+        if split["format"] == "records" and split["rows"]:
+            first_row //= (split["end"] - first_row) // split["rows"]
+        return Place(index, split["file_index"], first_row)
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads blocks that an earlier shuffle made: Arrow IPC streams."""
+
+    def open(self, item: Any) -> Any:
+        """See ``Reader``."""
+        return _native.Rows.from_ipc(item)
+
+    def place(self, index: int, item: Any) -> Place:
+        """See ``Reader``."""
+        del item
+        return Place.of_part(index)
