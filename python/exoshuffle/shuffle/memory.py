@@ -158,9 +158,9 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
     """
     total = max(workload.total_bytes, 1)
-    for_parallelism = min(2 * cpus, ceil_div(total, MIN_SPLIT_BYTES))
+    worthwhile = ceil_div(total, MIN_SPLIT_BYTES)
     for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
-    least = min(max(for_parallelism, for_size), MAX_PARTITIONS)
+    least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
     counts = range(least, MAX_PARTITIONS)
     peak = functools.partial(_reduce_peak, workload, cpus=cpus, row_group=row_group)
     fit, half = (
@@ -168,7 +168,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
         least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))
         for room in (usable, usable // 2)
     )
-    return min(half, 2 * fit, MAX_PARTITIONS)
+    return max(fit, min(half, 2 * fit, worthwhile, MAX_PARTITIONS))
 
 
 def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
