@@ -32,6 +32,9 @@ MIN_STORE_BYTES = 80_000_000
 #: Processes of Ray that spill, and as many again that restore: Ray's own number, which it has whatever the CPUs. Each
 #: takes 0.7 s of CPU to start, just when the store is full; so there are no more than CPUs.
 MAX_IO_WORKERS = 4
+#: How long Ray waits before an object goes into a file when the store is full and nothing in it can be spilled. Map
+#: outputs that reduces pin are that: with Ray's own 2 s, each of 20 results taken as batches took 3.7 s, without 1.3.
+OOM_GRACE_SECONDS = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,10 @@ def _start_options(wanted: Wanted) -> dict[str, Any]:
         options["_memory"] = limit - store
     options["object_store_memory"] = store
     num_cpus = wanted.num_cpus or os.cpu_count() or 1
-    options["_system_config"] = {"max_io_workers": min(MAX_IO_WORKERS, num_cpus)}
+    options["_system_config"] = {
+        "max_io_workers": min(MAX_IO_WORKERS, num_cpus),
+        "oom_grace_period_s": OOM_GRACE_SECONDS,
+    }
     options |= _spilling(wanted.spill_dirs)
     return options
 
