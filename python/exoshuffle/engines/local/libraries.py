@@ -15,9 +15,9 @@ from typing import Any
 #: Resident memory of a library that was just loaded, as measured (pyarrow 26, DuckDB 1.5).
 LIBRARY_BYTES = {"pyarrow": 34_000_000, "duckdb": 60_000_000}
 #: How long Arrow's allocator keeps what was freed. A join of 1 GB within 600 MB peaked at 663-676 MB with mimalloc,
-#: pyarrow's default, which keeps it for longer than it is of use; at 596 MB with jemalloc's default of a second, at 585
-#: with this, at 573 without keeping anything.
-ARROW_DECAY_MS = 100
+#: pyarrow's default, which keeps it for longer than it is of use; at 531-562 MB with jemalloc and this, at 556 with a
+#: quarter of it. But grouping 40 million rows took a tenth longer then, for memory that is new has to be touched first.
+ARROW_DECAY_MS = 400
 #: How users choose Arrow's allocator; an unknown one is ignored with a warning.
 _CHOICE = "ARROW_DEFAULT_MEMORY_POOL"
 
