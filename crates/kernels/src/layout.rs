@@ -20,8 +20,9 @@ use crate::order::{Entry, Wide};
 use crate::prefix::{PrefixPlan, State};
 use crate::slot::{Column, Places};
 
-/// Rows that are encoded or decoded together, column by column: few enough that they stay in the L2 cache.
-pub(crate) const CHUNK_ROWS: usize = 1024;
+/// Rows that are encoded or decoded together, column by column: few enough that rows of 100 bytes stay in the first-level
+/// cache, and the pages of scattered ones in the TLB. With 1024, sorting 4 GB took 7 % more processor time.
+pub(crate) const CHUNK_ROWS: usize = 256;
 
 /// One column of the sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
