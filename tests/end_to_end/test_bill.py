@@ -100,7 +100,6 @@ def test_what_happens_is_what_the_bill_says(
     assert len(result.files) == bill.output_files
     assert bill.spilled_bytes > BUDGET_BYTES // 4
     spilled = counted.stats["spilled_bytes"] / bill.spilled_bytes
-    print(f"spilled {spilled:.2f} of what the bill says")
     # Merges that end early let go of inputs which were not spilled yet; how many do is a matter of time.
     assert (0.7 if strategy == "pre_shuffle_merge" else 0.85) <= spilled <= 1.15
     assert result.bytes == pytest.approx(bill.output_bytes, rel=0.25)
