@@ -19,7 +19,7 @@ from exoshuffle.engines.local import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.events import TaskFinished
 
-NUM_ROWS = 180_000
+NUM_ROWS = 700_000
 BUDGET_BYTES = 90_000_000
 NUM_FILES = 4
 SEED = 5
@@ -43,7 +43,7 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About 106 MB of rows with unique keys, in random order; wide ones, since plans set memory apart by row."""
+    """About 106 MB of rows with unique keys, in random order."""
     made = tmp_path_factory.mktemp("bill")
     numbers = random.Random(SEED)
     keys = list(range(NUM_ROWS))
@@ -53,9 +53,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         some = keys[index * per_file : (index + 1) * per_file]
         columns = {
             f"v{i}": pa.Array.from_buffers(
-                pa.binary(192), per_file, [None, pa.py_buffer(numbers.randbytes(192 * per_file))]
+                pa.int64(), per_file, [None, pa.py_buffer(numbers.randbytes(8 * per_file))]
             )
-            for i in range(3)
+            for i in range(18)
         }
         table = pa.table({"k": pa.array(some, pa.int64()), **columns})
         pq.write_table(table, made / f"{index}.parquet", use_dictionary=False, compression="none")
@@ -74,7 +74,7 @@ def counted(tmp_path: Path) -> Iterator[Counted]:
 
 
 def grouped(rows: Dataset, strategy: str) -> Dataset:
-    sums = {f"s{i}": (f"v{i}", "max") for i in range(3)}
+    sums = {f"s{i}": (f"v{i}", "max") for i in range(18)}
     return rows.group_by("k", strategy=strategy).agg(**sums)
 
 
@@ -82,7 +82,9 @@ OPERATORS: dict[str, Callable[[Dataset, str], Dataset]] = {
     "sort": lambda rows, strategy: rows.sort("k", strategy=strategy),
     "random_shuffle": lambda rows, strategy: rows.random_shuffle(1, strategy=strategy),
     "group_by": grouped,
-    "join": lambda rows, strategy: rows.join(rows.select("k", "v1"), on="k", strategy=strategy),
+    "join": lambda rows, strategy: rows.join(
+        rows.select("k", "v1", "v2", "v3", "v4"), on="k", strategy=strategy
+    ),
 }
 
 
@@ -99,13 +101,11 @@ def test_what_happens_is_what_the_bill_says(
     assert counted.tasks["reduce"] == bill.partitions
     assert len(result.files) == bill.output_files
     assert bill.spilled_bytes > BUDGET_BYTES // 4
-    spilled = counted.stats["spilled_bytes"] / bill.spilled_bytes
-    # Merges that end early let go of inputs which were not spilled yet; how many do is a matter of time.
-    assert (0.7 if strategy == "pre_shuffle_merge" else 0.85) <= spilled <= 1.15
+    assert counted.stats["spilled_bytes"] == pytest.approx(bill.spilled_bytes, rel=0.15)
     assert result.bytes == pytest.approx(bill.output_bytes, rel=0.25)
     if strategy == "pre_shuffle_merge":
         # It gives up the last merges, and finds some of their inputs still in memory.
-        assert counted.stats["restored_bytes"] <= bill.read_back_bytes * 1.3
+        assert counted.stats["restored_bytes"] <= bill.read_back_bytes * 1.2
         assert 0.9 * bill.merges - 1 <= counted.tasks["merge"] <= bill.merges
     else:
         assert counted.stats["restored_bytes"] == pytest.approx(bill.read_back_bytes, rel=0.2)

@@ -14,14 +14,14 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 
-#: A third more than the small engine keeps in memory.
-MANY_RECORDS = 1_200_000
+#: Twice and more of what the small engine keeps in memory.
+MANY_RECORDS = 1_500_000
 MOUNT, UMOUNT = shutil.which("mount") or "", shutil.which("umount") or ""
 
 
 @pytest.fixture(scope="session")
 def made_records(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """120 MB of records in four files, and their checksum."""
+    """150 MB of records in four files, and their checksum."""
     path = tmp_path_factory.mktemp("made") / "records"
     gensort(path, MANY_RECORDS, partitions=4)
     return path, valsort(path).checksum

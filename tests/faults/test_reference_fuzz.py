@@ -30,7 +30,7 @@ def start(spill: Path) -> tuple[LocalEngine, Any]:
     return engine, ballast
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_programs(tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int) -> None:
     caplog.set_level(logging.INFO)
     before = held()

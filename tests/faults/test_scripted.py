@@ -104,7 +104,7 @@ ALL_STRATEGIES = {
 WITHOUT_COPIES = ["simple", "push*", "push*-bytes", "pre-shuffle-merge", "streaming"]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("strategy", ALL_STRATEGIES)
 def test_whatever_fails_every_row_arrives_once(strategy: str, seed: int) -> None:
     """The seed that fails is in the name of the test; many more, without an engine: test_strategies_exactly_once."""

@@ -262,3 +262,17 @@ def test_workers_import_no_datasets() -> None:
         "sys.exit('exoshuffle.dataset' in sys.modules or not exoshuffle.Dataset)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_observer_that_fails_stops_no_worker(
+    engine: LocalEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: object) -> None:
+        raise ValueError("no display")
+
+    engine.add_observer(fails)
+    run = xs.remote(abs, executor="thread")
+    # More tasks than there are workers to lose.
+    assert [xs.get(run.remote(number), timeout=30) for number in range(8)] == list(range(8))
+    engine.remove_observer(fails)
+    assert "an observer failed" in caplog.text

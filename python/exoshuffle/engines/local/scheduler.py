@@ -14,6 +14,7 @@ What can never have its memory and its arguments at once is refused (``room``).
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
     from exoshuffle.engines.local.values import StoredValue
 
+_logger = logging.getLogger("exoshuffle")
 #: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
 
@@ -250,7 +252,7 @@ class Scheduler:
             seconds = time.monotonic() - started
             done, task = task, self._end(task, stored)
             if stored is not None:
-                self._engine.attempts.tell(done, seconds)
+                self._tell(done, seconds)
             del done, stored  # and what they refer to, while this waits
             if task is None:
                 with self._lock:
@@ -271,6 +273,13 @@ class Scheduler:
             taken = self._take()
         self._engine.table.settle()
         return taken
+
+    def _tell(self, task: Task, seconds: float) -> None:
+        try:
+            self._engine.attempts.tell(task, seconds)
+        except Exception:
+            # Not the task's fault, and no reason to end this thread, on which others will run.
+            _logger.exception("an observer failed when task %s had finished", task.name)
 
     def _next_task(self) -> Task | None:
         """Waits for a task that fits, and takes it; None at the end. Lock held."""
