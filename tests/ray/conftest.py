@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -18,6 +21,7 @@ from ray.cluster_utils import Cluster  # noqa: E402  after the check that there 
 from exoshuffle.engines.ray import RayEngine  # noqa: E402  likewise
 
 STORE_BYTES = 200_000_000
+NUM_CPUS = 2
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -35,7 +39,7 @@ def node() -> None:
     if not ray.is_initialized():
         ray.init(
             address="local",  # not one that somebody else has started here
-            num_cpus=2,
+            num_cpus=NUM_CPUS,
             num_gpus=1,
             resources={"token": 1},
             object_store_memory=STORE_BYTES,
@@ -51,6 +55,13 @@ def without_node() -> None:
     ray.shutdown()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``ray.get`` swallows what a signal handler raises: too long a test can only end with the process."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(method="thread"))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """The node ends with the last test of this folder."""
@@ -64,8 +75,21 @@ def engine(node: None) -> Iterator[RayEngine]:
     del node
     made = xs.init(engine="ray")
     assert isinstance(made, RayEngine)
-    yield made
+    with mock.patch.object(ray, "cancel", wraps=ray.cancel) as cancel:
+        yield made
     xs.shutdown()
+    if cancel.called:
+        end_node_without_its_cpus()
+
+
+def end_node_without_its_cpus() -> None:
+    """Ray 2.60 has lost the CPU of a task that was cancelled while it was given a worker; tests may need all."""
+    deadline = time.monotonic() + 20
+    while ray.is_initialized() and ray.available_resources().get("CPU") != NUM_CPUS:
+        if time.monotonic() > deadline:
+            logging.getLogger(__name__).warning("Ray has lost a CPU; it is started anew")
+            ray.shutdown()
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

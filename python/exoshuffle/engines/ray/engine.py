@@ -50,6 +50,9 @@ from exoshuffle.units import parse_bytes
 #: Resident memory of a worker that has imported this package and Arrow.
 WORKER_BYTES = 100_000_000
 
+#: How long an actor that was killed may live on until whoever killed it goes on.
+_KILL_SECONDS = 10.0
+
 _run_task = ray.remote(worker.run_task)
 _run_stream = ray.remote(worker.run_stream)
 _actor_host = ray.remote(worker.ActorHost)
@@ -185,7 +188,13 @@ class RayEngine:
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
         self._check_open()
-        ray.kill(actor_of(actor).handle, no_restart=True)
+        handle = actor_of(actor).handle
+        ray.kill(handle, no_restart=True)
+        # Ray asks the cluster to, and lets calls through until it has happened.
+        with contextlib.suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+            deadline = time.monotonic() + _KILL_SECONDS
+            while (left := deadline - time.monotonic()) > 0:
+                ray.get(handle.__ray_ready__.remote(), timeout=left)
 
     def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, Any]:
         """Ray's options for what a task or actor occupies, and where."""
