@@ -1,7 +1,7 @@
 """Types of the native module; see the shims in crates/python for what each call does."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 @final
@@ -58,7 +58,9 @@ class MappedBlock:
 
 @final
 class MemoryGuard:
-    def __new__(cls, store: Store, limit_bytes: int) -> MemoryGuard: ...
+    def __new__(
+        cls, store: Store, limit_bytes: int, release: Callable[[], None]
+    ) -> MemoryGuard: ...
     def close(self) -> None: ...
 
 @final

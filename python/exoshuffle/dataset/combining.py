@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from exoshuffle.dataset.inputs import FileInput, weigh
+from exoshuffle.dataset.inputs import FileInput, weighing
 from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.operators.table import BatchInput
+from exoshuffle.futures import Ref, get
+from exoshuffle.shuffle.plan import Workload
 
 
 def lighter(job: ShuffleJob) -> ShuffleJob:
@@ -34,13 +35,14 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     if not isinstance(job.inputs[number][0], FileInput):
         return other  # blocks were measured as a whole
     middle = items[len(items) // 2]
-    combined, alone = (_split_bytes(way, number, middle) for way in (job, other))
-    return job if combined <= alone else other
+    weighed: list[Workload] = get([_weighed_split(way, number, middle) for way in (job, other)])
+    combined, alone = weighed
+    return job if combined.total_bytes <= alone.total_bytes else other
 
 
-def _split_bytes(job: ShuffleJob, number: int, split: str) -> int:
-    """Bytes that travel of a split of one of the inputs."""
+def _weighed_split(job: ShuffleJob, number: int, split: str) -> Ref:
+    """What travels of a split of one of the inputs."""
     source, side = job.inputs[number]
     map_input = source.map_input(side)
-    assert isinstance(map_input, BatchInput)
-    return weigh(map_input, [split], 1).total_bytes
+    weighed: Ref = weighing(map_input).remote(map_input, [split], 1)
+    return weighed

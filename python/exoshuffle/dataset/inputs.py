@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.futures import Ref, get, remote
+from exoshuffle.futures import Ref, RemoteFunction, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
 from exoshuffle.operators.readers import BlockReader, FileReader
@@ -80,7 +80,8 @@ class FileInput:
         if not chosen:
             return Workload(0, 0)
         if self.steps + side.steps:
-            return _weighed(self._stepped(side), chosen, len(every) / len(chosen))
+            parts = [part for part in (chosen[::2], chosen[1::2]) if part]
+            return _together(_weighed(self._stepped(side), parts, len(every) / len(chosen)))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -149,16 +150,10 @@ class BlockInput:
         chosen = evenly(list(self.refs), MEASURED_STRETCHES)
         if not chosen:
             return Workload(0, 0)
-        map_input, share = self.map_input(side), len(self.refs) / len(chosen)
-        run = remote(weigh, name="measure", executor=_executor(map_input))
-        measured: list[Workload] = get([run.remote(map_input, ref, share) for ref in chosen])
+        share = len(self.refs) / len(chosen)
+        measured = _weighed(self.map_input(side), chosen, share)
         largest = max(work.total_bytes for work in measured)
-        return Workload(
-            sum(work.total_bytes for work in measured),
-            sum(work.num_rows for work in measured),
-            max(work.max_row_bytes for work in measured),
-            max_item_bytes=int(largest / share),
-        )
+        return dataclasses.replace(_together(measured), max_item_bytes=int(largest / share))
 
     def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
@@ -229,13 +224,25 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     )
 
 
-def _weighed(map_input: BatchInput, items: list[Any], share: float) -> Workload:
-    """``weigh``, in a worker process if there are users' functions to call, else here."""
-    if _executor(map_input) == "thread":
-        return weigh(map_input, items, share)
-    run = remote(weigh, name="measure", executor="process")
-    weighed: Workload = get(run.remote(map_input, items, share))
+def weighing(map_input: MapInput) -> RemoteFunction:
+    """``weigh`` as a task."""
+    return remote(weigh, name="measure", executor=_executor(map_input))
+
+
+def _weighed(map_input: MapInput, parts: Sequence[Any], share: float) -> list[Workload]:
+    """``weigh`` of parts of the items, side by side."""
+    run = weighing(map_input)
+    weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
     return weighed
+
+
+def _together(measured: Sequence[Workload]) -> Workload:
+    return Workload(
+        sum(work.total_bytes for work in measured),
+        sum(work.num_rows for work in measured),
+        max(work.max_row_bytes for work in measured),
+        read_bytes=sum(work.read_bytes for work in measured),
+    )
 
 
 def _executor(map_input: MapInput) -> Executor:

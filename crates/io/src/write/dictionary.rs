@@ -5,12 +5,10 @@
 //! larger by it. Guarantee: a dictionary is left out only where a large sample says that values hardly repeat; of few rows
 //! it never is, since values may repeat behind them.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hasher};
-
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
+use twox_hash::XxHash3_64;
 
 /// Rows that are looked at, or up to half as many more, evenly spread: 1 ms per column and file.
 const SAMPLE_ROWS: usize = 16_384;
@@ -30,8 +28,8 @@ struct Sample {
     values: usize,
     /// Bytes of all values, encoded plainly.
     bytes: usize,
-    /// Hashes of the values.
-    hashes: HashSet<u64>,
+    /// Hashes of the values, each once.
+    hashes: Vec<u64>,
 }
 
 /// Whether these first batches of a file tell enough, or no more of them should be held back.
@@ -69,12 +67,14 @@ fn sample(batches: &[RecordBatch], column: usize, step: usize) -> Option<Sample>
             sample.rows += 1;
             if column.is_valid(row) {
                 let (hash, length) = value_of(row);
-                sample.hashes.insert(hash);
+                sample.hashes.push(hash);
                 sample.values += 1;
                 sample.bytes += length;
             }
         }
     }
+    sample.hashes.sort_unstable();
+    sample.hashes.dedup();
     Some(sample)
 }
 
@@ -120,9 +120,7 @@ fn values_of(column: &dyn Array) -> Option<ValueOf<'_>> {
 
 /// The same in every process, so that the same rows give the same file.
 fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
+    XxHash3_64::oneshot(bytes)
 }
 
 impl Sample {
