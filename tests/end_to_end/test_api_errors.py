@@ -68,7 +68,6 @@ CALLS: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
         "0 partitions; choose between 1 and",
     ),
     "negative partitions": (lambda d: d.sort("key", num_partitions=-1).to_arrow(), "-1 partitions"),
-    "explain unsorted": (lambda d: d.explain(), r"call sort\(\) first"),
     "records from a table": (
         lambda d: d.write_records("out"),
         "tables cannot be written as records",

@@ -148,6 +148,49 @@ def test_a_join_with_little_is_no_shuffle(folder: Path, counted: Counted, tmp_pa
     assert counted.tasks["map"] == counted.stats["spilled_bytes"] == 0
 
 
+UNSHUFFLED = {
+    "scan": (lambda rows: rows.select("k"), "scan", "scan"),
+    "sample": (lambda rows: rows.sample(fraction=0.1, seed=1), "scan", "scan"),
+    "window": (
+        lambda rows: rows.random_shuffle(1, window="8MB"),
+        "random_shuffle within windows of 8MB",
+        "window",
+    ),
+    "rows": (
+        lambda rows: rows.random_shuffle(1, window=1000).select("k"),
+        "random_shuffle within windows of 1,000 rows",
+        "window",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSHUFFLED)
+def test_what_needs_no_shuffle_is_billed_too(
+    name: str, folder: Path, counted: Counted, tmp_path: Path
+) -> None:
+    make, operator, task = UNSHUFFLED[name]
+    dataset = make(xs.read_parquet(folder))
+    bill = dataset.explain(tmp_path / "out")
+    result = dataset.write_parquet(tmp_path / "out")
+    counted.end()
+    assert (bill.operator, bill.strategy) == (operator, "none")
+    assert counted.tasks[task] == bill.splits == bill.output_files == len(result.files)
+    assert (bill.partitions, bill.merges, bill.spilled_bytes) == (0, 0, 0)
+    assert counted.stats["spilled_bytes"] == 0
+    assert bill.memory_bytes <= counted.engine.memory_limit
+
+
+def test_the_first_rows_and_unions_are_billed(folder: Path, counted: Counted) -> None:
+    rows = xs.read_parquet(folder)
+    assert rows.limit(10).explain().operator == "the first 10 rows"
+    both = rows.sort("k").union(rows.random_shuffle(1)).explain()
+    assert both.operator == "scan"
+    assert [bill.operator for bill in both.before] == ["sort", "random_shuffle"]
+    assert both.splits == sum(bill.partitions for bill in both.before)
+    counted.end()
+    assert not {"scan", "map", "reduce"} & counted.tasks.keys()
+
+
 def test_a_join_with_little_after_a_shuffle_is_billed_as_that(
     folder: Path, counted: Counted, tmp_path: Path
 ) -> None:

@@ -131,6 +131,11 @@ impl Sections {
         self.sections.is_empty()
     }
 
+    /// The number of the first map that has sent something.
+    pub fn first_map(&self) -> Option<u32> {
+        self.sections.first().map(|section| section.origin.map)
+    }
+
     /// The tags that there are, ascending.
     pub fn tags(&self) -> Vec<u8> {
         let tags: BTreeSet<u8> = self

@@ -62,6 +62,12 @@ impl Sections {
         self.sections.len()
     }
 
+    /// The number of the first map whose output this is; 0 if there is none.
+    #[getter]
+    fn first_map(&self) -> u32 {
+        self.sections.first_map().unwrap_or(0)
+    }
+
     /// What was found to be wrong with the rows that were handed on; None if nothing was. For errors on their way
     /// through Arrow streams, which carry text alone.
     #[getter]

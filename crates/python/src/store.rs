@@ -21,6 +21,16 @@ pub struct Store(pub Arc<exoshuffle_store::Store>);
 
 #[pymethods]
 impl Store {
+    /// A slice is read in whole pages.
+    #[classattr]
+    const PAGE_BYTES: u64 = exoshuffle_store::PAGE_BYTES;
+    /// Memory comes in whole units.
+    #[classattr]
+    const UNIT_BYTES: u64 = exoshuffle_store::UNIT_BYTES;
+    /// A block ends with an entry for the start of each slice, and one for the end of the last.
+    #[classattr]
+    const ENTRY_BYTES: u64 = exoshuffle_store::ENTRY_BYTES;
+
     #[new]
     #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0))]
     fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>, disk_full_seconds: f64) -> PyResult<Self> {

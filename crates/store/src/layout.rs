@@ -12,9 +12,9 @@ use crate::error::{Result, StoreError};
 use crate::mapping::Mapping;
 
 /// Alignment of everything that direct I/O touches.
-pub(crate) const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 /// Bytes of one index entry.
-pub(crate) const ENTRY_BYTES: u64 = 16;
+pub const ENTRY_BYTES: u64 = 16;
 /// Blocks beyond this are nonsense; it keeps the arithmetic below from overflowing.
 const MAX_DATA_BYTES: u64 = 1 << 48;
 

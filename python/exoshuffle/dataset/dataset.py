@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from exoshuffle.dataset.explain import Bill, explain_node
+from exoshuffle.dataset.bill import Bill
+from exoshuffle.dataset.explain import explain_node
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
     Shuffled,

@@ -77,12 +77,13 @@ class Execution:
         if isinstance(node, Shuffled):
             return self._broadcast_job(node, results) or self.shuffle_job(node, results)
         if isinstance(node, Windowed):
-            return self._window_job(node)
+            return self.window_job(node)
         return self.top_job(node, results) or LimitJob(
             self.job(node.child, "batches"), node.count, self.engine.num_cpus
         )
 
-    def _window_job(self, node: Windowed) -> WindowJob:
+    def window_job(self, node: Windowed) -> WindowJob:
+        """The job of a shuffle within windows."""
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 

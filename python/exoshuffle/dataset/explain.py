@@ -1,18 +1,17 @@
-"""The plan of a shuffle as a bill: what it will take, before it takes it."""
+"""Plans what a tree of operations will take, before it takes it: makes the bill."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass
-from typing import Any
 
+from exoshuffle.dataset.bill import Bill
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, sources
+from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Windowed, sources
 from exoshuffle.dataset.unshuffled import ScanJob
-from exoshuffle.errors import OptionsError
+from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.operators.order import ByKeys
@@ -22,128 +21,32 @@ from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 
-@dataclass(frozen=True)
-class Bill:
-    """What a shuffle will take.
-
-    Attributes:
-        operator: What is done.
-        strategy: Which.
-        why: Why this strategy.
-        compared: What it and others are predicted to take.
-        input_files: Number of input files.
-        input_bytes: Their size on disk.
-        rows: Rows, exact or estimated.
-        row_bytes: Size of all rows while they travel.
-        splits: Map tasks.
-        merges: Merge tasks.
-        partitions: Reduce tasks.
-        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
-        rounds: Rounds of maps.
-        merge_factor: Blocks per merge; 1 means that nothing is merged.
-        blocks: Blocks that maps and merges make, and results that are kept for a later shuffle.
-        slices: Slices that the reduces read.
-        requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
-        memory_bytes: Projected peak of the whole program.
-        spilled_bytes: Bytes written to spill directories.
-        read_back_bytes: Bytes read from there.
-        spill_free_bytes: Free space there; None if it cannot be told.
-        output_bytes: Size of the output, as that of the input where rows stay as they are; else an estimate.
-        output_free_bytes: Free space where the output goes; None if that is not known.
-        before: Bills of the shuffles that come before.
-    """
-
-    operator: str
-    strategy: str
-    why: str
-    compared: tuple[str, ...]
-    input_files: int
-    input_bytes: int
-    rows: int
-    row_bytes: int
-    splits: int
-    merges: int
-    partitions: int
-    output_files: int
-    rounds: int
-    merge_factor: int
-    blocks: int
-    slices: int
-    requests: int
-    memory_bytes: int
-    spilled_bytes: int
-    read_back_bytes: int
-    spill_free_bytes: int | None
-    output_bytes: int
-    output_free_bytes: int | None
-    before: tuple[Bill, ...] = ()
-
-    @property
-    def tasks(self) -> int:
-        """Maps, merges and reduces."""
-        return self.splits + self.merges + self.partitions
-
-    @property
-    def fits_on_disk(self) -> bool:
-        """Whether there is room for what is spilled and for the output."""
-        return _fits(self.spilled_bytes, self.spill_free_bytes) and _fits(
-            self.output_bytes, self.output_free_bytes
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
-
-    def __str__(self) -> str:
-        read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
-        tasks = f"{self.splits:,} maps, {self.merges:,} merges, {self.partitions:,} reduces"
-        read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
-        lines = [
-            ("operator", self.operator),
-            ("input", read),
-            ("rows in flight", format_bytes(self.row_bytes)),
-            ("strategy", f"{self.strategy}: {self.why}"),
-            *(("", found) for found in self.compared),
-            ("tasks", f"{self.tasks:,}: {tasks}"),
-            ("splits (maps)", f"{self.splits:,}"),
-            ("partitions (reduces)", f"{self.partitions:,}"),
-            ("rounds", f"{self.rounds:,}"),
-            ("merge factor", f"{self.merge_factor:,}"),
-            ("blocks", f"{self.blocks:,}"),
-            ("slices to read", f"{self.slices:,}"),
-            ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
-            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
-            ("read back", read_back),
-            ("output files", f"{self.output_files:,}"),
-            ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
-        ]
-        bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
-        return "\n\n".join([*map(str, self.before), bill])
-
-
 def explain_node(node: Node, engine: Engine, output: str | None, results: ResultPlace) -> Bill:
-    """Plans the last shuffle of a tree, and estimates those below it.
+    """Plans the last shuffle of a tree, and estimates those below it; without any, what is read.
 
     Args:
         node: The tree.
         engine: Where it would run.
         output: Where files would go.
         results: Where results would go.
-
-    Raises:
-        OptionsError: There is no shuffle.
     """
-    execution, job, place = Estimation(engine), None, results
-    while not isinstance(node, Shuffled) and len(node.children) == 1:
+    execution, job, place, last = Estimation(engine), None, results, node
+    while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results)
             # A limit takes results one by one, whatever becomes of them then.
             place = "batches"
         node = node.children[0]
-    if not isinstance(node, Shuffled):
-        raise OptionsError(
-            "there is no shuffle to explain; call sort() first, or another operation that shuffles"
+    if isinstance(node, Windowed):
+        windows = execution.window_job(node)
+        operator = f"random_shuffle within windows of {_size(node.window)}"
+        return _unshuffled_bill(
+            node, windows, operator, "rows stay in their window", output, results
         )
+    if not isinstance(node, Shuffled):
+        scan = ScanJob(execution.inputs(node), node.schema, engine)
+        operator = f"the first {last.count:,} rows" if isinstance(last, Limited) else "scan"
+        return _unshuffled_bill(node, scan, operator, "no rows have to meet", output, results)
     broadcast = execution.broadcast(node)
     if broadcast is not None:
         return _broadcast_bill(node, engine, output, results, broadcast[1])
@@ -175,11 +78,7 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         spill_free_bytes=free_bytes(engine.spill_dirs),
         output_bytes=_output_bytes(node, job) if results == "files" else 0,
         output_free_bytes=None if output is None else free_bytes([_existing_folder(output)]),
-        before=tuple(
-            explain_node(below, engine, None, "blocks")
-            for child in node.children
-            for below in _shuffles(child)
-        ),
+        before=_bills_below(node, engine),
     )
 
 
@@ -193,36 +92,69 @@ def _broadcast_bill(
         bill = explain_node(left, engine, output, results)
         return dataclasses.replace(bill, operator=f"{bill.operator}, then {operator}")
     scan = ScanJob(Estimation(engine).inputs(left), left.schema, engine)
-    num_tasks = sum(map(len, scan.items))
-    side = Side(left.schema, ByKeys())
-    workloads = [source.measure(side) for source in scan.inputs]
-    read = sources(node)
-    taken = engine.num_cpus * (scan.task_memory_bytes + right_bytes)
+    why = "the right side is so small that every task can have it"
+    bill = _unshuffled_bill(left, scan, operator, why, output, results)
+    right = sources(node.children[1])
+    return dataclasses.replace(
+        bill,
+        input_files=bill.input_files + sum(len(source.files) for source in right),
+        input_bytes=bill.input_bytes + sum(source.bytes for source in right),
+        memory_bytes=min(engine.memory_limit, bill.memory_bytes + engine.num_cpus * right_bytes),
+    )
+
+
+def _unshuffled_bill(
+    node: Node,
+    job: ScanJob | WindowJob,
+    operator: str,
+    why: str,
+    output: str | None,
+    results: ResultPlace,
+) -> Bill:
+    """Of reading what is below a node, whose rows stay where they are."""
+    engine, read = job.engine, sources(node)
+    side = Side(node.schema, ByKeys())
+    workloads = [source.measure(side) for source in job.inputs]
+    other_bytes = engine.memory_limit - engine.budget_bytes
+    peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes
     return Bill(
         operator=operator,
         strategy="none",
-        why="the right side is so small that every task can have it, so nothing is shuffled",
+        why=f"{why}, so nothing is shuffled",
         compared=(),
         input_files=sum(len(source.files) for source in read),
         input_bytes=sum(source.bytes for source in read),
         rows=sum(work.num_rows for work in workloads),
         row_bytes=sum(work.total_bytes for work in workloads),
-        splits=num_tasks,
+        splits=job.num_tasks,
         merges=0,
         partitions=0,
-        output_files=num_tasks if results == "files" else 0,
+        output_files=job.num_tasks if results == "files" else 0,
         rounds=1,
         merge_factor=1,
-        blocks=0 if results == "files" else num_tasks,
+        blocks=0 if results == "files" else job.num_tasks,
         slices=0,
         requests=0,
-        memory_bytes=min(engine.memory_limit, engine.memory_limit - engine.budget_bytes + taken),
+        memory_bytes=min(engine.memory_limit, peak_bytes),
         spilled_bytes=0,
         read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
-        output_bytes=sum(source.bytes for source in sources(left)) if results == "files" else 0,
+        output_bytes=sum(source.bytes for source in read) if results == "files" else 0,
         output_free_bytes=None if output is None else free_bytes([_existing_folder(output)]),
+        before=_bills_below(node, engine),
     )
+
+
+def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
+    return tuple(
+        explain_node(below, engine, None, "blocks")
+        for child in node.children
+        for below in _shuffles(child)
+    )
+
+
+def _size(window: int | str) -> str:
+    return window if isinstance(window, str) else f"{window:,} rows"
 
 
 def _output_bytes(node: Shuffled, job: ShuffleJob) -> int:
@@ -253,16 +185,6 @@ def _shuffles(node: Node) -> list[Shuffled]:
     if isinstance(node, Shuffled):
         return [node]
     return [found for child in node.children for found in _shuffles(child)]
-
-
-def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
-    return free_bytes is None or needed_bytes <= free_bytes
-
-
-def _needed_of(needed_bytes: int, free_bytes: int | None) -> str:
-    free = "unknown" if free_bytes is None else format_bytes(free_bytes)
-    verdict = "" if _fits(needed_bytes, free_bytes) else "  <- does not fit"
-    return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
 
 
 def _existing_folder(path: str) -> str:

@@ -51,6 +51,11 @@ class ScanJob:
         return 2 * self._item_bytes
 
     @property
+    def num_tasks(self) -> int:
+        """As many tasks as items."""
+        return sum(map(len, self.items))
+
+    @property
     def _item_bytes(self) -> int:
         num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
         return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -76,30 +77,49 @@ class WindowJob:
         """See ``Job``."""
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
-        sizes = [window_bytes(source, self.window) for source in self.inputs]
-        windows = self._windows(sizes)
-        largest = max(sizes, default=0)
         steps = [step for source in self.inputs for step in source.steps]
         run = remote(
             shuffle_windows,
-            memory=self._memory(largest),
+            memory=self.task_memory_bytes,
             name="window",
             executor=executor_of("thread", [*steps, *steps_of(sink)]),
         )
-        together = max(1, PART_BYTES // max(largest, 1))
-        for part, start in enumerate(range(0, len(windows), together)):
-            yield run.remote(map_inputs, windows[start : start + together], part, sink)
+        for part, windows in enumerate(self.parts):
+            yield run.remote(map_inputs, windows, part, sink)
 
-    def _windows(self, sizes: Sequence[int]) -> list[Window]:
+    @cached_property
+    def parts(self) -> list[list[Window]]:
+        """What each task shuffles."""
+        windows = self._windows()
+        together = max(1, PART_BYTES // max(max(self._sizes, default=0), 1))
+        return [windows[start : start + together] for start in range(0, len(windows), together)]
+
+    @property
+    def num_tasks(self) -> int:
+        """As many tasks as parts."""
+        return len(self.parts)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [window_bytes(source, self.window) for source in self.inputs]
+
+    def _windows(self) -> list[Window]:
         """All windows, in the order in which they come out."""
         windows: list[Window] = []
-        for index, (source, size) in enumerate(zip(self.inputs, sizes, strict=True)):
+        for index, (source, size) in enumerate(zip(self.inputs, self._sizes, strict=True)):
             for item in source.pieces(max(1, size * 2 // 3)):
                 windows.append(Window(index, len(windows), item))
         order: list[int] = numbers(self.seed, _WINDOWS, 0, len(windows)).to_pylist()
         return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
 
-    def _memory(self, largest: int) -> int:
+    @property
+    def task_memory_bytes(self) -> int:
+        """Working memory of a task.
+
+        Raises:
+            MemoryLimitError: There is less.
+        """
+        largest = max(self._sizes, default=0)
         memory = _COPIES * largest + BUFFER_BYTES
         if memory > self.engine.budget_bytes:
             raise MemoryLimitError(

@@ -21,9 +21,6 @@ from typing import Any
 from exoshuffle import _native
 from exoshuffle.errors import ShuffleCheckError
 
-#: Where in the header of a section the number of its map lies (``crates/kernels/src/sections.rs``).
-_MAP = slice(4, 8)
-
 
 @contextlib.contextmanager
 def placed(place: str) -> Iterator[None]:
@@ -80,16 +77,8 @@ def maps_of(slices: list[Any], partition: int) -> range:
 
     Cost: looks at headers alone.
     """
-    first = _first_map(slices)
+    first = _native.Sections(slices, partition, None).first_map
     return range(first, first + len(_native.Sections(slices, partition, first, None)))
-
-
-def _first_map(slices: list[Any]) -> int:
-    for found in slices:
-        with memoryview(found) as view:
-            if view.nbytes:
-                return int.from_bytes(view[_MAP], "little")
-    return 0
 
 
 def check_all_read(runs: Iterable[range], num_maps: int) -> None:

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.engines.local import arguments, limits
 from exoshuffle.engines.local.objects import Bundle, ObjectState, Status, Task, ValueGoneError
 from exoshuffle.errors import MemoryLimitError, StorageError
@@ -24,11 +25,9 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
 
-#: The store's (``crates/store/src/layout.rs``, ``arena.rs``): a slice is read in whole pages, memory comes in units; a
-#: block ends with an entry for the start of each slice and one for the end of the last.
-_PAGE_BYTES = 4096
-_UNIT_BYTES = 64 * 1024
-_ENTRY_BYTES = 16
+_PAGE_BYTES = _native.Store.PAGE_BYTES
+_UNIT_BYTES = _native.Store.UNIT_BYTES
+_ENTRY_BYTES = _native.Store.ENTRY_BYTES
 
 
 def check(engine: LocalEngine, task: Task, memory: int) -> None:

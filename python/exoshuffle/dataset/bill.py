@@ -1,0 +1,118 @@
+"""The bill: what a shuffle will take, to be read by people and by programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from exoshuffle.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a shuffle will take.
+
+    Attributes:
+        operator: What is done.
+        strategy: Which.
+        why: Why this strategy.
+        compared: What it and others are predicted to take.
+        input_files: Number of input files.
+        input_bytes: Their size on disk.
+        rows: Rows, exact or estimated.
+        row_bytes: Size of all rows while they travel.
+        splits: Map tasks.
+        merges: Merge tasks.
+        partitions: Reduce tasks.
+        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
+        rounds: Rounds of maps.
+        merge_factor: Blocks per merge; 1 means that nothing is merged.
+        blocks: Blocks that maps and merges make, and results that are kept for a later shuffle.
+        slices: Slices that the reduces read.
+        requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
+        memory_bytes: Projected peak of the whole program.
+        spilled_bytes: Bytes written to spill directories.
+        read_back_bytes: Bytes read from there.
+        spill_free_bytes: Free space there; None if it cannot be told.
+        output_bytes: Size of the output, as that of the input where rows stay as they are; else an estimate.
+        output_free_bytes: Free space where the output goes; None if that is not known.
+        before: Bills of the shuffles that come before.
+    """
+
+    operator: str
+    strategy: str
+    why: str
+    compared: tuple[str, ...]
+    input_files: int
+    input_bytes: int
+    rows: int
+    row_bytes: int
+    splits: int
+    merges: int
+    partitions: int
+    output_files: int
+    rounds: int
+    merge_factor: int
+    blocks: int
+    slices: int
+    requests: int
+    memory_bytes: int
+    spilled_bytes: int
+    read_back_bytes: int
+    spill_free_bytes: int | None
+    output_bytes: int
+    output_free_bytes: int | None
+    before: tuple[Bill, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        """Maps, merges and reduces."""
+        return self.splits + self.merges + self.partitions
+
+    @property
+    def fits_on_disk(self) -> bool:
+        """Whether there is room for what is spilled and for the output."""
+        return _fits(self.spilled_bytes, self.spill_free_bytes) and _fits(
+            self.output_bytes, self.output_free_bytes
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
+
+    def __str__(self) -> str:
+        read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
+        tasks = f"{self.splits:,} maps, {self.merges:,} merges, {self.partitions:,} reduces"
+        read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
+        lines = [
+            ("operator", self.operator),
+            ("input", read),
+            ("rows in flight", format_bytes(self.row_bytes)),
+            ("strategy", f"{self.strategy}: {self.why}"),
+            *(("", found) for found in self.compared),
+            ("tasks", f"{self.tasks:,}: {tasks}"),
+            ("splits (maps)", f"{self.splits:,}"),
+            ("partitions (reduces)", f"{self.partitions:,}"),
+            ("rounds", f"{self.rounds:,}"),
+            ("merge factor", f"{self.merge_factor:,}"),
+            ("blocks", f"{self.blocks:,}"),
+            ("slices to read", f"{self.slices:,}"),
+            ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
+            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
+            ("read back", read_back),
+            ("output files", f"{self.output_files:,}"),
+            ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
+        ]
+        bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
+        return "\n\n".join([*map(str, self.before), bill])
+
+
+def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
+    return free_bytes is None or needed_bytes <= free_bytes
+
+
+def _needed_of(needed_bytes: int, free_bytes: int | None) -> str:
+    free = "unknown" if free_bytes is None else format_bytes(free_bytes)
+    verdict = "" if _fits(needed_bytes, free_bytes) else "  <- does not fit"
+    return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
