@@ -8,11 +8,17 @@ travel as they are, those of its partition are combined later (``operators.divis
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs import FileInput, weighing
+from exoshuffle.dataset.inputs import FileInput, measuring, weigh
 from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.futures import Ref, get
+from exoshuffle.futures import get
+from exoshuffle.operators.table import BatchInput
 from exoshuffle.shuffle.plan import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def lighter(job: ShuffleJob) -> ShuffleJob:
@@ -21,10 +27,11 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     Sizes are measured from short stretches of files. These tell that combining pays, but not that it does not: keys
     that come once in each may come often in a split. So then a split is looked at as well.
 
-    Cost: measures the input twice, and may read a split twice.
+    Cost: measures the input twice, and reads a split, in which it estimates how often keys repeat; where they do, it
+    reads the split twice more, to weigh it.
     """
-    plain = job.shuffle.plain
-    if plain is None:
+    plain, combines = job.shuffle.plain, job.shuffle.combines
+    if plain is None or combines is None:
         return job
     [side] = plain.sides
     inputs = [(source, side) for source, _ in job.inputs]
@@ -35,14 +42,21 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     if not isinstance(job.inputs[number][0], FileInput):
         return other  # blocks were measured as a whole
     middle = items[len(items) // 2]
-    weighed: list[Workload] = get([_weighed_split(way, number, middle) for way in (job, other)])
-    combined, alone = weighed
-    return job if combined.total_bytes <= alone.total_bytes else other
+    combined, alone = (_map_input(way, number) for way in (job, other))
+    if not get(measuring(in_split, alone).remote(alone, middle, combines)):
+        return other
+    run = measuring(weigh, combined)
+    weighed: list[Workload] = get([run.remote(way, [middle], 1) for way in (combined, alone)])
+    return job if weighed[0].total_bytes <= weighed[1].total_bytes else other
 
 
-def _weighed_split(job: ShuffleJob, number: int, split: str) -> Ref:
-    """What travels of a split of one of the inputs."""
+def _map_input(job: ShuffleJob, number: int) -> BatchInput:
     source, side = job.inputs[number]
     map_input = source.map_input(side)
-    weighed: Ref = weighing(map_input).remote(map_input, [split], 1)
-    return weighed
+    assert isinstance(map_input, BatchInput)
+    return map_input
+
+
+def in_split(map_input: BatchInput, split: str, holds: Callable[[pa.Table], bool]) -> bool:
+    """Task: whether something holds of the rows of a split."""
+    return holds(map_input.open(0, split).read_all())

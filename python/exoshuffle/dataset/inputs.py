@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -224,14 +224,14 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     )
 
 
-def weighing(map_input: MapInput) -> RemoteFunction:
-    """``weigh`` as a task."""
-    return remote(weigh, name="measure", executor=_executor(map_input))
+def measuring(measure: Callable[..., Any], map_input: MapInput) -> RemoteFunction:
+    """A function that looks at what is read, as a task."""
+    return remote(measure, name="measure", executor=_executor(map_input))
 
 
 def _weighed(map_input: MapInput, parts: Sequence[Any], share: float) -> list[Workload]:
     """``weigh`` of parts of the items, side by side."""
-    run = weighing(map_input)
+    run = measuring(weigh, map_input)
     weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
     return weighed
 

@@ -106,7 +106,7 @@ class GroupBy:
         table = as_table(rows).select(list(self.columns))
         if not self.combines:
             return table
-        if self._combining_pays(table):
+        if self.combining_pays(table):
             combined = self.combined(table)
             # Some parts take several rows per key, so there can be more than before.
             if combined.num_rows < table.num_rows:
@@ -195,7 +195,8 @@ class GroupBy:
 
         return pa.null() if column is None else self.schema.field(column).type
 
-    def _combining_pays(self, table: pa.Table) -> bool:
+    def combining_pays(self, table: pa.Table) -> bool:
+        """Whether ``partial`` combines these rows: where keys repeat often enough; 10 to 20 ns per row to tell."""
         pairs = [
             dict.fromkeys((*self.keys, part.column))
             for part in self.parts

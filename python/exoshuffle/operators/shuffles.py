@@ -78,6 +78,7 @@ class Shuffle:
         executor: Where tasks run.
         broadcast: The join, if it needs no shuffle where the right side is small.
         plain: The same without combining rows in maps, for where less travels then.
+        combines: Whether maps of this combine such rows, given those that maps of ``plain`` would send.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Shuffle:
     executor: Executor = "thread"
     broadcast: Join | None = None
     plain: Shuffle | None = None
+    combines: Callable[[pa.Table], bool] | None = None
 
 
 def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
@@ -156,7 +158,8 @@ def group_by(grouping: GroupBy) -> Shuffle:
     assert isinstance(plain.finish, Gathered)
     combined = Combined(grouping.combined, grouping.partial_schema, shuffle.finish)
     finish = dataclasses.replace(plain.finish, combined=combined)
-    return dataclasses.replace(shuffle, plain=dataclasses.replace(plain, finish=finish))
+    plain = dataclasses.replace(plain, finish=finish)
+    return dataclasses.replace(shuffle, plain=plain, combines=grouping.combining_pays)
 
 
 def _aggregation(grouping: GroupBy) -> Shuffle:
