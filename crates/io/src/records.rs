@@ -13,6 +13,9 @@ use crate::source::{pick_rows, BatchStream, FileInfo, Pick, ReadOptions, Rebatch
 use crate::Format;
 
 const REGIONS: u64 = 16;
+/// Sampled records lie together in so many bytes: single ones, of a file that is not in the page cache, cost a read each,
+/// 2 of the 15 seconds that sorting 4 GB took.
+const PAGE_BYTES: usize = 4096;
 
 /// The one column of a record table.
 const COLUMN: &str = "record";
@@ -55,14 +58,13 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let record_bytes = record_bytes(request.options)?;
     let (start, end) = (request.split.start, request.split.end);
-    let picked = pick_rows((end - start) / record_bytes as u64, pick, REGIONS);
+    let together = (PAGE_BYTES / record_bytes).max(1) as u64;
+    let picked = pick_rows((end - start) / record_bytes as u64, pick, REGIONS, together);
     let mut content = Vec::with_capacity(picked.len() * record_bytes);
-    for &row in &picked {
-        content.extend_from_slice(
-            &request
-                .file
-                .read(start + row * record_bytes as u64, record_bytes)?,
-        );
+    for run in picked.chunk_by(|before, row| before + 1 == *row) {
+        let offset = start + run[0] * record_bytes as u64;
+        let bytes = request.file.read(offset, run.len() * record_bytes)?;
+        content.extend_from_slice(&bytes);
     }
     let table = table(content.into(), record_bytes, request.projection);
     Ok((table.map_err(|e| request.corrupt(e))?, picked))

@@ -27,7 +27,7 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
 
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let split = request.split;
-    let picked = pick_rows(split.end - split.start, pick, SAMPLE_REGIONS);
+    let picked = pick_rows(split.end - split.start, pick, SAMPLE_REGIONS, 1);
     let mut batches = Batches::new(request)?;
     let (mut pieces, mut taken) = (Vec::new(), 0);
     while let Some(&next) = picked.get(taken) {

@@ -40,7 +40,7 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let metadata = footer::load(&request.file)?;
     let wanted = request.split.start..request.split.end;
-    let picked = pick_rows(wanted.end - wanted.start, pick, SAMPLE_REGIONS);
+    let picked = pick_rows(wanted.end - wanted.start, pick, SAMPLE_REGIONS, 1);
     let groups = RowGroups::overlapping(&metadata, wanted);
     let selection = selection(&picked, groups.skip);
     let access = Access::Sparse(SAMPLE_WINDOW);

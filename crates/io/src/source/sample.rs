@@ -48,8 +48,8 @@ pub(crate) struct Pick {
 /// One in so many rows lies in a stretch (more if more rows are wanted than that).
 const STRETCHES_COVER: u64 = 8;
 
-/// Row numbers below `rows`, ascending, in `regions` stretches.
-pub(crate) fn pick_rows(rows: u64, pick: Pick, regions: u64) -> Vec<u64> {
+/// Row numbers below `rows`, ascending, in `regions` stretches; in each, `together` rows or a few less follow each other.
+pub(crate) fn pick_rows(rows: u64, pick: Pick, regions: u64, together: u64) -> Vec<u64> {
     let wanted = pick.num_rows as u64;
     if wanted >= rows {
         return (0..rows).collect();
@@ -58,17 +58,27 @@ pub(crate) fn pick_rows(rows: u64, pick: Pick, regions: u64) -> Vec<u64> {
     let regions = regions.min(wanted).min(rows - wanted).max(1);
     let mut picked = Vec::with_capacity(pick.num_rows);
     for region in 0..regions {
-        let share = |of: u64, i: u64| (u128::from(of) * u128::from(i) / u128::from(regions)) as u64;
-        let (first, end) = (share(rows, region), share(rows, region + 1));
-        let count = share(wanted, region + 1) - share(wanted, region);
+        let (first, end) = (
+            share(rows, region, regions),
+            share(rows, region + 1, regions),
+        );
+        let count = share(wanted, region + 1, regions) - share(wanted, region, regions);
         let stretch = ((end - first) / STRETCHES_COVER).max(count);
         let start = first + random_below(pick.seed ^ mix(region), end - first - stretch + 1);
-        let place = |i: u64| {
-            start + (u128::from(stretch) * u128::from(i) / u128::from(count.max(1))) as u64
-        };
-        picked.extend((0..count).map(place));
+        let runs = count.div_ceil(together).max(1);
+        for run in 0..runs {
+            // The rows between runs are divided among them as evenly as the rows of runs.
+            let gaps = start + share(stretch - count, run, runs);
+            let taken = share(count, run, runs)..share(count, run + 1, runs);
+            picked.extend(taken.map(|row| gaps + row));
+        }
     }
     picked
+}
+
+/// The first `part` of `parts` equal parts of a number.
+fn share(of: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(of) * u128::from(part) / u128::from(parts)) as u64
 }
 
 pub(crate) fn random_below(seed: u64, bound: u64) -> u64 {
@@ -91,8 +101,8 @@ mod tests {
     fn picks_are_ascending_distinct_and_complete() {
         for rows in [0, 1, 7, 100, 10_000] {
             for num_rows in [0, 1, 3, 16, 99, 500, 20_000] {
-                for regions in [1, 4, 16] {
-                    let picked = pick_rows(rows, Pick { num_rows, seed: 5 }, regions);
+                for (regions, together) in [(1, 1), (4, 7), (16, 1), (16, 40), (16, 1000)] {
+                    let picked = pick_rows(rows, Pick { num_rows, seed: 5 }, regions, together);
                     assert_eq!(picked.len() as u64, rows.min(num_rows as u64));
                     assert!(picked.windows(2).all(|w| w[0] < w[1]));
                     assert!(picked.iter().all(|&row| row < rows));
@@ -103,20 +113,31 @@ mod tests {
 
     #[test]
     fn every_part_of_a_sorted_split_is_seen() {
-        let picked = pick_rows(
-            1_000_000,
-            Pick {
-                num_rows: 1000,
-                seed: 42,
-            },
-            16,
-        );
-        for sixteenth in 0..16 {
-            let inside = picked
-                .iter()
-                .filter(|&&row| row / 62_500 == sixteenth)
-                .count();
-            assert!((62..=63).contains(&inside));
+        let pick = Pick {
+            num_rows: 1000,
+            seed: 42,
+        };
+        for together in [1, 40] {
+            let picked = pick_rows(1_000_000, pick, 16, together);
+            for sixteenth in 0..16 {
+                let inside = picked.iter().filter(|&&row| row / 62_500 == sixteenth);
+                assert!((62..=63).contains(&inside.count()));
+            }
         }
+    }
+
+    #[test]
+    fn rows_that_are_read_together_follow_each_other() {
+        let pick = Pick {
+            num_rows: 1600,
+            seed: 1,
+        };
+        let picked = pick_rows(1_000_000, pick, 16, 40);
+        let runs = picked.chunk_by(|before, row| before + 1 == *row);
+        let lengths: Vec<_> = runs.map(<[u64]>::len).collect();
+        assert!(
+            lengths.iter().all(|length| (33..=40).contains(length)),
+            "{lengths:?}"
+        );
     }
 }
