@@ -30,12 +30,12 @@ $(VENV)/.tools: pyproject.toml
 # debug and overflow assertions on.
 $(VENV)/.release: $(VENV)/.tools $(RUST_SOURCES)
 	rm -f $(VENV)/.checked
-	$(BIN)/maturin develop --release --quiet
+	PIP_QUIET=1 $(BIN)/maturin develop --release --quiet
 	touch $@
 
 $(VENV)/.checked: $(VENV)/.tools $(RUST_SOURCES)
 	rm -f $(VENV)/.release
-	$(BIN)/maturin develop --quiet
+	PIP_QUIET=1 $(BIN)/maturin develop --quiet
 	touch $@
 
 build: $(VENV)/.release ## build and install into .venv (release)

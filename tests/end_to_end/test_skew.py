@@ -218,7 +218,7 @@ def test_groups_that_are_combined(
     assert_same_rows(
         grouped.agg(n="count", total=("n", "sum"), last=("text", "max")).to_arrow(),
         query(
-            "select key, count(*) n, sum(n)::bigint total, max(text) last from t group by key",
+            "select key, count(*) n, sum(n)::bigint total, max(text) as last from t group by key",
             t=table,
         ),
     )

@@ -19,7 +19,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import ShuffleJob, in_advance
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
-from exoshuffle.dataset.write import plain_errors
+from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.aggregate import GroupBy
 from exoshuffle.operators.online import Online, parse_online
@@ -117,7 +117,7 @@ class _Split:
 
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
-    with plain_errors():
+    with PlainErrors():
         job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import in_advance
 from exoshuffle.dataset.logical import Node
-from exoshuffle.dataset.write import WriteOptions, WriteResult, plain_errors, write_node
+from exoshuffle.dataset.write import PlainErrors, WriteOptions, WriteResult, write_node
 from exoshuffle.futures import current_engine, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import CollectSink
@@ -147,7 +147,7 @@ class Results:
     def _streams(self) -> Iterator[Any]:
         """One Arrow stream per partition, in the store's memory; a few partitions ahead of the caller."""
         engine = current_engine()
-        with plain_errors():
+        with PlainErrors():
             refs = Execution(engine).job(self.node, "batches").run(CollectSink())
             for ref in in_advance(refs, engine.num_cpus):
                 stream = get(ref)

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 from exoshuffle.dataset.commit import OutputDirectory
@@ -135,7 +136,7 @@ def write_node(
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
-        with observed(engine, progress), plain_errors():
+        with observed(engine, progress), PlainErrors():
             job = execution.job(node, "files")
             plan = job.plan
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
@@ -176,15 +177,23 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
         progress.stop()
 
 
-@contextlib.contextmanager
-def plain_errors() -> Iterator[None]:
-    """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy."""
-    try:
-        yield
-    except TaskError as error:
-        if isinstance(error.__cause__, ExoshuffleError):
+class PlainErrors(contextlib.AbstractContextManager[None]):
+    """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy.
+
+    Why not a function with ``contextmanager``: left by the end of a generator that was abandoned, such a one keeps what
+    the generator held until garbage is collected (Python 3.10).
+    """
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Passes on what is no such error."""
+        del kind, traceback
+        if isinstance(error, TaskError) and isinstance(error.__cause__, ExoshuffleError):
             raise error.__cause__ from error
-        raise
 
 
 def _without_empty(output: OutputDirectory, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
