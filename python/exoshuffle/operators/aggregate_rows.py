@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: took 0.2 s and saved 5 % of the bytes; the estimate took 0.02 s.
 WORTHWHILE = 0.75
 
+#: Of 91 keys in 150 rows, DuckDB 1.5 estimates 66 to 131.
+FEW_ROWS = 4096
+
 
 class Operands:
     """The columns of a table under names that SQL cannot misread, each made when an expression first mentions it.
@@ -147,13 +150,14 @@ def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
 def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
     """Whether keys repeat so often that combining rows of equal keys pays.
 
-    Cost: a hash per row and a sketch, 10 ns per row; the estimate is within about 10 %.
+    Cost: a hash per row and a sketch, 10 ns per row; the estimate is within about 10 %. Few rows are counted.
     """
     if not keys or not table.num_rows:
         return True
     operands = Operands(table, keys)
+    count = "count(DISTINCT " if table.num_rows <= FEW_ROWS else "approx_count_distinct("
     # A constant beside the keys, for the comma.
-    sql = operands.sql("SELECT approx_count_distinct(hash({keys}0)) AS estimate FROM t")
+    sql = operands.sql(f"SELECT {count}hash({{keys}}0)) AS estimate FROM t")  # noqa: S608  made here
     estimate = operands.computed(sql)["estimate"][0].as_py()
     return bool(estimate < WORTHWHILE * table.num_rows)
 
