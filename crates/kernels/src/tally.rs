@@ -3,8 +3,9 @@
 //! The sum of the hashes of all rows, modulo 2^64, does not depend on their order, and unlike an exclusive or it notices
 //! a row that is there twice. Rows that were lost, repeated or changed by accident give the same sum once in 2^64 cases.
 //! The hash is XXH3 of the row's bytes, the same in every process, and is no secret: it finds accidents, not attacks.
-//! 6 ns for a row of 100 bytes in the first-level cache. In sorts of 4 GB, which take 430 ns of processor time per row
-//! without, it cost about 40 ns on each side, in chunks of 1024 rows, which that cache does not hold.
+//! 6 ns for a row of 100 bytes in the first-level cache, 9 in a sort of 4 GB, which is 4.4 % of its processor time; in five
+//! pairs with and without it took 0.83 to 1.05 of the time, in the middle the same. In chunks of 1024 rows, which that
+//! cache does not hold, it was 40 ns.
 
 use twox_hash::XxHash3_64;
 
