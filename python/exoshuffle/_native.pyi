@@ -1,7 +1,7 @@
 """Types of the native module; see the shims in crates/python for what each call does."""
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 @final
@@ -61,9 +61,7 @@ class MappedBlock:
 
 @final
 class MemoryGuard:
-    def __new__(
-        cls, store: Store, limit_bytes: int, release: Callable[[], None]
-    ) -> MemoryGuard: ...
+    def __new__(cls, store: Store, limit_bytes: int) -> MemoryGuard: ...
     def close(self) -> None: ...
 
 @final

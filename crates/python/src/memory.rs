@@ -30,10 +30,9 @@ pub struct MemoryGuard(Mutex<Option<Running>>);
 
 #[pymethods]
 impl MemoryGuard {
-    /// Releases idle memory whenever the process and its store have more than `limit_bytes`; where our own is not
-    /// enough, calls `release`, which knows of other allocators.
+    /// Releases idle memory whenever the process and its store have more than `limit_bytes`.
     #[new]
-    fn new(store: &Store, limit_bytes: u64, release: Py<PyAny>) -> PyResult<Self> {
+    fn new(store: &Store, limit_bytes: u64) -> PyResult<Self> {
         let store = Arc::downgrade(&store.0);
         let (sender, receiver) = channel::<()>();
         let watch = move || {
@@ -42,12 +41,8 @@ impl MemoryGuard {
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
                 // watched, so all that it has is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
-                let is_near = || own_bytes().is_some_and(|own| own + arena > limit_bytes);
-                if is_near() {
+                if own_bytes().is_some_and(|own| own + arena > limit_bytes) {
                     release_idle();
-                    if is_near() {
-                        release_others(&release);
-                    }
                 }
             }
         };
@@ -84,16 +79,6 @@ fn release_idle() {
             0,
         )
     };
-}
-
-/// Waits for Python's lock, which those who allocate through Python have to hold as well.
-fn release_others(release: &Py<PyAny>) {
-    // The interpreter may be ending.
-    Python::try_attach(|py| {
-        if let Err(error) = release.call0(py) {
-            error.write_unraisable(py, Some(release.bind(py)));
-        }
-    });
 }
 
 /// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.

@@ -20,7 +20,7 @@ from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
-from exoshuffle.engines.local.libraries import Libraries, release_idle
+from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task
 from exoshuffle.engines.local.pool import ProcessPool
@@ -81,7 +81,7 @@ class LocalEngine:
         self.store = _native.Store(self._budget_bytes, self.spill_dirs)
         self._libraries = Libraries(self.reserve)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
-        self._guard = _native.MemoryGuard(self.store, near, release_idle)
+        self._guard = _native.MemoryGuard(self.store, near)
         self.blocks = values.StoreBlocks(self.store, inline_bytes)
         self.table = ObjectTable(self.store)
         self.lock = self.table.lock
