@@ -21,5 +21,5 @@ def duck(**tables: pa.Table) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    # With this, DuckDB 1.5 lets pyarrow drop rows whose key is NaN.
+    # Else DuckDB 1.5 has pyarrow drop rows of joins whose key is NaN.
     return duckdb.connect(config={"disabled_optimizers": "join_filter_pushdown"})

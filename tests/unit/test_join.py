@@ -59,7 +59,7 @@ KEY_TYPES: dict[str, tuple[pa.DataType, pa.DataType, list[object]]] = {
 
 @functools.cache
 def oracle() -> duckdb.DuckDBPyConnection:
-    """A database of the tests' own. With this, DuckDB 1.5 lets pyarrow drop rows whose key is NaN."""
+    """A database of the tests' own; without the option DuckDB 1.5 has pyarrow drop rows whose key is NaN."""
     return duckdb.connect(config={"threads": 1, "disabled_optimizers": "join_filter_pushdown"})
 
 
