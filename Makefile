@@ -69,6 +69,7 @@ bench: build $(PEERS)/.installed ## compare with the peers (an hour, 60 GB of di
 	$(BIN)/python -m benchmarks.sort_parquet
 	$(BIN)/python -m benchmarks.shuffles --scale 10
 	$(BIN)/python -m benchmarks.sort_records
+	$(BIN)/python -m benchmarks.record_kernel
 	$(BIN)/python -m benchmarks.scaling --rounds 1
 	$(BIN)/python -m benchmarks.driver_memory
 	$(BIN)/python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
