@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, ROWS, Function, Part
+from exoshuffle.operators.aggregate_functions import PARTS, Function, Part
 from exoshuffle.operators.aggregate_rows import Operands
 
 
@@ -15,20 +15,17 @@ class Aggregate:
 
     Attributes:
         name: Of the column.
-        function: A key of ``FUNCTIONS``.
+        function: Its name, as users write it.
+        definition: What it does with the column.
         column: What it aggregates; None: rows.
         parameter: As SQL; empty if the function takes none.
     """
 
     name: str
     function: str
+    definition: Function
     column: str | None = None
     parameter: str = ""
-
-    @property
-    def definition(self) -> Function:
-        """What the function does."""
-        return ROWS if self.column is None else FUNCTIONS[self.function]
 
     def direct(self, operands: Operands) -> str:
         """SQL over rows."""

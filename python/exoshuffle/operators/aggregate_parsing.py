@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.aggregate import GroupBy
 from exoshuffle.operators.aggregate_columns import Aggregate
-from exoshuffle.operators.aggregate_functions import FUNCTIONS, accepts, parameter_sql
+from exoshuffle.operators.aggregate_functions import (
+    FUNCTIONS,
+    ROWS,
+    accepts,
+    function_of,
+    parameter_sql,
+)
 from exoshuffle.operators.aggregate_rows import check_column, check_keys
 
 if TYPE_CHECKING:
@@ -51,7 +57,7 @@ def parse_aggregates(
 
 def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
     if spec == "count":
-        return Aggregate(name, "count")
+        return Aggregate(name, "count", ROWS)
     parts = list(spec) if isinstance(spec, tuple | list) else []
     if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts[:2]):
         raise OptionsError(
@@ -63,7 +69,8 @@ def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
             f"aggregate {name!r} asks for {function!r}, which is none of {', '.join(sorted(FUNCTIONS))}"
         )
     check_column(schema, column)
-    return Aggregate(name, function, column, parameter_sql(function, parts[2:]))
+    definition = function_of(function, schema.field(column).type)
+    return Aggregate(name, function, definition, column, parameter_sql(function, parts[2:]))
 
 
 def _check_type(schema: pa.Schema, item: Aggregate) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.aggregate import GroupBy
 from exoshuffle.operators.aggregate_columns import Aggregate
-from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, Kept
+from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, Function, Kept
 from exoshuffle.operators.aggregate_rows import Operands
 from exoshuffle.operators.estimates import Sample, error_sql, scaled
 from exoshuffle.operators.relational import as_table, take
@@ -197,8 +197,8 @@ def parse_online(grouping: GroupBy) -> Online:
     online = Online(grouping)
     names = list(grouping.output_schema.names)
     for item in grouping.aggregates:
-        if not _is_bounded(item):
-            known = sorted(name for name in FUNCTIONS if _is_bounded(Aggregate("", name, "")))
+        if not _is_bounded(item.definition):
+            known = sorted(name for name, function in FUNCTIONS.items() if _is_bounded(function))
             raise OptionsError(
                 f"stream() cannot compute {item.function!r} from states of one row per group; it can "
                 f"{', '.join(known)}, and to_arrow() can all"
@@ -210,8 +210,8 @@ def parse_online(grouping: GroupBy) -> Online:
     return online
 
 
-def _is_bounded(item: Aggregate) -> bool:
-    parts = item.definition.parts
+def _is_bounded(function: Function) -> bool:
+    parts = function.parts
     return bool(parts) and not any(isinstance(PARTS[part], Kept) for part in parts)
 
 
