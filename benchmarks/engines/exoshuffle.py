@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks.engines.consume import consume
-from benchmarks.engines.job import NOT_INSTALLED, Job, run
+from benchmarks.engines.job import NOT_INSTALLED, Job, run_named
 
 
 def command() -> Path:
@@ -40,32 +42,14 @@ def sort(job: Job) -> None:
 
 
 def random_shuffle(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        shuffle_randomly(job)
-
-
-def group_by(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        aggregate(job)
-
-
-def join(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        join_tables(job)
-
-
-def shuffle_randomly(job: Job) -> None:
-    """``random_shuffle`` on whatever engine runs."""
+    """See ``Job``; on whatever engine runs."""
     import exoshuffle as xs
 
     consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
 
 
-def aggregate(job: Job) -> None:
-    """``group_by`` on whatever engine runs."""
+def group_by(job: Job) -> None:
+    """See ``Job``; on whatever engine runs."""
     import exoshuffle as xs
 
     groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
@@ -73,8 +57,8 @@ def aggregate(job: Job) -> None:
     result.write_parquet(job.output, compression="none")
 
 
-def join_tables(job: Job) -> None:
-    """``join`` on whatever engine runs."""
+def join(job: Job) -> None:
+    """See ``Job``; on whatever engine runs."""
     import exoshuffle as xs
 
     lineitem, orders = (xs.read_parquet(f"{job.input}/{name}") for name in ("lineitem", "orders"))
@@ -92,5 +76,17 @@ def started(job: Job) -> Iterator[None]:
     xs.shutdown()
 
 
+def within(
+    start: Callable[[Job], AbstractContextManager[None]], *programs: Callable[[Job], None]
+) -> dict[str, Callable[[Job], None]]:
+    """The programs by their names, each on the engine that ``start`` starts for its job."""
+
+    def on_engine(program: Callable[[Job], None], job: Job) -> None:
+        with start(job):
+            program(job)
+
+    return {one.__name__: functools.partial(on_engine, one) for one in programs}
+
+
 if __name__ == "__main__":
-    run(sort, random_shuffle, group_by, join)
+    run_named({"sort": sort, **within(started, random_shuffle, group_by, join)})

@@ -5,34 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from benchmarks.engines.exoshuffle import aggregate, join_tables, shuffle_randomly
-from benchmarks.engines.job import Job, run
+from benchmarks.engines.exoshuffle import group_by, join, random_shuffle, within
+from benchmarks.engines.job import Job, run_named
 
 
 def sort(job: Job) -> None:
     """See ``Job``."""
     import exoshuffle as xs
 
-    with started(job):
-        xs.read_parquet(job.input).sort("key").write_parquet(job.output, compression="none")
-
-
-def random_shuffle(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        shuffle_randomly(job)
-
-
-def group_by(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        aggregate(job)
-
-
-def join(job: Job) -> None:
-    """See ``Job``."""
-    with started(job):
-        join_tables(job)
+    xs.read_parquet(job.input).sort("key").write_parquet(job.output, compression="none")
 
 
 @contextlib.contextmanager
@@ -53,4 +34,4 @@ def started(job: Job) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    run(sort, random_shuffle, group_by, join)
+    run_named(within(started, sort, random_shuffle, group_by, join))

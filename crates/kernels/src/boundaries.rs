@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::assignment::{PartitionCount, MAX_PARTITIONS};
+use crate::cells::Cells;
 use crate::error::{KernelError, Result};
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::Prefix;
@@ -56,6 +57,7 @@ pub struct Boundaries {
     /// Window of each prefix, which nearly always decides.
     windows: Vec<u64>,
     window: Window,
+    cells: Cells,
 }
 
 /// A longer common beginning is left to comparisons.
@@ -84,7 +86,7 @@ impl Boundaries {
             }
         }
         let window = Window::new(&prefixes, if plan.is_narrow() { 64 } else { 128 });
-        let windows = prefixes.iter().map(|&prefix| window.of(prefix)).collect();
+        let windows: Vec<u64> = prefixes.iter().map(|&prefix| window.of(prefix)).collect();
         let prefixes = match plan.is_narrow() {
             true => Prefixes::Narrow(prefixes.into_iter().map(|prefix| prefix as u64).collect()),
             false => Prefixes::Wide(prefixes),
@@ -96,6 +98,7 @@ impl Boundaries {
             shared,
             plan,
             prefixes,
+            cells: Cells::new(&windows),
             windows,
             window,
         }
@@ -183,7 +186,8 @@ impl Boundaries {
                 continue;
             }
             let window = self.window.of(prefix.bits());
-            let mut below = count_below(&self.windows, window);
+            let near = self.cells.range(window);
+            let mut below = near.start + count_below(&self.windows[near], window);
             if self.windows.get(below) == Some(&window) {
                 below += boundaries[below..].partition_point(|b| b < prefix);
                 let tied = boundaries[below..].partition_point(|b| b == prefix);

@@ -13,6 +13,7 @@ compile_error!(
 mod assignment;
 mod batches;
 mod boundaries;
+mod cells;
 mod check;
 mod decode;
 mod encode;

@@ -7,16 +7,11 @@
 use std::ops::Range;
 
 use super::{KeyWord, RecordError, RecordShape, SortedRecords};
+use crate::cells::Cells;
 use crate::{Position, MAX_PARTITIONS};
 
 /// Bytes of a position in a sample.
 const POSITION_BYTES: usize = 12;
-/// Table cells per boundary: few enough to stay in the first-level cache for hundreds of partitions, enough that a
-/// random key rarely shares its cell with a boundary.
-const CELLS_PER_BOUNDARY: usize = 16;
-/// With more cells than this the table would outgrow the second-level cache.
-const MAX_CELLS: usize = 1 << 17;
-
 /// Samples the keys of `records[rows]`, the first record being at `first`.
 ///
 /// # Panics
@@ -173,49 +168,6 @@ impl Boundaries {
     /// The numbers of the boundaries with distinct key `k`.
     fn numbers(&self, k: usize) -> Range<usize> {
         self.firsts[k] as usize..self.firsts[k + 1] as usize
-    }
-}
-
-/// A table over the range of the boundaries' first words, which narrows a search to one cell of it.
-#[derive(Clone, Debug)]
-struct Cells {
-    least: u64,
-    shift: u32,
-    /// The distinct keys in cell `c` are `starts[c]..starts[c + 1]`.
-    starts: Vec<u32>,
-}
-
-impl Cells {
-    fn new(words: &[u64]) -> Self {
-        let least = words.first().copied().unwrap_or(0);
-        let span = words.last().copied().unwrap_or(0) - least;
-        let cells = (words.len() * CELLS_PER_BOUNDARY)
-            .next_power_of_two()
-            .clamp(2, MAX_CELLS);
-        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(cells.ilog2());
-        let mut starts = vec![0; cells + 1];
-        for word in words {
-            starts[((word - least) >> shift) as usize + 1] += 1;
-        }
-        for c in 0..cells {
-            starts[c + 1] += starts[c];
-        }
-        Self {
-            least,
-            shift,
-            starts,
-        }
-    }
-
-    /// The distinct keys whose words may be equal to `word` or on either side of it; all before are less.
-    ///
-    /// A word below the first cell is less than all keys, which the first cell, where the least key is, finds out too;
-    /// one above the last cell may use that.
-    #[inline(always)]
-    fn range(&self, word: u64) -> Range<usize> {
-        let last = self.starts.len() as u64 - 2;
-        let cell = (word.saturating_sub(self.least) >> self.shift).min(last) as usize;
-        self.starts[cell] as usize..self.starts[cell + 1] as usize
     }
 }
 
