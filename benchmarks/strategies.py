@@ -7,7 +7,7 @@ reduce of ``simple`` reads M slices; after merges of N blocks M / N (Riffle, §4
 
 Guarantee: the same records sorted and read as batches, in turn, by an engine of its own for each run.
 
-    python -m benchmarks.strategies --gb 1 --partitions 32 --partitions 2048
+    python -m benchmarks.strategies --gb 1 --partitions 64 --partitions 2048
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def main() -> None:
     settings = parser("The shapes of the strategies.", num_rounds=3)
     settings.add_argument("--gb", type=float, default=1, help="size of the records")
     settings.add_argument(
-        "--partitions", type=int, action="append", help="R; may be repeated (32, 256 and 2048)"
+        "--partitions", type=int, action="append", help="R; may be repeated (64, 256 and 2048)"
     )
     options = settings.parse_args()
     folder = options.root / f"strategies-{options.gb:g}gb"
@@ -173,7 +173,7 @@ def main() -> None:
         gensort(folder, num_records, partitions=NUM_FILES)
     arena = Arena(folder, num_records, options.root)
     for kind, share in BUDGETS.items():
-        for num_partitions in options.partitions or (32, 256, 2048):
+        for num_partitions in options.partitions or (64, 256, 2048):
             contenders = {
                 name: functools.partial(arena.run, name, num_partitions, share)
                 for name in STRATEGIES
