@@ -35,6 +35,11 @@ impl Pressure {
         }
     }
 
+    /// Whether memory is short, or will be with so many bytes more: from the threshold on.
+    pub(crate) fn is_short(&self, more_bytes: u64) -> bool {
+        self.committed_bytes + more_bytes > self.threshold_bytes
+    }
+
     fn staying_bytes(&self) -> u64 {
         self.committed_bytes.saturating_sub(self.leaving_bytes)
     }

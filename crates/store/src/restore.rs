@@ -3,7 +3,12 @@
 //! Guarantee: a fetch holds nothing while it waits for memory. All slices to be read get one allocation, made at once;
 //! only then are the resident blocks pinned. If one of these was spilled in the meantime, the allocation is dropped and
 //! made anew, larger. A spilled block never becomes resident again, so this ends.
+//!
+//! A pinned block cannot be spilled, so once memory is short a small part of a block is copied out of it instead. Every
+//! reduce of a shuffle has a slice of every block: pinned, the blocks were never free to be spilled, outputs found no
+//! room, and a sort of 1 GB within 0.4 GB took 15 s instead of 3 now and then.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,6 +32,36 @@ const READERS: usize = 4;
 const PIECE_BYTES: usize = 8 << 20;
 /// Below this, one thread checks all sums.
 const CHECK_BYTES: u64 = 4 << 20;
+/// Copies start as far from a multiple of this as their originals, so that what is in them is aligned as it was.
+const COPY_ALIGNMENT: usize = 64;
+
+/// How a slice, or a whole block, is had.
+enum Source {
+    /// In memory, where it stays.
+    Pinned,
+    /// In memory, copied.
+    Copied { lead: usize, len: usize },
+    /// On disk.
+    Read(Part),
+}
+
+impl Source {
+    /// What it takes of the fetch's own memory.
+    fn bytes(&self) -> u64 {
+        match self {
+            Source::Pinned => 0,
+            Source::Copied { lead, len } => (lead + len).next_multiple_of(COPY_ALIGNMENT) as u64,
+            Source::Read(part) => part.span_bytes(),
+        }
+    }
+
+    fn part(&self) -> Option<&Part> {
+        match self {
+            Source::Read(part) => Some(part),
+            _ => None,
+        }
+    }
+}
 
 /// One slice, or one whole block, to be read from disk.
 struct Part {
@@ -136,20 +171,17 @@ impl Part {
 
 /// Fetches `wanted`, in order.
 pub(crate) fn fetch(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Vec<Slice>> {
-    let mut parts: Vec<Option<Part>> = wanted.iter().map(|_| None).collect();
+    let mut sources: Vec<Source> = wanted.iter().map(|_| Source::Pinned).collect();
     loop {
-        find_spilled(shared, wanted, &mut parts)?;
-        let spilled: u64 = parts.iter().flatten().map(Part::span_bytes).sum();
-        let owned = match spilled {
+        find_spilled(shared, wanted, &mut sources)?;
+        copy_if_short(shared, wanted, &mut sources)?;
+        let own = match sources.iter().map(Source::bytes).sum() {
             0 => None,
             bytes => Some(shared.memory(bytes, Priority::Argument)?),
         };
-        let Some(resident) = pin_resident(shared, wanted, &parts)? else {
-            continue;
-        };
-        let mut restored = read_all(shared, owned, parts.iter().flatten())?.into_iter();
-        let pick = |resident: Option<Slice>| resident.or_else(|| restored.next());
-        return Ok(resident.into_iter().filter_map(pick).collect());
+        if let Some(resident) = pin_resident(shared, wanted, &sources)? {
+            return fill(shared, own, &sources, resident);
+        }
     }
 }
 
@@ -179,25 +211,55 @@ pub(crate) fn slice_bytes(shared: &Shared, block: BlockId) -> Result<Vec<u64>> {
     }
 }
 
-/// Adds parts for slices that are on disk by now, and finds out where in the file they are.
-fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], parts: &mut [Option<Part>]) -> Result<()> {
+/// Notes which slices are on disk by now, and finds out where in the file they are.
+fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], sources: &mut [Source]) -> Result<()> {
     let mut fresh = Vec::new();
     {
         let state = shared.open_state()?;
-        for (&wanted, part) in wanted
-            .iter()
-            .zip(parts.iter_mut())
-            .filter(|(_, part)| part.is_none())
-        {
+        for (&wanted, source) in wanted.iter().zip(sources.iter_mut()) {
+            if source.part().is_some() {
+                continue;
+            }
             let entry = state.table.get(wanted.0 .0)?;
             check_slice(wanted, entry)?;
             if let (None, Some(disk)) = (&entry.memory, &entry.disk) {
-                fresh.push(part.insert(Part::new(wanted, entry, disk)));
+                *source = Source::Read(Part::new(wanted, entry, disk));
+                fresh.push(source);
             }
         }
     }
-    fresh.retain(|part| part.slice.is_some());
-    parallel::for_each(READERS, fresh, Part::locate)
+    parallel::for_each(READERS, fresh, |source| match source {
+        Source::Read(part) => part.locate(),
+        _ => Ok(()),
+    })
+}
+
+/// Has slices in memory copied, if memory is short, where less than half of their block is wanted.
+fn copy_if_short(shared: &Shared, wanted: &[Wanted], sources: &mut [Source]) -> Result<()> {
+    let state = shared.open_state()?;
+    let read: u64 = sources.iter().map(Source::bytes).sum();
+    let is_short = state.pressure(&shared.options).is_short(read);
+    if !is_short || state.directories.first_usable().is_none() {
+        return Ok(());
+    }
+    let mut lengths = HashMap::new();
+    let resident = |(_, source): &(&Wanted, &mut Source)| source.part().is_none();
+    for (&(BlockId(block), slice), source) in wanted.iter().zip(sources.iter_mut()).filter(resident)
+    {
+        // Spilled since: the fetch will find out when it pins the others.
+        if let Some((_, start, len)) = in_memory(state.table.get(block)?, slice) {
+            let lead = start.addr().get() % COPY_ALIGNMENT;
+            *source = Source::Copied { lead, len };
+            *lengths.entry(block).or_insert(0) += len as u64;
+        }
+    }
+    for (&(BlockId(block), _), source) in wanted.iter().zip(sources.iter_mut()).filter(resident) {
+        let of_block = lengths.get(&block).copied().unwrap_or(0);
+        if 2 * of_block >= state.table.get(block)?.layout.data_bytes {
+            *source = Source::Pinned;
+        }
+    }
+    Ok(())
 }
 
 fn check_slice((BlockId(block), slice): Wanted, entry: &Entry) -> Result<()> {
@@ -227,18 +289,18 @@ fn in_memory(entry: &Entry, slice: Option<usize>) -> Option<(Arc<Memory>, NonNul
     ))
 }
 
-/// Pins everything that is not among the parts, `None` in place of these; nothing at all if some of it was spilled.
+/// Pins everything that is not to be read, `None` in place of that; nothing at all if some of it was spilled.
 fn pin_resident(
     shared: &Arc<Shared>,
     wanted: &[Wanted],
-    parts: &[Option<Part>],
+    sources: &[Source],
 ) -> Result<Option<Vec<Option<Slice>>>> {
     let mut state = shared.open_state()?;
     let mut found = Vec::with_capacity(wanted.len());
-    for (&(BlockId(block), slice), part) in wanted.iter().zip(parts) {
-        match part {
-            Some(_) => found.push(None),
-            None => match in_memory(state.table.get(block)?, slice) {
+    for (&(BlockId(block), slice), source) in wanted.iter().zip(sources) {
+        match source {
+            Source::Read(_) => found.push(None),
+            _ => match in_memory(state.table.get(block)?, slice) {
                 Some((memory, start, len)) => found.push(Some((block, memory, start, len))),
                 None => return Ok(None),
             },
@@ -264,58 +326,96 @@ fn pin_resident(
     ))
 }
 
-/// Reads and checks all parts into `owned`, one behind the other.
-fn read_all<'a>(
-    shared: &Arc<Shared>,
-    owned: Option<Owned>,
-    parts: impl Iterator<Item = &'a Part>,
-) -> Result<Vec<Slice>> {
-    let parts: Vec<&Part> = parts.collect();
-    let total: u64 = parts.iter().map(|part| part.span_bytes()).sum();
-    let base = owned.as_ref().map_or(NonNull::dangling(), |owned| {
-        owned.mapping().at(0, total as usize)
-    });
-    // SAFETY: the memory is this fetch's own until slices of it are handed out below; without any, no bytes are read.
-    let buffer = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), total as usize) };
-    let mut spans = Vec::with_capacity(parts.len());
-    let mut rest = buffer;
-    for part in parts {
-        let (span, later) = rest.split_at_mut(part.span_bytes() as usize);
-        spans.push((part, span));
-        rest = later;
-    }
-    read_pieces(shared, &mut spans)?;
-    let checkers = (total / CHECK_BYTES + 1).min(READERS as u64) as usize;
-    parallel::for_each(checkers, spans.iter().collect(), |(part, span)| {
-        part.verify(span)
-    })?;
-    shared.lock().restored_bytes += total;
-    let pin = Arc::new(owned.map_or(Pin::Nothing, |owned| Pin::Restored { owned }));
-    let mut at = 0;
-    let view = |(part, _): (&Part, &mut [u8])| {
-        // SAFETY: the data is inside the span of this part, which is inside the buffer; without any bytes, nothing is
-        // added.
-        let start = unsafe { base.add(at + part.lead()) };
-        at += part.span_bytes() as usize;
-        // SAFETY: the pin owns the memory, and nothing writes to it from here on; an empty slice reads nothing.
-        unsafe { Slice::new(Arc::clone(&pin), start, part.extent.len() as usize) }
-    };
-    Ok(spans.into_iter().map(view).collect())
+/// What a range of the fetch's own memory is filled from.
+#[derive(Clone, Copy)]
+enum Filling<'a> {
+    Part(&'a Part),
+    Copy(&'a Slice),
 }
 
-/// Reads the span of every part, in pieces that several threads share out.
-fn read_pieces(shared: &Shared, spans: &mut [(&Part, &mut [u8])]) -> Result<()> {
-    let mut pieces = Vec::new();
-    for (part, span) in spans {
-        let start = part.span().start;
-        for (number, piece) in span.chunks_mut(PIECE_BYTES).enumerate() {
-            pieces.push((*part, piece, start + (number * PIECE_BYTES) as u64));
+/// Fills `own` with what is to be read and copied, one behind the other; returns the slices in order.
+fn fill(
+    shared: &Shared,
+    own: Option<Owned>,
+    sources: &[Source],
+    mut resident: Vec<Option<Slice>>,
+) -> Result<Vec<Slice>> {
+    let total: u64 = sources.iter().map(Source::bytes).sum();
+    let base = own.as_ref().map_or(NonNull::dangling(), |own| {
+        own.mapping().at(0, total as usize)
+    });
+    // SAFETY: the memory is this fetch's own until slices of it are handed out below; without any, no bytes are written.
+    let mut rest = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), total as usize) };
+    let mut spans = Vec::with_capacity(sources.len());
+    for (source, resident) in sources.iter().zip(&resident) {
+        let (span, later) = rest.split_at_mut(source.bytes() as usize);
+        rest = later;
+        match (source, resident) {
+            (Source::Read(part), _) => spans.push((Filling::Part(part), span)),
+            (Source::Copied { lead, .. }, Some(slice)) => {
+                spans.push((Filling::Copy(slice), &mut span[*lead..]));
+            }
+            _ => (),
         }
     }
-    parallel::for_each(READERS, pieces, |(part, piece, start)| {
+    fill_pieces(shared, &mut spans)?;
+    verify(&spans)?;
+    let read = sources.iter().filter_map(Source::part);
+    shared.lock().restored_bytes += read.map(Part::span_bytes).sum::<u64>();
+    let pin = Arc::new(own.map_or(Pin::Nothing, |owned| Pin::Restored { owned }));
+    let mut at = 0;
+    let mut slices = Vec::with_capacity(sources.len());
+    for (source, resident) in sources.iter().zip(&mut resident) {
+        let (lead, len) = match (source, resident.take()) {
+            (Source::Pinned, Some(slice)) => {
+                slices.push(slice);
+                continue;
+            }
+            (Source::Read(part), _) => (part.lead(), part.extent.len() as usize),
+            (&Source::Copied { lead, len }, _) => (lead, len),
+            (Source::Pinned, None) => unreachable!("what is not read was pinned"),
+        };
+        // SAFETY: the data is inside the span of this source, which is inside the memory; without any, nothing is added.
+        let start = unsafe { base.add(at + lead) };
+        at += source.bytes() as usize;
+        // SAFETY: the pin owns the memory, and nothing writes to it from here on; an empty slice reads nothing.
+        slices.push(unsafe { Slice::new(Arc::clone(&pin), start, len) });
+    }
+    Ok(slices)
+}
+
+/// Fills every span, in pieces that several threads share out.
+fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Result<()> {
+    let mut pieces = Vec::new();
+    for (filling, span) in spans {
+        for (number, piece) in span.chunks_mut(PIECE_BYTES).enumerate() {
+            pieces.push((*filling, piece, number * PIECE_BYTES));
+        }
+    }
+    parallel::for_each(READERS, pieces, |(filling, piece, start)| {
         if shared.is_closed() {
             return Err(StoreError::Closed);
         }
-        part.read(piece, start)
+        match filling {
+            Filling::Part(part) => part.read(piece, part.span().start + start as u64),
+            Filling::Copy(slice) => {
+                let bytes = &slice.as_slice()[start..];
+                let len = bytes.len().min(piece.len());
+                piece[..len].copy_from_slice(&bytes[..len]);
+                Ok(())
+            }
+        }
     })
+}
+
+/// Checks the sums of what was read.
+fn verify(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
+    let read = spans.iter().filter_map(|(filling, span)| match filling {
+        Filling::Part(part) => Some((*part, &**span)),
+        Filling::Copy(_) => None,
+    });
+    let read: Vec<(&Part, &[u8])> = read.collect();
+    let bytes: usize = read.iter().map(|(_, span)| span.len()).sum();
+    let checkers = (bytes as u64 / CHECK_BYTES + 1).min(READERS as u64) as usize;
+    parallel::for_each(checkers, read, |(part, span)| part.verify(span))
 }
