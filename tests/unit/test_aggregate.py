@@ -20,6 +20,7 @@ import pytest
 from exoshuffle.errors import InputError, OptionsError, SchemaError
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.aggregate_parsing import parse_aggregates
+from exoshuffle.operators.aggregate_rows import Operands
 
 #: Each function as DuckDB has it; ``n`` is the number of the row.
 ORACLE = {
@@ -432,6 +433,44 @@ def test_sums_that_fit_in_the_end() -> None:
     grouping = parse_aggregates(table.schema, ["k"], {"total": ("x", "sum")})
     for num_parts in range(1, 5):
         assert in_two_stages(table, grouping, num_parts)["total"].to_pylist() == [-4]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_quick"),
+    [
+        ([2**62 - 1, 2**62 - 1], True),
+        ([2**62, 2**62 - 1], False),
+        ([-(2**62), -(2**62)], False),
+        ([-(2**63), None], False),
+        ([None, None], True),
+        ([3, None], True),
+    ],
+)
+def test_sums_at_the_edge_of_64_bits(values: list[int | None], is_quick: bool) -> None:
+    table = pa.table({"k": [1, 1], "x": pa.array(values, pa.int64())})
+    assert ("sum_no_overflow" in Operands(table, ["k"]).sql("{sum}", "x")) == is_quick
+    grouping = parse_aggregates(table.schema, ["k"], {"total": ("x", "sum"), "m": ("x", "mean")})
+    known = [value for value in values if value is not None]
+    total = sum(known) if known else None
+    mean = None if total is None else total / len(known)
+    for form in (grouping, uncombined(grouping)):
+        result = form.final(form.partial(table)).to_pylist()
+        assert result == [{"k": 1, "total": total, "m": mean}]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", ["int", "uint"])
+def test_integer_keys_come_back_as_they_were(name: str, bits: int) -> None:
+    kind = getattr(pa, f"{name}{bits}")()
+    high = 2 ** (bits - (name == "int")) - 1
+    keys = [high, None, 0, -high - 1 if name == "int" else 1, high, None]
+    table = pa.table({"k": pa.array(keys, kind), "text": list("abcdef"), "x": range(6)})
+    grouping = parse_aggregates(table.schema, ["k", "text"], {"n": "count"})
+    assert Operands(table, ["k", "text"]).carried == {"k": "k0"}
+    result = in_two_stages(table, grouping, 2)
+    assert result["k"].type == kind
+    assert result["k"].to_pylist() == keys
+    assert result["text"].to_pylist() == list("abcdef")
 
 
 def test_maps_combine_where_keys_repeat() -> None:

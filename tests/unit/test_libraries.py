@@ -7,9 +7,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from exoshuffle.engines.local.libraries import LIBRARY_BYTES, environment
+from exoshuffle.engines.local.libraries import LIBRARY_BYTES
 
 #: In a process of its own, because libraries are loaded once.
 PROGRAM = """
@@ -51,10 +49,3 @@ def test_each_is_taken_off_once() -> None:
 
 def test_the_users_choice_of_an_allocator_stays() -> None:
     assert run(ARROW_DEFAULT_MEMORY_POOL="system")[3] == "system"
-
-
-def test_workers_get_the_allocator_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"
-    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "system")
-    assert environment()["ARROW_DEFAULT_MEMORY_POOL"] == "system"

@@ -82,6 +82,7 @@ impl Shared {
         ticket: Ticket,
         want: Want,
     ) -> (MutexGuard<'a, State>, Result<Room>) {
+        let priority = ticket.0;
         let since = Instant::now();
         let patience = Patience {
             fallback_after: self.options.fallback_after,
@@ -93,11 +94,12 @@ impl Shared {
             if state.closed {
                 return (state, Err(StoreError::Closed));
             }
-            let situation = state.situation(ticket.0, since);
+            let situation = state.situation(priority, since);
             if state.ledger.is_served(ticket, want, situation.can_spill()) {
                 let ranges = self.take(&mut state, want);
                 return (state, Ok(Room::Arena(ranges)));
             }
+            state.outputs_starve |= priority == Priority::Output && !situation.can_spill();
             match situation.outlook(&patience) {
                 Outlook::FallBack => return (state, Ok(Room::FileSystem)),
                 Outlook::DiskFull => {

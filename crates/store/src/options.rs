@@ -6,6 +6,9 @@ use std::time::Duration;
 use crate::arena::UNIT_BYTES;
 use crate::error::{Result, StoreError};
 
+/// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
+const FALLBACK_AFTER: Duration = Duration::from_millis(200);
+
 /// The options of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -24,7 +27,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 2 s, give up on full disks
+    /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, give up on full disks
     /// after 10 s.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {
@@ -32,7 +35,7 @@ impl StoreOptions {
             spill_dirs,
             spill_threshold: 0.8,
             fuse_bytes: 100 << 20,
-            fallback_after: Duration::from_secs(2),
+            fallback_after: FALLBACK_AFTER,
             disk_full_timeout: Duration::from_secs(10),
         }
     }

@@ -4,9 +4,11 @@
 //! only then are the resident blocks pinned. If one of these was spilled in the meantime, the allocation is dropped and
 //! made anew, larger. A spilled block never becomes resident again, so this ends.
 //!
-//! A pinned block cannot be spilled, so once memory is short a small part of a block is copied out of it instead. Every
-//! reduce of a shuffle has a slice of every block: pinned, the blocks were never free to be spilled, outputs found no
-//! room, and a sort of 1 GB within 0.4 GB took 15 s instead of 3 now and then.
+//! A pinned block cannot be spilled. Where each task has a slice of every block, as the reduces of a shuffle have, blocks
+//! were never free to be spilled, outputs found no room, and a sort of 1 GB within 0.4 GB took 15 s instead of 3 now and
+//! then. So from when an output found nothing to be spilled until memory is no longer short, small parts of blocks are
+//! copied. Not whenever memory is short: where no output is made, pins keep blocks from being spilled for memory that
+//! tasks reserve ahead of their turn, and grouping 40 million rows took a tenth longer without.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -234,12 +236,12 @@ fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], sources: &mut [Source])
     })
 }
 
-/// Has slices in memory copied, if memory is short, where less than half of their block is wanted.
+/// Has slices in memory copied, if outputs find no room, where less than half of their block is wanted.
 fn copy_if_short(shared: &Shared, wanted: &[Wanted], sources: &mut [Source]) -> Result<()> {
-    let state = shared.open_state()?;
+    let mut state = shared.open_state()?;
     let read: u64 = sources.iter().map(Source::bytes).sum();
-    let is_short = state.pressure(&shared.options).is_short(read);
-    if !is_short || state.directories.first_usable().is_none() {
+    state.outputs_starve &= state.pressure(&shared.options).is_short(read);
+    if !state.outputs_starve || state.directories.first_usable().is_none() {
         return Ok(());
     }
     let mut lengths = HashMap::new();

@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) restored_bytes: u64,
     pub(crate) fallback_bytes: u64,
     last_release: Instant,
+    /// An output found nothing to be spilled, and memory has been short since.
+    pub(crate) outputs_starve: bool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -92,6 +94,7 @@ impl Shared {
             restored_bytes: 0,
             fallback_bytes: 0,
             last_release: Instant::now(),
+            outputs_starve: false,
         };
         Ok(Self {
             options,

@@ -1,9 +1,11 @@
-//! Small parts of blocks are copied once memory is short, so that the blocks stay free to be spilled.
+//! Small parts of blocks are copied once outputs find no room, so that the blocks stay free to be spilled.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
 )]
 mod support;
+
+use std::time::Duration;
 
 use exoshuffle_store::{BlockId, Slice, Store};
 use support::{content, put, Setup, UNIT};
@@ -25,14 +27,25 @@ fn fetched(store: &Store, block: BlockId, wanted: &[usize]) -> Vec<Slice> {
 fn store_of(hundredths: u32) -> (Setup, Store, BlockId) {
     let mut setup = Setup::new(8, 1);
     setup.options.spill_threshold = f64::from(hundredths) / 100.0;
+    setup.options.fallback_after = Duration::from_millis(1);
     let store = setup.open();
     let block = put(&store, 7, &SIZES).unwrap();
     (setup, store, block)
 }
 
+/// An output finds neither room nor anything to be spilled: all is pinned or reserved.
+fn starve(store: &Store, block: BlockId) {
+    let _pinned = store.fetch(&[(block, None)]).unwrap();
+    let _rest = store.reserve(6 * UNIT).unwrap();
+    let output = put(store, 9, &[1000]).unwrap();
+    assert!(store.stats().fallback_bytes > 0);
+    store.free(output).unwrap();
+}
+
 #[test]
-fn small_parts_are_copied_when_memory_is_short() {
+fn small_parts_are_copied_when_outputs_find_no_room() {
     let (_setup, store, block) = store_of(50);
+    starve(&store, block);
     let _short = store.reserve(2 * UNIT + 1).unwrap();
     let slices = fetched(&store, block, &[1, 0]);
     assert_eq!(
@@ -60,21 +73,36 @@ fn copies_are_aligned_as_in_the_block() {
     };
     let pinned = places(&fetched(&store, block, &[0, 1]));
     assert_eq!(pinned, [0, 101 % 64]);
+    starve(&store, block);
     let _short = store.reserve(2 * UNIT + 1).unwrap();
-    assert_eq!(places(&fetched(&store, block, &[0, 1])), pinned);
+    let copied = fetched(&store, block, &[0, 1]);
+    assert_eq!(store.stats().used_blocks_bytes, 3 * UNIT);
+    assert_eq!(places(&copied), pinned);
 }
 
 #[test]
-fn with_memory_to_spare_nothing_is_copied() {
+fn while_outputs_find_room_nothing_is_copied() {
     let (_setup, store, block) = store_of(50);
+    let _short = store.reserve(2 * UNIT + 1).unwrap();
     let slices = fetched(&store, block, &[0, 1]);
     assert_eq!(store.stats().used_blocks_bytes, 2 * UNIT);
     assert!(slices[0].pieces() == Some(vec![(0, 101)]));
 }
 
 #[test]
+fn once_memory_is_no_longer_short_nothing_is_copied() {
+    let (_setup, store, block) = store_of(50);
+    starve(&store, block);
+    drop(fetched(&store, block, &[0, 1]));
+    let _short = store.reserve(2 * UNIT + 1).unwrap();
+    let _slices = fetched(&store, block, &[0, 1]);
+    assert_eq!(store.stats().used_blocks_bytes, 2 * UNIT);
+}
+
+#[test]
 fn most_of_a_block_is_pinned_as_it_is() {
     let (_setup, store, block) = store_of(50);
+    starve(&store, block);
     let _short = store.reserve(2 * UNIT + 1).unwrap();
     let slices = fetched(&store, block, &[0, 2]);
     assert_eq!(store.stats().used_blocks_bytes, 2 * UNIT);
@@ -87,9 +115,11 @@ fn most_of_a_block_is_pinned_as_it_is() {
 #[test]
 fn without_a_place_to_spill_to_nothing_is_copied() {
     let mut setup = Setup::new(8, 0);
-    setup.options.spill_threshold = 0.0;
+    setup.options.disk_full_timeout = Duration::from_millis(1);
     let store = setup.open();
     let block = put(&store, 7, &SIZES).unwrap();
+    let _short = store.reserve(6 * UNIT).unwrap();
+    assert!(put(&store, 9, &[1000]).is_err());
     let _slices = fetched(&store, block, &[0]);
     assert_eq!(store.stats().used_blocks_bytes, 2 * UNIT);
 }
@@ -97,6 +127,7 @@ fn without_a_place_to_spill_to_nothing_is_copied() {
 #[test]
 fn what_is_copied_and_what_is_read_come_together() {
     let (_setup, store, spilled) = store_of(75);
+    starve(&store, spilled);
     let resident = put(&store, 8, &SIZES).unwrap();
     let _short = store.reserve(5 * UNIT).unwrap();
     let wanted = [(resident, Some(0)), (spilled, Some(1)), (resident, Some(1))];

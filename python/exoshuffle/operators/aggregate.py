@@ -111,7 +111,7 @@ class GroupBy:
             # Some parts take several rows per key, so there can be more than before.
             if combined.num_rows < table.num_rows:
                 return combined
-        return self._parts_table(table, self._alone(table, self.parts))
+        return self._parts_of(table, self._alone(table, self.parts))
 
     def merged(self, rows: pa.Table, splits: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
         """Fewer rows that say the same as these, which ``partial`` or this made; not for parts that are ``Kept``.
@@ -144,10 +144,10 @@ class GroupBy:
                 kept = pc.if_else(is_same, found, pa.scalar(None, pa.int64()))
                 columns[part] = take_column(rows[self.parts[part]], kept)
                 later.append((part, found.filter(pc.invert(is_same))))
-        pieces = [self._parts_table(take(rows, first), columns)]
+        pieces = [self._parts_table(operands.keys_of(results), columns, len(first))]
         for part, found in later:
             taken = take(rows, found)
-            pieces.append(self._parts_table(taken, {part: taken[self.parts[part]]}))
+            pieces.append(self._parts_of(taken, {part: taken[self.parts[part]]}))
         numbers = [
             chunk for found in (first, *(found for _, found in later)) for chunk in found.chunks
         ]
@@ -167,12 +167,11 @@ class GroupBy:
         table = as_table(rows)
         operands = Operands(table, self.keys)
         results = operands.in_order(self._final_sql(operands))
-        columns = take(table.select(list(self.keys)), results["number"]).columns
-        columns += [
+        found = [
             self._result(aggregate, table, results[f"a{index}"])
             for index, aggregate in enumerate(self.aggregates)
         ]
-        return pa.table(columns, schema=self.output_schema)
+        return pa.table([*operands.keys_of(results), *found], schema=self.output_schema)
 
     @cached_property
     def parts(self) -> dict[PartColumn, str]:
@@ -224,7 +223,7 @@ class GroupBy:
             if isinstance(part.kind, Kept):
                 sql = operands.sql(part.kind.keep, part.column, part.parameter)
                 rows = take(table, operands.computed(sql)["number"])
-                pieces.append(self._parts_table(rows, self._alone(rows, [part])))
+                pieces.append(self._parts_of(rows, self._alone(rows, [part])))
         return pa.concat_tables(pieces)
 
     def _folded(self, operands: Operands) -> pa.Table:
@@ -238,7 +237,7 @@ class GroupBy:
         for part, numbers in columns.items():
             if isinstance(part.kind, Picked):
                 columns[part] = take_column(operands.table[part.column], numbers)
-        return self._parts_table(take(operands.table, results["number"]), columns)
+        return self._parts_table(operands.keys_of(results), columns, results.num_rows)
 
     def _alone(self, rows: pa.Table, parts: Iterable[PartColumn]) -> dict[PartColumn, Any]:
         """These parts of every row for itself."""
@@ -252,11 +251,17 @@ class GroupBy:
             columns |= {part: results[f"r{index}"] for index, part in enumerate(made)}
         return columns
 
-    def _parts_table(self, rows: pa.Table, columns: Mapping[PartColumn, Any]) -> pa.Table:
-        """The keys of rows, and parts, as ``partial_schema`` has them; parts that are not given are null."""
+    def _parts_of(self, rows: pa.Table, columns: Mapping[PartColumn, Any]) -> pa.Table:
+        """These parts of every row, beside its keys."""
+        return self._parts_table([rows[key] for key in self.keys], columns, rows.num_rows)
+
+    def _parts_table(
+        self, keys: list[pa.ChunkedArray], columns: Mapping[PartColumn, Any], num_rows: int
+    ) -> pa.Table:
+        """Keys and parts as ``partial_schema`` has them; parts that are not given are null."""
         import pyarrow as pa
 
-        arrays = [rows[key] for key in self.keys]
+        arrays = list(keys)
         for part, name in self.parts.items():
             kind = self.partial_schema.field(name).type
             if part in columns:
@@ -264,7 +269,7 @@ class GroupBy:
                     _fitted(columns[part], kind, f"{part.part} of column {part.column!r}")
                 )
             else:
-                arrays.append(pa.nulls(rows.num_rows, kind))
+                arrays.append(pa.nulls(num_rows, kind))
         return pa.table(arrays, schema=self.partial_schema)
 
     def _final_sql(self, operands: Operands) -> str:
@@ -276,8 +281,9 @@ class GroupBy:
             inner = [item.direct(operands) for item in self.aggregates]
             outer = [f"r{index}" for index in range(len(inner))]
         results = "".join(f", {sql} AS a{index}" for index, sql in enumerate(outer))
+        keys = "".join(f", {name}" for name in operands.carried.values())
         grouped = operands.grouped(inner)
-        return f"SELECT number{results} FROM ({grouped})"  # noqa: S608  only names of ours
+        return f"SELECT number{keys}{results} FROM ({grouped})"  # noqa: S608  only names of ours
 
     def _merge(self, part: PartColumn, operands: Operands) -> str:
         siblings = {

@@ -107,7 +107,8 @@ class Online:
         # Rows of values from later splits come after those of the groups.
         zeros = pa.repeat(pa.scalar(0.0), table.num_rows - added.num_rows)
         columns = [
-            pa.chunked_array([*column.chunks, zeros], pa.float64()) for column in added.columns[1:]
+            pa.chunked_array([*added[f"r{index}"].chunks, zeros], pa.float64())
+            for index in range(len(sums))
         ]
         return pa.table([*table.columns, splits, *columns], schema=self.state_schema)
 

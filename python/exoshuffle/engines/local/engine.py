@@ -18,6 +18,7 @@ from exoshuffle import _native
 from exoshuffle.engines.local import arguments, limits, loading, values
 from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
+from exoshuffle.engines.local.allocators import keep_some_of_heap
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.libraries import Libraries
@@ -80,6 +81,7 @@ class LocalEngine:
         self.inline_bytes = inline_bytes
         self.store = _native.Store(self._budget_bytes, self.spill_dirs)
         self._libraries = Libraries(self.reserve)
+        keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
         self.blocks = values.StoreBlocks(self.store, inline_bytes)

@@ -23,7 +23,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import identity, libraries, stacks, wire
+from exoshuffle.engines.local import allocators, identity, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -72,7 +72,7 @@ class WorkerProcess:
                 [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
-                env=libraries.environment(),
+                env=allocators.environment(),
                 # Else Ctrl-C would hit it before it can ignore that.
                 start_new_session=True,
             )
