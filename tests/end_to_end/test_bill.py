@@ -183,6 +183,8 @@ def test_what_needs_no_shuffle_is_billed_too(
 def test_the_first_rows_and_unions_are_billed(folder: Path, counted: Counted) -> None:
     rows = xs.read_parquet(folder)
     assert rows.limit(10).explain().operator == "the first 10 rows"
+    first = rows.limit(10).with_columns(twice="k * 2")
+    assert first.explain().operator == "the first 10 rows"
     both = rows.sort("k").union(rows.random_shuffle(1)).explain()
     assert both.operator == "scan"
     assert [bill.operator for bill in both.before] == ["sort", "random_shuffle"]

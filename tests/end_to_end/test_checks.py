@@ -31,13 +31,14 @@ NUM_PARTITIONS = 5
 HEADER_BYTES = 40
 
 Blocks = Sequence[Ref]
+Choice = Callable[[Blocks], Blocks]
 
 
 @dataclass(frozen=True)
 class Careless:
     """The simple strategy, with map outputs handed on wrongly."""
 
-    choose: Callable[[Blocks], Blocks]
+    choose: Choice
     shift: int = 0
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
@@ -71,7 +72,7 @@ class Divided:
 class Forgetful:
     """The simple strategy, with map outputs handed on wrongly to reduces that divide large partitions."""
 
-    choose: Callable[[Blocks], Blocks]
+    choose: Choice
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
@@ -122,6 +123,17 @@ class With:
         # Plans for a strategy of the caller know of no merges.
         pairs = replace(plan, round_size=2, merge_factor=2)
         return self.strategy.shuffle(changed, splits, pairs)
+
+
+@dataclass(frozen=True)
+class Miscounted:
+    """A strategy of whose results some are lost or repeated."""
+
+    strategy: Strategy
+    choose: Choice
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        yield from self.choose(list(self.strategy.shuffle(tasks, splits, plan)))
 
 
 def lost(blocks: Blocks) -> Blocks:
@@ -300,6 +312,22 @@ def test_without_a_defect_partitions_are_divided(
     for strategy in (Forgetful(list), With(TableTasks, Push())):
         made = OPERATORS[operator](xs.read_parquet(source), Divided(strategy))
         assert_same_rows(made.to_arrow(), wanted)
+
+
+@pytest.mark.parametrize("operator", ["repartition", "random_shuffle", "sort"])
+@pytest.mark.parametrize("defect", [lambda refs: refs[:-1], lambda refs: [refs[0], *refs]])
+@pytest.mark.parametrize("strategy", [Simple(), Divided(Simple())])
+def test_results_that_are_lost_or_come_twice_are_missed(
+    operator: str, defect: Choice, strategy: Strategy, source: Path, engine: LocalEngine
+) -> None:
+    """Of pieces of a partition no one else can tell whether all are there."""
+    rows = OPERATORS[operator](xs.read_parquet(source), Miscounted(strategy, defect))
+    with pytest.raises(ShuffleCheckError, match=r"^4000 rows were read, and \d+ came out"):
+        rows.to_arrow()
+    with pytest.raises(ShuffleCheckError, match=r"^4000 rows were read, and \d+ came out"):
+        sum(batch.num_rows for batch in rows.iter_batches())
+    gc.collect()  # the frames of the errors
+    assert engine.stats()["used_blocks_bytes"] == 0
 
 
 def test_a_step_that_hides_the_error_does_not_hide_it(source: Path, engine: LocalEngine) -> None:

@@ -30,10 +30,11 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         output: Where files would go.
         results: Where results would go.
     """
-    execution, job, place, last = Estimation(engine), None, results, node
+    execution, job, place, first_rows = Estimation(engine), None, results, ""
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results)
+            first_rows = f"the first {node.count:,} rows"
             # A limit takes results one by one, whatever becomes of them then.
             place = "batches"
         node = node.children[0]
@@ -45,7 +46,7 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         )
     if not isinstance(node, Shuffled):
         scan = ScanJob(execution.inputs(node), node.schema, engine)
-        operator = f"the first {last.count:,} rows" if isinstance(last, Limited) else "scan"
+        operator = first_rows or "scan"
         return _unshuffled_bill(node, scan, operator, "no rows have to meet", output, results)
     broadcast = execution.broadcast(node)
     if broadcast is not None:

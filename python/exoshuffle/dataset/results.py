@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import in_advance
 from exoshuffle.dataset.logical import Node
-from exoshuffle.dataset.write import PlainErrors, WriteOptions, WriteResult, write_node
+from exoshuffle.dataset.write import (
+    PlainErrors,
+    WriteOptions,
+    WriteResult,
+    check_rows,
+    write_node,
+)
 from exoshuffle.futures import current_engine, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import CollectSink
@@ -115,13 +121,13 @@ class Results:
         Batches are in the store's memory, without a copy, as long as the caller drops them while it goes on; those of
         a caller who keeps them are copied, outside the memory limit.
         """
-        return _batches(self._lent_streams())
+        return self._batches(self._lent_streams())
 
     def to_arrow(self) -> pa.Table:
         """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit."""
         import pyarrow as pa
 
-        return pa.Table.from_batches(_batches(map(bytes, self._streams())), schema=self.schema)
+        return pa.Table.from_batches(self._batches(map(bytes, self._streams())), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
@@ -155,14 +161,18 @@ class Results:
                 yield stream
                 del stream
 
+    def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        """The batches of Arrow streams."""
+        import pyarrow as pa
 
-def _batches(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """The batches of Arrow streams."""
-    import pyarrow as pa
-
-    for stream in streams:
-        buffer = pa.py_buffer(stream)
-        del stream
-        with pa.ipc.open_stream(buffer) as reader:
-            del buffer
-            yield from reader
+        num_rows = 0
+        for stream in streams:
+            buffer = pa.py_buffer(stream)
+            del stream
+            with pa.ipc.open_stream(buffer) as reader:
+                del buffer
+                for batch in reader:
+                    num_rows += batch.num_rows
+                    yield batch
+                    del batch
+        check_rows(self.node, num_rows)

@@ -16,7 +16,7 @@ from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
-from exoshuffle.errors import ExoshuffleError, OptionsError, TaskError
+from exoshuffle.errors import ExoshuffleError, OptionsError, ShuffleCheckError, TaskError
 from exoshuffle.futures import Engine, get
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
@@ -144,10 +144,7 @@ def write_node(
             refs = finished(job.run(sink), engine.num_cpus)
             files = [file for ref in refs for file in get(ref)]
         rows = sum(file["rows"] for file in files)
-        if node.num_rows is not None and rows != node.num_rows:
-            raise ExoshuffleError(
-                f"{node.num_rows} rows were read but {rows} written; this is a bug, please report it (nothing was kept)"
-            )
+        check_rows(node, rows)
         files = _without_empty(output, files)
         output.commit(files)
     spilled = engine.stats().get("spilled_bytes")
@@ -194,6 +191,22 @@ class PlainErrors(contextlib.AbstractContextManager[None]):
         del kind, traceback
         if isinstance(error, TaskError) and isinstance(error.__cause__, ExoshuffleError):
             raise error.__cause__ from error
+
+
+def check_rows(node: Node, num_rows: int) -> None:
+    """Whether a tree made as many rows as it should, where that is known beforehand.
+
+    Partition by partition they have been checked as they were made (``operators.checks``); this finds a result that is
+    missing as a whole, or there twice.
+
+    Raises:
+        ShuffleCheckError: It did not.
+    """
+    if node.num_rows is not None and num_rows != node.num_rows:
+        raise ShuffleCheckError(
+            f"{node.num_rows} rows were read, and {num_rows} came out; the result is wrong, so run it again, and "
+            "report this if it comes back"
+        )
 
 
 def _without_empty(output: OutputDirectory, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
