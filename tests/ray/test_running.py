@@ -68,3 +68,27 @@ def test_what_was_just_submitted_can_be_cancelled() -> None:
             xs.get(dependent, timeout=30)
         assert xs.get(others) == list(range(100))
     xs.shutdown()
+
+
+def test_workers_use_freed_memory_again() -> None:
+    """Of what the C library gives and gets back, as for the results of DuckDB."""
+    num_bytes = 8_000_000
+
+    def touched_pages() -> int:
+        import ctypes
+        import resource
+
+        library = ctypes.CDLL(None)
+        library.malloc.restype = ctypes.c_void_p
+        library.free.argtypes = [ctypes.c_void_p]
+        before = 0
+        for _ in range(11):
+            block = library.malloc(num_bytes)
+            ctypes.memset(block, 1, num_bytes)
+            library.free(block)
+            before = before or resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    xs.init(engine="ray")
+    assert xs.get(xs.remote(touched_pages).remote()) < num_bytes // 4096
+    xs.shutdown()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from exoshuffle.engines.local.allocators import environment
+from exoshuffle.engines.allocators import environment
 
 #: Frees blocks of 8 MB and takes them again, and prints how many pages are touched by that.
 PROGRAM = """

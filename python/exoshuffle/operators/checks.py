@@ -9,9 +9,9 @@ checked: nobody knows what their rows are.
 
 Who reads only some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
 where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
-and that is held together afterwards (``check_all_read``). Results as a whole are counted where they leave for the caller,
-if their rows are known to be as many as were read (``dataset.write.check_rows``). Pieces of a join that are results of
-their own, and pieces that go into another shuffle, are not held together.
+and that is held together afterwards (``check_all_read``). Results are counted where they leave for the caller, if their
+rows have to be as many as were read (``dataset.write.check_rows``). Pieces of a join that are results of their own, and
+pieces that go into another shuffle, are not held together.
 """
 
 from __future__ import annotations

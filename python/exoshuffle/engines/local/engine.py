@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle import _native
+from exoshuffle.engines.allocators import keep_some_of_heap
 from exoshuffle.engines.local import arguments, limits, loading, values
 from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
-from exoshuffle.engines.local.allocators import keep_some_of_heap
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.libraries import Libraries

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from exoshuffle.engines.local.allocators import keep_little_of_arrow
+from exoshuffle.engines.allocators import keep_little_of_arrow
 
 #: Resident memory of a library that was just loaded, as measured (pyarrow 26, DuckDB 1.5).
 LIBRARY_BYTES = {"pyarrow": 34_000_000, "duckdb": 60_000_000}

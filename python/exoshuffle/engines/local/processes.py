@@ -23,7 +23,8 @@ import threading
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import allocators, identity, stacks, wire
+from exoshuffle.engines import allocators
+from exoshuffle.engines.local import identity, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests

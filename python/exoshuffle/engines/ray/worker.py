@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import ray
 
 from exoshuffle import __version__
+from exoshuffle.engines.allocators import keep_some_of_heap
 from exoshuffle.engines.ray import calls, values
 from exoshuffle.engines.ray.failures import AttemptError, attempt_error, fetch
 from exoshuffle.engines.ray.objects import Origin, Shape
@@ -167,6 +168,7 @@ def _engine() -> RayEngine:
     """The engine of this worker."""
     from exoshuffle.engines.ray.engine import RayEngine
 
+    keep_some_of_heap()
     engine = RayEngine()
     adopt(engine)
     return engine

@@ -1,7 +1,7 @@
 """What the allocators of this process keep of the memory that was freed, beside that of the native module.
 
-Guarantee: no more than a small share of the memory limit. Memory that is new has to be touched first, at a hundredth of
-the speed of memory that is used again; but what is kept stays resident. What the user has chosen stays as it is.
+Guarantee: a small share of the memory limit for each thread. Memory that is new has to be touched first, at a hundredth
+of the speed of memory that is used again; but what is kept stays resident. What the user has chosen stays as it is.
 """
 
 from __future__ import annotations
@@ -37,12 +37,18 @@ def keep_little_of_arrow() -> None:
         pa.jemalloc_set_decay_ms(ARROW_DECAY_MS)
 
 
-def keep_some_of_heap(memory_limit: int) -> None:
-    """Has the C library keep some of what is freed, where it can be told (glibc) and the user has not told it."""
+def keep_some_of_heap(memory_limit: int | None = None) -> None:
+    """Has the C library keep some of what is freed, where it can be told (glibc) and the user has not told it.
+
+    Args:
+        memory_limit: Of the program; None: whoever runs it sets no limit that we know of.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or any(name in os.environ for name in _HEAP_CHOICES):
         return
-    kept = min(memory_limit // HEAP_SHARE, MAX_HEAP_BYTES)
+    kept = MAX_HEAP_BYTES
+    if memory_limit is not None:
+        kept = min(kept, memory_limit // HEAP_SHARE)
     mallopt(_M_TRIM_THRESHOLD, kept)
     # Larger blocks are mapped and given back one by one.
     mallopt(_M_MMAP_THRESHOLD, kept // 2)
