@@ -90,5 +90,5 @@ def test_workers_use_freed_memory_again() -> None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
     xs.init(engine="ray")
-    assert xs.get(xs.remote(touched_pages).remote()) < num_bytes // 4096
+    assert xs.get(xs.remote(touched_pages).remote()) < num_bytes // 4096 // 2
     xs.shutdown()

@@ -226,7 +226,10 @@ fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], sources: &mut [Source])
             check_slice(wanted, entry)?;
             if let (None, Some(disk)) = (&entry.memory, &entry.disk) {
                 *source = Source::Read(Part::new(wanted, entry, disk));
-                fresh.push(source);
+                // Of a whole block nothing has to be found out.
+                if wanted.1.is_some() {
+                    fresh.push(source);
+                }
             }
         }
     }
