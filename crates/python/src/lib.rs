@@ -22,14 +22,11 @@ mod store;
 mod view;
 mod write_options;
 
+use exoshuffle_allocator::Recycling;
 use pyo3::prelude::*;
 
-// Freed memory is kept and reused: on virtual machines fresh pages cost more to touch than to fill (0.3-2 GB/s). What is
-// kept must go back when the limit is near, whichever thread freed it: jemalloc does that. mimalloc does not: with its
-// version 3, now and then a sort of 1.2 GB under 200 MB held 120 MB of which 2 were in use, and peaked at 224-283 MB.
-// Sorting 4 GB took 12.6-14.6 s of user time, with mimalloc 2 14.7-16.1 s (three runs each, one build after the other).
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: Recycling = Recycling;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use exoshuffle_allocator::Recycling;
 use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
@@ -18,9 +19,6 @@ use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
 const PERIOD: Duration = Duration::from_millis(5);
-
-/// Of jemalloc: returns what is free in all arenas to the system, whichever threads use them.
-const PURGE: &std::ffi::CStr = c"arena.4096.purge";
 
 type Running = (Sender<()>, JoinHandle<()>);
 
@@ -69,16 +67,7 @@ impl MemoryGuard {
 
 fn release_idle() {
     BufferPool::trim();
-    // SAFETY: the name ends in zero, and the command takes and gives nothing.
-    unsafe {
-        tikv_jemalloc_sys::mallctl(
-            PURGE.as_ptr(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            0,
-        )
-    };
+    Recycling::release_idle();
 }
 
 /// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.
@@ -91,30 +80,4 @@ fn field_bytes(status: &str, name: &str) -> Option<u64> {
     let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_memory_goes_back() {
-        let before = own_bytes().unwrap();
-        // Not one piece: what is larger than 8 MB goes back by itself.
-        let pieces: Vec<_> = (0..200).map(|_| vec![1_u8; 1_000_000]).collect();
-        drop(std::hint::black_box(pieces));
-        release_idle();
-        let after = own_bytes().unwrap();
-        assert!(
-            after < before + 50_000_000,
-            "{before} bytes before, {after} after"
-        );
-    }
-
-    #[test]
-    fn fields_are_read_in_bytes() {
-        let status = "VmRSS:\t  12 kB\nRssAnon:\t     100 kB\n";
-        assert_eq!(field_bytes(status, "RssAnon:"), Some(102_400));
-        assert_eq!(field_bytes(status, "RssFile:"), None);
-    }
 }

@@ -12,12 +12,12 @@ use crate::error::{Result, StoreError};
 use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::policy::{Outlook, Patience};
-use crate::ranges::Range;
+use crate::ranges::Taken;
 use crate::shared::{Shared, State};
 
 /// How a request for memory ended.
 enum Room {
-    Arena(Vec<Range>),
+    Arena(Taken),
     FileSystem,
 }
 
@@ -31,7 +31,7 @@ impl Shared {
         };
         let memory = match room {
             Room::FileSystem => self.file_memory(bytes)?,
-            Room::Arena(ranges) => match self.arena.map(&ranges) {
+            Room::Arena(Taken { ranges, fresh }) => match self.arena.map(&ranges, &fresh) {
                 Ok(mapping) => Memory { mapping, ranges },
                 Err(source) => {
                     let count = ranges.len();
@@ -96,8 +96,8 @@ impl Shared {
             }
             let situation = state.situation(priority, since);
             if state.ledger.is_served(ticket, want, situation.can_spill()) {
-                let ranges = self.take(&mut state, want);
-                return (state, Ok(Room::Arena(ranges)));
+                let taken = self.take(&mut state, want);
+                return (state, Ok(Room::Arena(taken)));
             }
             state.outputs_starve |= priority == Priority::Output && !situation.can_spill();
             match situation.outlook(&patience) {
@@ -124,10 +124,10 @@ impl Shared {
     }
 
     /// Takes what fits, giving memory back to the system where the budget asks for it.
-    fn take(&self, state: &mut State, want: Want) -> Vec<Range> {
+    fn take(&self, state: &mut State, want: Want) -> Taken {
         let grant = state.ledger.take(want);
         self.punch(&grant.trimmed);
-        grant.ranges
+        grant.taken
     }
 
     /// A file in the first directory that takes it, mapped.

@@ -1,12 +1,16 @@
 //! The memory behind all blocks: one memfd, mapped once as a whole.
 //!
 //! A block in one range of the arena is a view into that one mapping and costs no system call. A block scattered over
-//! several ranges is mapped once more, contiguously; its pages are dropped from the whole mapping's page tables, so that
-//! they count once in the resident memory of the process.
+//! several ranges is mapped once more, contiguously; before that its pages are dropped from the whole mapping's page
+//! tables, so that they count once in the resident memory of the process.
+//!
+//! Fresh memory comes in huge pages where the system makes them: a page of 4 KiB at a time it costs 0.6 s/GB to get and
+//! 0.25 s/GB to give back, in huge pages 0.08 and 0.004 (Linux 6.18 in a virtual machine whose host has the memory).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapping::{Access, Mapping};
 use crate::ranges::{units_in, Range};
@@ -18,6 +22,9 @@ pub const UNIT_BYTES: u64 = 64 << 10;
 /// (2.1-2.4 GB/s for 1.0-1.8), and nothing that fills a block is interrupted any more.
 const POPULATE_BYTES: u64 = 1 << 20;
 
+/// A huge page: what one entry of a page directory maps where pages have 4 KiB.
+const HUGE_BYTES: u64 = 2 << 20;
+
 /// Where a range lies in the file: offset and length.
 fn bytes_of(range: Range) -> (u64, u64) {
     (range.start * UNIT_BYTES, range.len * UNIT_BYTES)
@@ -28,6 +35,8 @@ fn bytes_of(range: Range) -> (u64, u64) {
 pub(crate) struct Arena {
     file: File,
     whole: Mapping,
+    /// Whether to ask for huge pages: until the system refuses one, since asking again may be slow and would be vain.
+    huge: AtomicBool,
 }
 
 impl Arena {
@@ -41,8 +50,13 @@ impl Arena {
         // SAFETY: the descriptor was just opened and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(units * UNIT_BYTES)?;
-        let whole = Mapping::of_file(&file, (units * UNIT_BYTES) as usize)?;
-        let arena = Self { file, whole };
+        let len = (units * UNIT_BYTES) as usize;
+        let whole = Mapping::of_file_aligned(&file, len, HUGE_BYTES as usize)?;
+        let arena = Self {
+            file,
+            whole,
+            huge: AtomicBool::new(huge_pages_are_wanted()),
+        };
         // Fails here rather than later where the system cannot give memory back.
         arena.punch(Range {
             start: 0,
@@ -51,24 +65,48 @@ impl Arena {
         Ok(arena)
     }
 
-    /// The bytes of `ranges` as one contiguous span.
-    pub(crate) fn map(&self, ranges: &[Range]) -> io::Result<Mapping> {
+    /// The bytes of `ranges` as one contiguous span. `fresh`: those of them that hold no memory yet.
+    pub(crate) fn map(&self, ranges: &[Range], fresh: &[Range]) -> io::Result<Mapping> {
+        for &range in fresh {
+            self.make_huge(range);
+        }
         if let &[range] = ranges {
             let (offset, len) = bytes_of(range);
-            let part = self.whole.part(offset as usize, len as usize);
             if len >= POPULATE_BYTES {
-                populate(&part, len as usize);
+                self.advise(offset, len, libc::MADV_POPULATE_WRITE);
             }
-            return Ok(part);
+            return Ok(self.whole.part(offset as usize, len as usize));
         }
         let pieces: Vec<_> = ranges.iter().copied().map(bytes_of).collect();
-        let mapping = Mapping::of_pieces(&self.file, &pieces, Access::Write)?;
-        for (offset, len) in pieces {
-            let old = self.whole.at(offset as usize, len as usize);
-            // SAFETY: for a shared file mapping this drops page table entries only; the contents stay in the file.
-            unsafe { libc::madvise(old.as_ptr().cast(), len as usize, libc::MADV_DONTNEED) };
+        for &(offset, len) in &pieces {
+            self.advise(offset, len, libc::MADV_DONTNEED);
         }
-        Ok(mapping)
+        Mapping::of_pieces(&self.file, &pieces, Access::Write)
+    }
+
+    /// Gets huge pages for as much of a fresh range as takes whole ones.
+    fn make_huge(&self, range: Range) {
+        let (offset, len) = bytes_of(range);
+        let start = offset.next_multiple_of(HUGE_BYTES);
+        let end = (offset + len) / HUGE_BYTES * HUGE_BYTES;
+        if start >= end || !self.huge.load(Ordering::Relaxed) {
+            return;
+        }
+        // A huge page of a memfd is made of small ones, and one of these has to be there.
+        for page in (start..end).step_by(HUGE_BYTES as usize) {
+            self.advise(page, UNIT_BYTES, libc::MADV_POPULATE_WRITE);
+        }
+        let made = self.advise(start, end - start, libc::MADV_COLLAPSE);
+        self.huge.fetch_and(made, Ordering::Relaxed);
+    }
+
+    /// Tells the system what to do with the pages of a span; whether it did. A refusal is no harm: the first access to
+    /// each page does without.
+    fn advise(&self, offset: u64, len: u64, advice: i32) -> bool {
+        let start = self.whole.at(offset as usize, len as usize);
+        // SAFETY: on a shared mapping of a file, all that is passed here changes page tables and where contents lie,
+        // never contents.
+        unsafe { libc::madvise(start.as_ptr().cast(), len as usize, advice) == 0 }
     }
 
     /// The memfd once more, for another process to map.
@@ -95,12 +133,16 @@ impl Arena {
     }
 }
 
-/// Fills the page tables of the first `len` bytes, as the first access would page by page.
-fn populate(mapping: &Mapping, len: usize) {
-    let start = mapping.at(0, len);
-    // SAFETY: for a mapping of a file this changes page tables only, never contents. A refusal (kernels before 5.14 do not
-    // know the advice) leaves it to the first access.
-    unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
+/// Whether huge pages are of the size that the arena is made for, and nobody has switched them off: to collapse pages
+/// works even then, but whoever did so had reasons.
+fn huge_pages_are_wanted() -> bool {
+    let setting = |name| {
+        fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{name}"))
+            .unwrap_or_default()
+    };
+    setting("hpage_pmd_size").trim() == HUGE_BYTES.to_string()
+        && !setting("enabled").contains("[never]")
+        && !setting("shmem_enabled").contains("[deny]")
 }
 
 /// The memory of one block: ranges of the arena, or a file of its own when there are none.
@@ -157,9 +199,9 @@ mod tests {
         let arena = Arena::create(8).unwrap();
         let (a, b) = (Range { start: 5, len: 2 }, Range { start: 1, len: 1 });
         let unit = UNIT_BYTES as usize;
-        bytes(&mut arena.map(&[a]).unwrap(), 2).fill(1);
-        bytes(&mut arena.map(&[b]).unwrap(), 1).fill(2);
-        let mut both = arena.map(&[a, b]).unwrap();
+        bytes(&mut arena.map(&[a], &[a]).unwrap(), 2).fill(1);
+        bytes(&mut arena.map(&[b], &[b]).unwrap(), 1).fill(2);
+        let mut both = arena.map(&[a, b], &[]).unwrap();
         let seen = bytes(&mut both, 3);
         assert!(
             seen[..2 * unit].iter().all(|&byte| byte == 1)
@@ -167,7 +209,7 @@ mod tests {
         );
         seen.fill(3);
         drop(both);
-        assert!(bytes(&mut arena.map(&[b]).unwrap(), 1)
+        assert!(bytes(&mut arena.map(&[b], &[]).unwrap(), 1)
             .iter()
             .all(|&byte| byte == 3));
     }
@@ -177,10 +219,79 @@ mod tests {
         let arena = Arena::create(8).unwrap();
         assert_eq!(allocated_bytes(&arena), 0);
         let range = Range { start: 2, len: 3 };
-        bytes(&mut arena.map(&[range]).unwrap(), 3).fill(7);
+        bytes(&mut arena.map(&[range], &[range]).unwrap(), 3).fill(7);
         assert_eq!(allocated_bytes(&arena), 3 * UNIT_BYTES);
         arena.punch(Range { start: 2, len: 2 }).unwrap();
         assert_eq!(allocated_bytes(&arena), UNIT_BYTES);
+    }
+
+    /// Bytes of the arena that are mapped as huge pages.
+    fn huge_bytes(arena: &Arena) -> u64 {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", arena.whole.at(0, 1).addr());
+        let ours = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let mapped = ours
+            .filter_map(|line| line.strip_prefix("ShmemPmdMapped:"))
+            .next()
+            .unwrap();
+        mapped
+            .trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .unwrap()
+            << 10
+    }
+
+    const UNITS_PER_HUGE: u64 = HUGE_BYTES / UNIT_BYTES;
+
+    #[test]
+    fn fresh_memory_comes_in_huge_pages_as_far_as_it_takes_whole_ones() {
+        let arena = Arena::create(8 * UNITS_PER_HUGE).unwrap();
+        let range = Range {
+            start: 5,
+            len: 4 * UNITS_PER_HUGE,
+        };
+        let mut mapping = arena.map(&[range], &[range]).unwrap();
+        if !arena.huge.load(Ordering::Relaxed) {
+            return; // this system makes none
+        }
+        assert_eq!(huge_bytes(&arena), 3 * HUGE_BYTES);
+        assert_eq!(allocated_bytes(&arena), range.len * UNIT_BYTES);
+        assert!(bytes(&mut mapping, range.len).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn part_of_a_huge_page_goes_back_and_the_rest_stays() {
+        let arena = Arena::create(2 * UNITS_PER_HUGE).unwrap();
+        let range = Range {
+            start: 0,
+            len: 2 * UNITS_PER_HUGE,
+        };
+        bytes(&mut arena.map(&[range], &[range]).unwrap(), range.len).fill(7);
+        let gone = Range { start: 3, len: 9 };
+        arena.punch(gone).unwrap();
+        assert_eq!(allocated_bytes(&arena), (range.len - gone.len) * UNIT_BYTES);
+        let unit = UNIT_BYTES as usize;
+        let mut mapping = arena.map(&[range], &[]).unwrap();
+        let (kept, zeros) = (7, 0);
+        for (number, unit) in bytes(&mut mapping, range.len).chunks(unit).enumerate() {
+            let was_punched = (gone.start..gone.start + gone.len).contains(&(number as u64));
+            let expected = if was_punched { zeros } else { kept };
+            assert!(unit.iter().all(|&byte| byte == expected), "unit {number}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_get_huge_pages_gets_memory() {
+        let arena = Arena::create(4 * UNITS_PER_HUGE).unwrap();
+        arena.huge.store(false, Ordering::Relaxed);
+        let range = Range {
+            start: 0,
+            len: 4 * UNITS_PER_HUGE,
+        };
+        bytes(&mut arena.map(&[range], &[range]).unwrap(), range.len).fill(7);
+        assert_eq!(huge_bytes(&arena), 0);
+        assert_eq!(allocated_bytes(&arena), range.len * UNIT_BYTES);
     }
 
     #[test]
@@ -191,7 +302,7 @@ mod tests {
             Range { start: 1, len: 1 },
             Range { start: 3, len: 1 },
         ];
-        let mapping = arena.map(&ranges).unwrap();
+        let mapping = arena.map(&ranges, &[]).unwrap();
         let memory = Memory { mapping, ranges };
         let unit = UNIT_BYTES;
         let within = memory.pieces(2 * unit - 5, 5).unwrap();

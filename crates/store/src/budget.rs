@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::arena::UNIT_BYTES;
-use crate::ranges::{units_in, FreeRanges, Range};
+use crate::ranges::{units_in, FreeRanges, Range, Taken};
 use crate::shared::Shared;
 
 /// Who is served first when memory is short.
@@ -51,10 +51,10 @@ impl Want {
 /// A place in the queue.
 pub(crate) type Ticket = (Priority, u64);
 
-/// What a served request gets: its ranges, and free ranges whose memory must go back to the system first.
+/// What a served request gets, and free ranges whose memory must go back to the system first.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Grant {
-    pub(crate) ranges: Vec<Range>,
+    pub(crate) taken: Taken,
     pub(crate) trimmed: Vec<Range>,
 }
 
@@ -144,23 +144,23 @@ impl Ledger {
 
     /// Takes what was asked for, which must fit.
     pub(crate) fn take(&mut self, want: Want) -> Grant {
-        let ranges = match want {
+        let taken = match want {
             Want::Memory { units } => {
-                let ranges = self.free.take(units);
+                let taken = self.free.take(units);
                 self.used_units += units;
-                ranges.expect(
+                taken.expect(
                     "the arena has as many units as the budget, and the request fits the budget",
                 )
             }
             Want::Reserve { bytes } => {
                 self.reserved_bytes += bytes;
-                Vec::new()
+                Taken::default()
             }
         };
         self.peak_bytes = self.peak_bytes.max(self.committed_bytes());
         let over = (self.resident_bytes() + self.reserved_bytes).saturating_sub(self.budget_bytes);
         Grant {
-            ranges,
+            taken,
             trimmed: self.free.trim(over.div_ceil(UNIT_BYTES)),
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     fn a_reservation_trims_free_memory_that_it_needs() {
         let mut ledger = ledger(10);
         let block = ledger.take(Want::Memory { units: 8 });
-        ledger.give_back(&block.ranges);
+        ledger.give_back(&block.taken.ranges);
         assert_eq!(ledger.resident_bytes(), 8 * UNIT_BYTES);
         let grant = ledger.take(Want::Reserve {
             bytes: 5 * UNIT_BYTES + 1,

@@ -23,12 +23,12 @@ impl Access {
     }
 }
 
-/// A span of mapped memory; unmapped on drop where it has a mapping of its own.
+/// A span of mapped memory; what it owns of the address space, itself and the room around it, is unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    owned: bool,
+    owned: Option<(NonNull<u8>, usize)>,
 }
 
 // SAFETY: a mapping is an address range, valid in every thread; what may be read or written when is up to its owners.
@@ -43,11 +43,20 @@ impl Mapping {
         let source = Some((file, 0, Access::Write));
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let start = unsafe { mmap(ptr::null_mut(), len, flags, source) }?;
-        Ok(Self {
-            start,
-            len,
-            owned: true,
-        })
+        Ok(Self::owning(start, len))
+    }
+
+    /// As `of_file`, at a multiple of `alignment`, a power of two.
+    pub(crate) fn of_file_aligned(file: &File, len: usize, alignment: usize) -> io::Result<Self> {
+        let mut mapping = Self::reserve(len + alignment)?;
+        let before = mapping.start.addr().get().wrapping_neg() % alignment;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let source = Some((file, 0, Access::Write));
+        let address = mapping.at(before, len).as_ptr();
+        // SAFETY: the span at the address lies inside the reservation (`at` checks), which was given to nobody yet.
+        mapping.start = unsafe { mmap(address, len, flags, source) }?;
+        mapping.len = len;
+        Ok(mapping)
     }
 
     /// Maps pieces of `file`, (offset, length) in whole pages, one behind the other and shared with it.
@@ -76,11 +85,15 @@ impl Mapping {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: as in `of_file`.
         let start = unsafe { mmap(ptr::null_mut(), len, flags, None) }?;
-        Ok(Self {
+        Ok(Self::owning(start, len))
+    }
+
+    fn owning(start: NonNull<u8>, len: usize) -> Self {
+        Self {
             start,
             len,
-            owned: true,
-        })
+            owned: Some((start, len)),
+        }
     }
 
     /// `len` bytes at `offset` of this mapping, which must outlive them. Panics outside the mapping.
@@ -88,7 +101,7 @@ impl Mapping {
         Self {
             start: self.at(offset, len),
             len,
-            owned: false,
+            owned: None,
         }
     }
 
@@ -110,9 +123,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if self.owned {
+        if let Some((start, len)) = self.owned {
             // SAFETY: the span was mapped by this value, and whoever holds a pointer into it keeps this value alive.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+            unsafe { libc::munmap(start.as_ptr().cast(), len) };
         }
     }
 }

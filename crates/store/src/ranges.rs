@@ -86,6 +86,15 @@ impl Pool {
     }
 }
 
+/// Units that were free.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    /// All, ordered by place and joined where they touch.
+    pub(crate) ranges: Vec<Range>,
+    /// The untouched ones among them.
+    pub(crate) fresh: Vec<Range>,
+}
+
 /// The free units of the arena.
 #[derive(Debug)]
 pub(crate) struct FreeRanges {
@@ -119,23 +128,25 @@ impl FreeRanges {
         self.resident.units + self.untouched.units
     }
 
-    /// Takes `units` in few pieces, ordered by place and joined where they touch; `None` when fewer are free.
-    pub(crate) fn take(&mut self, units: u64) -> Option<Vec<Range>> {
+    /// Takes `units` in few pieces; `None` when fewer are free.
+    pub(crate) fn take(&mut self, units: u64) -> Option<Taken> {
         if units > self.free() {
             return None;
         }
-        let mut pieces = Vec::with_capacity(1);
-        let missing = self.resident.take_pieces(units, &mut pieces);
-        self.untouched.take_pieces(missing, &mut pieces);
-        pieces.sort_unstable();
-        pieces.dedup_by(|next, before| {
+        let mut ranges = Vec::with_capacity(1);
+        let missing = self.resident.take_pieces(units, &mut ranges);
+        let mut fresh = Vec::new();
+        self.untouched.take_pieces(missing, &mut fresh);
+        ranges.extend_from_slice(&fresh);
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, before| {
             let touches = before.start + before.len == next.start;
             if touches {
                 before.len += next.len;
             }
             touches
         });
-        Some(pieces)
+        Some(Taken { ranges, fresh })
     }
 
     /// Gives ranges back; they are taken to be resident.
@@ -161,50 +172,61 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn units_of(range: &Range) -> std::ops::Range<usize> {
+        range.start as usize..(range.start + range.len) as usize
+    }
+
+    fn taken(free: &mut FreeRanges, units: u64) -> Vec<Range> {
+        free.take(units).unwrap().ranges
+    }
+
     #[test]
     fn used_memory_is_recycled_before_fresh_memory() {
         let mut free = FreeRanges::new(100);
-        let first = free.take(10).unwrap();
+        let first = taken(&mut free, 10);
         free.give_back(&first);
-        assert_eq!(free.take(10).unwrap(), first);
+        let again = free.take(12).unwrap();
+        let fresh = vec![Range { start: 10, len: 2 }];
+        let ranges = vec![Range { start: 0, len: 12 }];
+        assert_eq!((first[0].len, again), (10, Taken { ranges, fresh }));
         assert_eq!(free.resident(), 0);
     }
 
     #[test]
     fn the_smallest_range_that_fits_is_taken() {
         let mut free = FreeRanges::new(20);
-        let taken: Vec<_> = [4, 1, 2, 1, 3]
+        let held: Vec<_> = [4, 1, 2, 1, 3]
             .iter()
-            .map(|&n| free.take(n).unwrap())
+            .map(|&n| taken(&mut free, n))
             .collect();
         for hole in [0, 2, 4] {
-            free.give_back(&taken[hole]);
+            free.give_back(&held[hole]);
         }
-        assert_eq!(free.take(2).unwrap(), taken[2]);
+        assert_eq!(taken(&mut free, 2), held[2]);
     }
 
     #[test]
     fn a_scattered_request_uses_the_largest_holes() {
         let mut free = FreeRanges::new(10);
-        let taken: Vec<_> = [3, 1, 2, 1, 3]
+        let held: Vec<_> = [3, 1, 2, 1, 3]
             .iter()
-            .map(|&n| free.take(n).unwrap())
+            .map(|&n| taken(&mut free, n))
             .collect();
         for hole in [0, 2, 4] {
-            free.give_back(&taken[hole]);
+            free.give_back(&held[hole]);
         }
-        assert_eq!(free.take(6).unwrap(), [taken[0][0], taken[4][0]]);
+        assert_eq!(taken(&mut free, 6), [held[0][0], held[4][0]]);
         assert_eq!(free.take(3), None);
     }
 
     #[test]
     fn trimmed_ranges_are_untouched_again() {
         let mut free = FreeRanges::new(8);
-        let all = free.take(8).unwrap();
+        let all = taken(&mut free, 8);
         free.give_back(&all);
         assert_eq!(units_in(&free.trim(5)), 5);
         assert_eq!((free.resident(), free.free()), (3, 8));
-        assert_eq!(free.take(8).unwrap(), all);
+        assert_eq!(taken(&mut free, 8), all);
     }
 
     proptest! {
@@ -213,17 +235,18 @@ mod tests {
         fn no_unit_is_handed_out_twice(steps in prop::collection::vec((0u8..3, 1u64..24, any::<prop::sample::Index>()), 1..200)) {
             let mut free = FreeRanges::new(64);
             let mut owned = [false; 64];
+            let mut touched = [false; 64];
             let mut held: Vec<Vec<Range>> = Vec::new();
             for (what, units, index) in steps {
                 match what {
                     0 => match free.take(units) {
-                        Some(ranges) => {
+                        Some(Taken { ranges, fresh }) => {
                             prop_assert_eq!(units_in(&ranges), units);
-                            for range in &ranges {
-                                for unit in range.start..range.start + range.len {
-                                    prop_assert!(!owned[unit as usize]);
-                                    owned[unit as usize] = true;
-                                }
+                            for unit in ranges.iter().flat_map(units_of) {
+                                let is_fresh = fresh.iter().any(|range| units_of(range).contains(&unit));
+                                prop_assert_eq!(is_fresh, !touched[unit]);
+                                prop_assert!(!owned[unit]);
+                                (owned[unit], touched[unit]) = (true, true);
                             }
                             held.push(ranges);
                         }
@@ -232,14 +255,15 @@ mod tests {
                     1 if !held.is_empty() => {
                         let ranges = held.swap_remove(index.index(held.len()));
                         for range in &ranges {
-                            owned[range.start as usize..(range.start + range.len) as usize].fill(false);
+                            owned[units_of(range)].fill(false);
                         }
                         free.give_back(&ranges);
                     }
                     _ => {
                         let before = free.resident();
-                        let trimmed = units_in(&free.trim(units));
-                        prop_assert_eq!(trimmed, units.min(before));
+                        let trimmed = free.trim(units);
+                        prop_assert_eq!(units_in(&trimmed), units.min(before));
+                        trimmed.iter().for_each(|range| touched[units_of(range)].fill(false));
                     }
                 }
                 prop_assert_eq!(free.free(), owned.iter().filter(|owned| !**owned).count() as u64);
@@ -247,7 +271,7 @@ mod tests {
             held.iter().for_each(|ranges| free.give_back(ranges));
             free.trim(64);
             let whole = vec![Range { start: 0, len: 64 }];
-            prop_assert_eq!(free.take(64), Some(whole));
+            prop_assert_eq!(free.take(64), Some(Taken { ranges: whole.clone(), fresh: whole }));
         }
     }
 }
