@@ -1,4 +1,8 @@
 //! What lies idle goes back. A program of its own, because it looks at the resident memory of all of it.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like tests"
+)]
 
 use std::fs;
 use std::hint::black_box;

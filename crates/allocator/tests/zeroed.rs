@@ -1,4 +1,8 @@
 //! Zeroed memory comes from what is kept. A program of its own, because what others free would be taken too.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, like tests"
+)]
 
 use std::fs;
 use std::hint::black_box;
