@@ -21,6 +21,7 @@ from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.operators.table import TableTasks
 from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.shuffle.division import Division, Large, Pieces
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
@@ -363,3 +364,77 @@ def test_rounds_that_are_lost_are_missed(
         ShuffleCheckError, match=r"the fold of partition \d of group_by got the output of"
     ):
         list(groups.stream())
+
+
+def _one_key(rows: int) -> pa.Table:
+    return pa.table({"k": [1] * rows, "n": range(rows)})
+
+
+def _in_wrong_pieces(
+    monkeypatch: pytest.MonkeyPatch, defect: Callable[[Sequence[int]], Sequence[int]]
+) -> list[Pieces]:
+    """Has the last piece of every partition that is taken in pieces made of other slices; returns what was to be."""
+    divide = TableTasks.divide
+    planted = []
+
+    def wrongly(self: TableTasks, large: Large) -> Division:
+        made = divide(self, large)
+        if not isinstance(made, Pieces):
+            return made
+        planted.append(made)
+        return replace(made, pieces=[*made.pieces[:-1], defect(made.pieces[-1])])
+
+    monkeypatch.setattr(TableTasks, "divide", wrongly)
+    return planted
+
+
+@pytest.mark.parametrize(
+    ("defect", "words"),
+    [
+        (lambda piece: piece[1:], "got 2 slices where there are 3 maps"),
+        (lambda piece: [*piece, piece[-1]], "got 4 slices where there are 3 maps"),
+        (lambda piece: [0, *piece[1:]], "got the output of map 0 where that of map 2 belongs"),
+        (lambda piece: [*piece[:-1], 6], "got the output of map 6 where that of map 7 belongs"),
+        (lambda piece: [*reversed(piece)], "got the output of map 7 where that of map 2 belongs"),
+    ],
+)
+def test_a_defect_in_a_piece_of_a_join_is_named(
+    defect: Callable[[Sequence[int]], Sequence[int]],
+    words: str,
+    tmp_path: Path,
+    engine: LocalEngine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each piece of a join of one key is a result of its own, which may have any number of rows."""
+    del engine
+    sides = [write_files(tmp_path / side, _one_key(400), 4) for side in ("left", "right")]
+    left, right = (xs.read_parquet(side) for side in sides)
+    monkeypatch.setattr("exoshuffle.dataset.execute.MAX_BROADCAST_BYTES", 0)
+    joined = left.join(
+        right.rename({"n": "m"}),
+        on="k",
+        strategy=Divided(Simple(), 4000),
+        num_partitions=1,
+    )
+    assert joined.to_arrow().num_rows == 400 * 400
+    planted = _in_wrong_pieces(monkeypatch, defect)
+    with pytest.raises(
+        ShuffleCheckError, match=rf"^the reduce of piece \d+ of partition \d+ of join {words}"
+    ):
+        joined.to_arrow()
+    assert planted
+
+
+def test_a_defect_in_a_piece_on_its_way_into_another_shuffle_is_named(
+    source: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    rows = xs.read_parquet(source).repartition(NUM_PARTITIONS, strategy=Divided(Simple())).sort("k")
+    assert rows.to_arrow().num_rows == 4000
+    planted = _in_wrong_pieces(monkeypatch, lambda piece: [0, *piece[1:]])
+    with pytest.raises(
+        ShuffleCheckError,
+        match=r"^the reduce of piece \d+ of partition \d+ of repartition got the output of map 0 where that of map",
+    ):
+        rows.to_arrow()
+    assert planted

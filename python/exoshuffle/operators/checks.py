@@ -9,15 +9,15 @@ checked: nobody knows what their rows are.
 
 Who reads only some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
 where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
-and that is held together afterwards (``check_all_read``). Results are counted where they leave for the caller, if their
-rows have to be as many as were read (``dataset.write.check_rows``). Pieces of a join that are results of their own, and
-pieces that go into another shuffle, are not held together.
+and that is held together afterwards (``check_all_read``); pieces that are results of their own are told which maps they
+are of (``check_each``). Results are counted where they leave for the caller, if their rows have to be as many as were
+read (``dataset.write.check_rows``). Pieces of merged blocks that go into another shuffle are not held together.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from exoshuffle import _native
@@ -81,6 +81,23 @@ def maps_of(slices: list[Any], partition: int) -> range:
     """
     first = _native.Sections(slices, partition, None).first_map
     return range(first, first + len(_native.Sections(slices, partition, first, None)))
+
+
+def check_each(slices: Sequence[Any], partition: int, maps: Sequence[int]) -> None:
+    """Raises unless slices of one partition have the output of these maps, one each, in this order.
+
+    Raises:
+        ShuffleCheckError: Output of a map is missing, repeated or misplaced.
+
+    Cost: looks at headers alone.
+    """
+    if len(slices) != len(maps):
+        raise ShuffleCheckError(f"got {len(slices)} slices where there are {len(maps)} maps")
+    for one, number in zip(slices, maps, strict=True):
+        sections = _native.Sections([one], partition, None)
+        if len(sections) != 1 or sections.first_map != number:
+            found = f"the output of map {sections.first_map}" if len(sections) else "nothing"
+            raise ShuffleCheckError(f"got {found} where that of map {number} belongs")
 
 
 def check_all_read(runs: Iterable[range], num_maps: int) -> None:

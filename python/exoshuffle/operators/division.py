@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import SliceRef, allocate_block, get, remote
-from exoshuffle.operators.checks import check_all_read, maps_of, opened, placed
+from exoshuffle.operators.checks import check_all_read, check_each, maps_of, opened, placed
 from exoshuffle.operators.order import ByKeys, RowsConfig, by_hash_level, by_range
 from exoshuffle.operators.slice_inputs import CombinedInput, SliceInput
 from exoshuffle.operators.table import (
@@ -154,13 +154,23 @@ class DividedTasks(TableTasks):
 
 @dataclass
 class PieceTasks(DividedTasks):
-    """The task set of a partition of which every reduce gets some slices."""
+    """The task set of a partition of which every reduce gets some slices.
+
+    Attributes:
+        pieces: For every piece the maps that its slices are of, in order; none if slices are merged ones, of which
+            nobody can tell.
+    """
+
+    pieces: tuple[tuple[int, ...], ...] = ()
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
         """See ``TaskSet``; ``partition`` is the number of the piece."""
         place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
-        with placed(place), opened(slices, self.partition) as sections, own_errors():
-            return self.sink(partition, self.finish(sections))
+        with placed(place):
+            if self.pieces:
+                check_each(slices, self.partition, self.pieces[partition])
+            with opened(slices, self.partition) as sections, own_errors():
+                return self.sink(partition, self.finish(sections))
 
 
 def divide(tasks: TableTasks, large: Large) -> Division:
@@ -182,7 +192,7 @@ def divide(tasks: TableTasks, large: Large) -> Division:
     if isinstance(finish, Joined):
         pieces = _join_pieces(finish.join.how, tasks.starts[1], large)
         if pieces:
-            return Pieces(_again(tasks, large, *configs, kind=PieceTasks), pieces)
+            return _in_pieces(tasks, large, configs, pieces)
     if large.num_bytes <= large.plan.max_whole_bytes:
         return Whole()
     raise _too_large(_again(tasks, large, *configs), large)
@@ -199,14 +209,12 @@ def _key_columns(config: RowsConfig) -> list[str]:
     return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
 
 
-def _again(
-    tasks: TableTasks, large: Large, *configs: RowsConfig, kind: type[DividedTasks] = DividedTasks
-) -> DividedTasks:
+def _again(tasks: TableTasks, large: Large, *configs: RowsConfig) -> DividedTasks:
     """The task set for the rows of a partition."""
     inputs = tuple(SliceInput(config, tag, large.partition) for tag, config in enumerate(configs))
     num_runs = len(large.runs(large.plan.split_bytes))
     num_maps = num_runs * len(configs)
-    return kind(
+    return DividedTasks(
         tasks.name,
         inputs,
         tuple(range(0, num_maps, num_runs)),
@@ -236,8 +244,17 @@ def _passed_on(tasks: TableTasks, large: Large, finish: Gathered) -> Division:
         made = _again(tasks, large, finish.config)
         made = dataclasses.replace(made, sink=tasks.sink, num_maps=tasks.num_maps)
         return Streamed(made, large.runs(large.plan.split_bytes))
-    made = _again(tasks, large, finish.config, kind=PieceTasks)
-    return Pieces(made, large.runs(large.plan.max_partition_bytes))
+    return _in_pieces(tasks, large, (finish.config,), large.runs(large.plan.max_partition_bytes))
+
+
+def _in_pieces(
+    tasks: TableTasks, large: Large, configs: Sequence[RowsConfig], pieces: Sequence[Sequence[int]]
+) -> Pieces:
+    """Reduces that get some of the slices each."""
+    # As many blocks as maps: each is of one map, and has its number.
+    maps = tuple(map(tuple, pieces)) if len(large.sizes) == tasks.num_maps else ()
+    made = _again(tasks, large, *configs)
+    return Pieces(PieceTasks(**vars(made), pieces=maps), pieces)
 
 
 def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:
