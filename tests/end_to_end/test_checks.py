@@ -20,7 +20,16 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.operators.table import TableTasks
-from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.shuffle import (
+    FixedFiles,
+    MergeOptions,
+    PreShuffleMerge,
+    Push,
+    ShufflePlan,
+    Simple,
+    Strategy,
+    TaskSet,
+)
 from exoshuffle.shuffle.division import Division, Large, Pieces
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.strategy import stage
@@ -391,11 +400,20 @@ def _in_wrong_pieces(
 @pytest.mark.parametrize(
     ("defect", "words"),
     [
-        (lambda piece: piece[1:], "got 2 slices where there are 3 maps"),
-        (lambda piece: [*piece, piece[-1]], "got 4 slices where there are 3 maps"),
-        (lambda piece: [0, *piece[1:]], "got the output of map 0 where that of map 2 belongs"),
-        (lambda piece: [*piece[:-1], 6], "got the output of map 6 where that of map 7 belongs"),
-        (lambda piece: [*reversed(piece)], "got the output of map 7 where that of map 2 belongs"),
+        (lambda piece: piece[1:], "got 2 slices where 3 belong"),
+        (lambda piece: [*piece, piece[-1]], "got 4 slices where 3 belong"),
+        (
+            lambda piece: [0, *piece[1:]],
+            "got the output of map 0 where the output of map 2 belongs",
+        ),
+        (
+            lambda piece: [*piece[:-1], 6],
+            "got the output of map 6 where the output of map 7 belongs",
+        ),
+        (
+            lambda piece: [*reversed(piece)],
+            "got the output of map 7 where the output of map 2 belongs",
+        ),
     ],
 )
 def test_a_defect_in_a_piece_of_a_join_is_named(
@@ -425,16 +443,32 @@ def test_a_defect_in_a_piece_of_a_join_is_named(
     assert planted
 
 
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (Simple(), r"got the output of map 0 where the output of map \d belongs"),
+        (Push(), "got the output of maps 0 to 1 where the output of map 4 belongs"),
+        (
+            PreShuffleMerge(MergeOptions(FixedFiles(2), percent=100)),
+            "got the output of maps 0 to 1 where the output of map 4 belongs",
+        ),
+    ],
+)
 def test_a_defect_in_a_piece_on_its_way_into_another_shuffle_is_named(
-    source: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+    strategy: Strategy,
+    words: str,
+    source: Path,
+    engine: LocalEngine,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del engine
-    rows = xs.read_parquet(source).repartition(NUM_PARTITIONS, strategy=Divided(Simple())).sort("k")
+    divided = Divided(With(TableTasks, strategy))
+    rows = xs.read_parquet(source).repartition(NUM_PARTITIONS, strategy=divided).sort("k")
     assert rows.to_arrow().num_rows == 4000
     planted = _in_wrong_pieces(monkeypatch, lambda piece: [0, *piece[1:]])
     with pytest.raises(
         ShuffleCheckError,
-        match=r"^the reduce of piece \d+ of partition \d+ of repartition got the output of map 0 where that of map",
+        match=rf"^the reduce of piece \d+ of partition \d+ of repartition {words}",
     ):
         rows.to_arrow()
     assert planted

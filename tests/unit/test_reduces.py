@@ -27,7 +27,7 @@ from exoshuffle.shuffle import (
     Strategy,
 )
 from exoshuffle.shuffle.division import MAX_LEVEL, Again, Division, Large, Pieces, Streamed, Whole
-from exoshuffle.shuffle.reduces import run_reduces
+from exoshuffle.shuffle.reduces import _maps, run_reduces
 from exoshuffle.testing import failing
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
@@ -136,6 +136,45 @@ def test_results_come_in_the_place_of_the_partition(strategy: Strategy, how: str
         # Whatever took the place of a partition, those behind it come later.
         assert [n // 128 for n in numbers] == sorted(n // 128 for n in numbers)
         assert {what for what, _ in results} == {"streamed" if how == "stream" else "reduced"}
+
+
+class Told(Numbers):
+    """Notes what it is told about blocks, beside what they hold."""
+
+    def __init__(self, num_partitions: int) -> None:
+        super().__init__(1, num_partitions, "pieces")
+        self.told: list[tuple[list[int], list[int]]] = []
+
+    def divide(self, part: Large) -> Division:
+        slices = xs.get(part.slices(range(len(part.sizes))))
+        self.told += [
+            (list(maps), sorted({n // self.num_partitions for n in numbers}))
+            for maps, numbers in zip(part.maps, slices, strict=True)
+        ]
+        return super().divide(part)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *ALL,
+        pytest.param(Push(merge_bytes=500), id="push, merged by bytes"),
+        pytest.param(PreShuffleMerge(MergeOptions(FixedFiles(2), percent=0)), id="given up"),
+    ],
+)
+def test_divisions_are_told_of_which_maps_blocks_are(strategy: Strategy) -> None:
+    tasks = Told(2)
+    splits = [[2 * index, 2 * index + 1] * 100 for index in range(7)]
+    shuffled(strategy, tasks, splits)
+    assert [maps for maps, _ in tasks.told] == [held for _, held in tasks.told]
+    assert [index for maps, _ in tasks.told for index in maps] == [*range(7), *range(7)]
+
+
+def test_divisions_are_told_nothing_where_blocks_are_not_those_of_all_maps() -> None:
+    assert _maps([2, 1], plan_of(3, 1)) == (range(2), range(2, 3))
+    assert _maps([1, 1], plan_of(3, 1)) == ()
+    assert _maps([], plan_of(0, 1)) == ()
 
 
 @pytest.mark.usefixtures("engine")

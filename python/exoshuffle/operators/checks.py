@@ -11,7 +11,7 @@ Who reads only some of the slices of a partition cannot tell whether there are m
 where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
 and that is held together afterwards (``check_all_read``); pieces that are results of their own are told which maps they
 are of (``check_each``). Results are counted where they leave for the caller, if their rows have to be as many as were
-read (``dataset.write.check_rows``). Pieces of merged blocks that go into another shuffle are not held together.
+read (``dataset.write.check_rows``).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def maps_of(slices: list[Any], partition: int) -> range:
     return range(first, first + len(_native.Sections(slices, partition, first, None)))
 
 
-def check_each(slices: Sequence[Any], partition: int, maps: Sequence[int]) -> None:
-    """Raises unless slices of one partition have the output of these maps, one each, in this order.
+def check_each(slices: Sequence[Any], partition: int, maps: Sequence[range]) -> None:
+    """Raises unless slices of one partition have the output of these maps each.
 
     Raises:
         ShuffleCheckError: Output of a map is missing, repeated or misplaced.
@@ -92,12 +92,19 @@ def check_each(slices: Sequence[Any], partition: int, maps: Sequence[int]) -> No
     Cost: looks at headers alone.
     """
     if len(slices) != len(maps):
-        raise ShuffleCheckError(f"got {len(slices)} slices where there are {len(maps)} maps")
-    for one, number in zip(slices, maps, strict=True):
-        sections = _native.Sections([one], partition, None)
-        if len(sections) != 1 or sections.first_map != number:
-            found = f"the output of map {sections.first_map}" if len(sections) else "nothing"
-            raise ShuffleCheckError(f"got {found} where that of map {number} belongs")
+        raise ShuffleCheckError(f"got {len(slices)} slices where {len(maps)} belong")
+    for one, expected in zip(slices, maps, strict=True):
+        found = maps_of([one], partition)
+        if found != expected:
+            raise ShuffleCheckError(f"got {_output(found)} where {_output(expected)} belongs")
+
+
+def _output(maps: range) -> str:
+    if not maps:
+        return "nothing"
+    if len(maps) == 1:
+        return f"the output of map {maps[0]}"
+    return f"the output of maps {maps[0]} to {maps[-1]}"
 
 
 def check_all_read(runs: Iterable[range], num_maps: int) -> None:

@@ -157,11 +157,10 @@ class PieceTasks(DividedTasks):
     """The task set of a partition of which every reduce gets some slices.
 
     Attributes:
-        pieces: For every piece the maps that its slices are of, in order; none if slices are merged ones, of which
-            nobody can tell.
+        pieces: For every piece the maps that each of its slices is of; none if the strategy does not say.
     """
 
-    pieces: tuple[tuple[int, ...], ...] = ()
+    pieces: tuple[tuple[range, ...], ...] = ()
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
         """See ``TaskSet``; ``partition`` is the number of the piece."""
@@ -251,10 +250,9 @@ def _in_pieces(
     tasks: TableTasks, large: Large, configs: Sequence[RowsConfig], pieces: Sequence[Sequence[int]]
 ) -> Pieces:
     """Reduces that get some of the slices each."""
-    # As many blocks as maps: each is of one map, and has its number.
-    maps = tuple(map(tuple, pieces)) if len(large.sizes) == tasks.num_maps else ()
+    maps = [tuple(large.maps[index] for index in piece) for piece in pieces] if large.maps else ()
     made = _again(tasks, large, *configs)
-    return Pieces(PieceTasks(**vars(made), pieces=maps), pieces)
+    return Pieces(PieceTasks(**vars(made), pieces=tuple(maps)), pieces)
 
 
 def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:

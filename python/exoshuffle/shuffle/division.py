@@ -32,6 +32,7 @@ class Large:
         plan: Of the shuffle that made it.
         level: How often its rows have been divided before.
         stuck: How many times in a row that left it nearly whole.
+        maps: Of which maps each block is, in order; empty if the strategy does not say.
     """
 
     partition: int
@@ -40,6 +41,7 @@ class Large:
     plan: ShufflePlan
     level: int = 0
     stuck: int = 0
+    maps: tuple[range, ...] = ()
 
     @property
     def num_bytes(self) -> int:

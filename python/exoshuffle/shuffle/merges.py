@@ -64,11 +64,14 @@ class Group:
         """What merging it takes."""
         return merge_memory(output.num_bytes for output in self.outputs)
 
-    def sources(self) -> list[Ref]:
-        """The merge, if it is there now; else the inputs, whether it failed, was cancelled, is late or was lost."""
+    def sources(self) -> list[tuple[Ref, int]]:
+        """Blocks, and of how many maps each is.
+
+        The merge, if it is there now; else the inputs, whether it failed, was cancelled, is late or was lost.
+        """
         if self.merged is not None and not has_failed(self.merged) and locate(self.merged):
-            return [self.merged]
-        return [output.block for output in self.outputs]
+            return [(self.merged, len(self.outputs))]
+        return [(output.block, 1) for output in self.outputs]
 
 
 def merge_memory(sizes: Iterable[int]) -> int:
@@ -181,10 +184,10 @@ class Merges:
         for ref in running:
             cancel(ref)
 
-    def sources(self) -> list[Ref]:
-        """What the reduces read, in the order of the maps."""
+    def sources(self) -> list[tuple[Ref, int]]:
+        """What the reduces read, in the order of the maps, and of how many maps each block is."""
         in_order = sorted(self._groups, key=lambda group: group.outputs[0].index)
-        return [ref for group in in_order for ref in group.sources()]
+        return [source for group in in_order for source in group.sources()]
 
     def _refs(self) -> list[Ref]:
         return [group.merged for group in self._running if group.merged is not None]

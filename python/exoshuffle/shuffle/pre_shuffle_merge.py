@@ -108,8 +108,9 @@ class PreShuffleMerge:
         merges.finish(options.percent, options.timeout_seconds, options.clock)
 
         # ``merges`` keeps the map outputs until this function ends.
-        blocks = Refs(merges.sources())
-        yield from run_reduces(tasks, blocks, plan)
+        sources = merges.sources()
+        blocks = Refs(block for block, _ in sources)
+        yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
 
 
 class _Layout:

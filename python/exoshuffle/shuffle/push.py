@@ -61,6 +61,7 @@ class Push:
             return ref
 
         merged: list[Ref] = []
+        num_merged: list[int] = []
         kept: list[Ref] = []
         merging: list[Ref] = []
         for start in range(0, len(splits), plan.round_size):
@@ -68,16 +69,18 @@ class Push:
             mapped = run_all(submit, range(start, stop), self.speculation)
             wait(merging, num_ready=len(merging))
             raise_errors(merging)
+            groups = self._groups(mapped, plan.merge_factor)
             merging = [
                 run_merge.remote(*group) if self.merge_bytes is None or group[1:] else group[0]
-                for group in self._groups(mapped, plan.merge_factor)
+                for group in groups
             ]
             merged += merging
+            num_merged += map(len, groups)
             if self.keep_map_outputs:
                 kept += mapped
-            del mapped
+            del mapped, groups
         blocks = Refs(merged)
-        yield from run_reduces(tasks, blocks, plan)
+        yield from run_reduces(tasks, blocks, plan, num_merged)
 
     def _groups(self, blocks: list[Ref], merge_factor: int) -> list[list[Ref]]:
         """What is merged with what."""

@@ -15,6 +15,7 @@ could start before.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -41,7 +42,9 @@ SAMPLES_PER_PART = 400
 SAMPLED_INPUTS = 16
 
 
-def run_reduces(tasks: TaskSet, blocks: Refs, plan: ShufflePlan) -> Iterator[Ref]:
+def run_reduces(
+    tasks: TaskSet, blocks: Refs, plan: ShufflePlan, num_merged: Sequence[int] = ()
+) -> Iterator[Ref]:
     """Submits the reduces and yields the references to their results, partition by partition.
 
     Args:
@@ -49,6 +52,8 @@ def run_reduces(tasks: TaskSet, blocks: Refs, plan: ShufflePlan) -> Iterator[Ref
             ``plan.max_partition_bytes``.
         blocks: What the maps or merges made, in their order.
         plan: Of the shuffle.
+        num_merged: Of how many maps each block is; default: of one each, if there are as many as maps. Where it is
+            known, tasks that read a large partition in pieces can tell whether anything is missing.
 
     Raises:
         TaskError: A block has failed, if sizes are needed.
@@ -57,7 +62,8 @@ def run_reduces(tasks: TaskSet, blocks: Refs, plan: ShufflePlan) -> Iterator[Ref
     Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) of them.
     """
     totals = _partition_bytes(tasks, blocks, plan)
-    yield from _reduces(tasks, blocks, plan, totals, _large(blocks, plan, totals))
+    large = _large(blocks, plan, totals, _maps(num_merged or [1] * len(blocks), plan))
+    yield from _reduces(tasks, blocks, plan, totals, large)
 
 
 def _reduces(
@@ -113,7 +119,7 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
         number: dataclasses.replace(
             part, level=large.level + 1, stuck=large.stuck + 1 if _is_whole(part, large) else 0
         )
-        for number, part in _large(blocks, plan, totals).items()
+        for number, part in _large(blocks, plan, totals, _maps([1] * len(blocks), plan)).items()
     }
     yield from _reduces(tasks, blocks, plan, totals, parts)
 
@@ -162,7 +168,16 @@ def _partition_bytes(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[int]:
     return totals
 
 
-def _large(blocks: Refs, plan: ShufflePlan, totals: Sequence[int]) -> dict[int, Large]:
+def _maps(num_merged: Sequence[int], plan: ShufflePlan) -> tuple[range, ...]:
+    """Of which maps each block is; nothing if these are not all maps."""
+    ends = list(itertools.accumulate(num_merged))
+    starts = [0, *ends[:-1]]
+    return tuple(map(range, starts, ends)) if ends[-1:] == [plan.num_splits] else ()
+
+
+def _large(
+    blocks: Refs, plan: ShufflePlan, totals: Sequence[int], maps: tuple[range, ...]
+) -> dict[int, Large]:
     """The large partitions by number."""
     limit = plan.max_partition_bytes
     sizes: dict[int, list[int]] = {
@@ -172,7 +187,10 @@ def _large(blocks: Refs, plan: ShufflePlan, totals: Sequence[int]) -> dict[int, 
         of_block = slice_bytes([block])[0]
         for number, column in sizes.items():
             column.append(of_block[number])
-    return {number: Large(number, blocks, tuple(column), plan) for number, column in sizes.items()}
+    return {
+        number: Large(number, blocks, tuple(column), plan, maps=maps)
+        for number, column in sizes.items()
+    }
 
 
 def _await(blocks: Refs) -> None:
