@@ -48,6 +48,12 @@ STREAM_BUFFER_BYTES = 8_000_000
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
 MERGE_BLOCKS = 2
+#: How much of what a plan leaves of the budget reduces may count on, by what becomes of their results. Blocks are
+#: spilled down to what a plan may fill, and results that stay should find room below that. Those that are taken come
+#: and go above it: the store spares the newest blocks, as far as half of the way up. For batches that and no more: 4 GB
+#: in random order within 2 GB spilled 3.1 GB instead of 3.3 and took 0.97 of the time (six pairs); with all of it, some
+#: results went into files of their own.
+HEADROOM_PERCENT = {"files": 100, "batches": 50, "blocks": 0}
 #: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
 MERGE_MEMORY_PERCENT = 40
 
@@ -101,8 +107,7 @@ def choose_sizes(
     buffers = _reduce_buffers(workload, row_group)
     at_once = _largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
     reduce_peak = _reduce_peak(workload, partitions, cpus, row_group)
-    # Blocks are spilled down to what a plan may fill; results that are blocks should find room below that.
-    headroom = resources.budget_bytes - usable if workload.results == "files" else 0
+    headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
     sizes = Sizes(
         usable_bytes=usable,
         num_splits=max(1, ceil_div(max(total, workload.read_bytes), split)),
