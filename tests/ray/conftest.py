@@ -19,6 +19,7 @@ ray = pytest.importorskip("ray")
 from ray.cluster_utils import Cluster  # noqa: E402  after the check that there is a Ray
 
 from exoshuffle.engines.ray import RayEngine  # noqa: E402  likewise
+from exoshuffle.engines.ray.starting import system_config  # noqa: E402  likewise
 
 STORE_BYTES = 200_000_000
 NUM_CPUS = 2
@@ -46,6 +47,7 @@ def node() -> None:
             include_dashboard=False,
             log_to_driver=False,
             logging_level="error",
+            _system_config=system_config(NUM_CPUS),
         )
 
 

@@ -20,7 +20,7 @@ from exoshuffle.testing.meeting import (
     helper,
     pass_gate,
 )
-from exoshuffle.testing.programs import big, double
+from exoshuffle.testing.programs import Mortal, big, double
 
 TOKEN = {"token": 1.0}
 
@@ -156,6 +156,19 @@ class WaitConformance(Conformance):
             xs.get(first, timeout=PATIENCE_SECONDS)
         assert xs.get(log.items.remote()) == ["second"]
         gate.open()
+
+    def test_running_calls_are_cancelled_or_go_on(self, executor: str) -> None:
+        actor, gate = xs.remote(Mortal, executor=executor).remote(), Gate()
+        running = actor.wait.remote(gate)
+        gate.await_arrivals(1)
+        cancelled = xs.cancel(running)
+        gate.open()
+        if cancelled:
+            with pytest.raises(TaskCancelledError):
+                xs.get(running, timeout=PATIENCE_SECONDS)
+        else:
+            assert xs.get(running) is None
+        assert xs.get(actor.call.remote(), timeout=PATIENCE_SECONDS) == 1
 
     def test_running_tasks_are_cancelled_or_go_on(self, executor: str) -> None:
         gate = Gate()

@@ -1,4 +1,4 @@
-"""Cancels tasks of Ray without ending the program.
+"""Cancels tasks and calls of Ray without ending the program.
 
 Ray hands a task over to a thread of its own to submit it. If it is cancelled before that thread has come to it, Ray
 counts the references of its arguments down twice, and ends the program (Ray 2.60, ``submitted_task_ref_count > 0``): a
@@ -11,9 +11,21 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
+
+
+class Target(NamedTuple):
+    """What to cancel.
+
+    Attributes:
+        handle: A result of it, or its stream.
+        is_task: Whether it is a task, and not a call of an actor.
+    """
+
+    handle: Any
+    is_task: bool
 
 
 class Canceller:
@@ -24,11 +36,14 @@ class Canceller:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def cancel(self, target: Any) -> None:
-        """Stops a task, also while it runs native code (hence the force)."""
+    def cancel(self, target: Target) -> None:
+        """Stops a task, also while it runs native code (hence the force); a call only if it has not begun.
+
+        One that has begun is told: ``is_canceled`` in Ray's context.
+        """
         # The thread takes what it is given in order; the callback of the future is given to it now.
         ray.put(None).future().result()
-        ray.cancel(target, force=True)
+        ray.cancel(target.handle, force=target.is_task)
 
     def prepare(self) -> None:
         """Must have been called before ``cancel_later``: there, a thread cannot be started."""
@@ -39,7 +54,7 @@ class Canceller:
                 )
                 self._thread.start()
 
-    def cancel_later(self, target: Any) -> None:
+    def cancel_later(self, target: Target) -> None:
         """As ``cancel``, without waiting: finalizers call this, and may run on any thread, Ray's own included."""
         self._later.put(target)
 

@@ -14,7 +14,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from exoshuffle.engines.ray.joining import join
-from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
+from exoshuffle.engines.ray.starting import Wanted, ray_version, start, tell_logs
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
@@ -119,9 +119,8 @@ def _declared(total: Mapping[str, float]) -> dict[str, float]:
 
 
 def _check_version() -> None:
-    found = tuple(int(part) for part in ray.__version__.split(".")[:2])
     low, high = SUPPORTED
-    if not low <= found < high:
+    if not low <= ray_version() < high:
         raise OptionsError(
             f"Ray {ray.__version__} is installed; supported are {low[0]}.{low[1]} to below {high[0]}.{high[1]}: "
             'run pip install "exoshuffle[ray]"'

@@ -5,8 +5,9 @@ counts who holds them, and computes again what a node has lost.
 
 What Ray does not do: a task whose references are gone runs all the same, since Ray cannot say whether a task has begun,
 and cancelling one that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it); so
-it is done only when asked for (see also ``canceller``). Calls of actors cannot be cancelled. ``TaskOptions.executor``
-says nothing: every task runs in a worker process.
+it is done only when asked for (see also ``canceller``). A call of an actor that has begun goes on when it is cancelled,
+though nobody gets its result; generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` says
+nothing: every task runs in a worker process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import ray
 
 from exoshuffle.engines.ray import worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
-from exoshuffle.engines.ray.canceller import Canceller
+from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
 from exoshuffle.engines.ray.failures import RetryableAttemptError, error_of, fetch
 from exoshuffle.engines.ray.objects import (
@@ -281,10 +282,10 @@ class RayEngine:
         """See ``Engine``."""
         self._check_open()
         found = object_of(ref)
-        if found.status is None or not found.origin.is_task or _is_done(found.status):
+        if found.status is None or _is_done(found.status):
             return False
         found.cancelled = True
-        self._canceller.cancel(found.status)
+        self._canceller.cancel(Target(found.status, found.origin.is_task))
         return True
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:

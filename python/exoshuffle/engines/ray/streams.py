@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from exoshuffle.engines.ray.canceller import Canceller
+from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.failures import error_of
 from exoshuffle.engines.ray.objects import Origin, RayObject, Shape
 from exoshuffle.futures.refs import Ref
@@ -72,5 +72,5 @@ class RayStream:
 
     def drop(self) -> None:
         """See ``StreamHandle``."""
-        if not self._ended and self._origin.is_task:
-            self._canceller.cancel_later(self._generator)
+        if not self._ended:
+            self._canceller.cancel_later(Target(self._generator, self._origin.is_task))

@@ -110,6 +110,8 @@ class ActorHost:
                 part, status = attempt.encoded(item)
                 yield part
                 yield status
+                if _is_cancelled():
+                    return
 
     def _method(self, call: Call) -> Callable[..., Any]:
         if self._error is not None:
@@ -178,6 +180,12 @@ def _engine() -> RayEngine:
 def _node() -> str:
     name: str = ray.get_runtime_context().get_node_id()
     return name
+
+
+def _is_cancelled() -> bool:
+    """Whether nobody wants the result of this call any more; older Rays do not say."""
+    said = getattr(ray.get_runtime_context(), "is_canceled", None)
+    return said is not None and said()
 
 
 def _attempt_number() -> int:
