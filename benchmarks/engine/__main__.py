@@ -1,7 +1,8 @@
-"""All experiments, one after the other, each in a process of its own: ``python -m benchmarks.engine``."""
+"""All experiments, or those named, one after the other, each in its own process: ``python -m benchmarks.engine``."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 
@@ -10,7 +11,17 @@ EXPERIMENTS = ("pinning", "inlining", "spilling", "sharing", "recovery", "killin
 
 def main() -> None:
     """Runs them; an experiment that fails does not keep the others from running."""
-    failed = [name for name in EXPERIMENTS if not _succeeds(name)]
+    parser = argparse.ArgumentParser(
+        description="The experiments of the papers on engines, run small."
+    )
+    parser.add_argument(
+        "experiments", nargs="*", metavar="NAME", help=f"of {', '.join(EXPERIMENTS)}; default: all"
+    )
+    names = parser.parse_args().experiments or EXPERIMENTS
+    unknown = sorted(set(names) - set(EXPERIMENTS))
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    failed = [name for name in names if not _succeeds(name)]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

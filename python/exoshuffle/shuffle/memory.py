@@ -48,6 +48,8 @@ STREAM_BUFFER_BYTES = 8_000_000
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
 MERGE_BLOCKS = 2
+#: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
+SLICE_BYTES = 56
 #: How much of what a plan leaves of the budget reduces may count on, by what becomes of their results. Blocks are
 #: spilled down to what a plan may fill, and results that stay should find room below that. Those that are taken come
 #: and go above it: the store spares the newest blocks, as far as half of the way up. For batches that and no more: 4 GB

@@ -16,6 +16,7 @@ from exoshuffle.shuffle.memory import (
     MAX_PARTITIONS,
     PUSH_BLOCKS,
     SKEW_PERCENT,
+    SLICE_BYTES,
     Sizes,
     ceil_div,
     choose_sizes,
@@ -185,7 +186,8 @@ def _plan(
     is_push = strategy == "push"
     splits = sizes.num_splits if workload.num_items is None else max(1, workload.num_items)
     kept = workload.all_result_bytes if workload.results == "blocks" else 0
-    blocks = total * (2 if strategy == "pre_shuffle_merge" else 1)
+    slices = SLICE_BYTES * splits * sizes.num_partitions
+    blocks = (total + slices) * (2 if strategy == "pre_shuffle_merge" else 1)
     cpus = resources.num_cpus
     map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
     # Reduces make do with what maps leave: they pin what is in memory.

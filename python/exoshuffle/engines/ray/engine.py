@@ -24,7 +24,7 @@ from exoshuffle.engines.ray import worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
-from exoshuffle.engines.ray.failures import RetryableAttemptError, error_of, fetch
+from exoshuffle.engines.ray.failures import RetryableAttemptError, cancelled, error_of, fetch
 from exoshuffle.engines.ray.objects import (
     Origin,
     RayActor,
@@ -35,11 +35,12 @@ from exoshuffle.engines.ray.objects import (
     object_of,
 )
 from exoshuffle.engines.ray.starting import Wanted
+from exoshuffle.engines.ray.state import await_made, is_made, places, slice_bytes
 from exoshuffle.engines.ray.streams import RayStream
-from exoshuffle.engines.ray.values import STORED_BYTES, Block, ValuePart, pack
+from exoshuffle.engines.ray.values import Block, ValuePart, pack
 from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
-from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
+from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
@@ -232,7 +233,7 @@ class RayEngine:
         self._check_open()
         found = object_of(ref.ref if isinstance(ref, SliceRef) else ref)
         if found.cancelled:
-            raise _cancelled(found)
+            raise cancelled(found.origin)
         chosen, span = span_of(found, ref.index if isinstance(ref, SliceRef) else None)
         return span.fill(fetch(list(chosen), found.origin, timeout))
 
@@ -241,24 +242,8 @@ class RayEngine:
     ) -> tuple[list[Ref], list[Ref]]:
         """See ``Engine``."""
         self._check_open()
-        deadline = None if timeout is None else time.monotonic() + timeout
         statuses = [object_of(ref).status for ref in refs]
-        pending = {status for status in statuses if status is not None}
-        # What is done already is all found at once, what is waited for in the numbers that may be enough.
-        number = len(pending)
-        left: float | None = 0
-        all_differ = number == sum(status is not None for status in statuses)
-        while pending:
-            done, _ = ray.wait(list(pending), num_returns=number, timeout=left, fetch_local=False)
-            pending.difference_update(done)
-            missing = num_ready - sum(status not in pending for status in statuses)
-            now = time.monotonic()
-            if missing <= 0 or (deadline is not None and now >= deadline):
-                break
-            # One object may stand for several of the references.
-            number = missing if all_differ else 1
-            left = None if deadline is None else deadline - now
-        is_ready = [status not in pending for status in statuses]
+        is_ready = await_made(statuses, num_ready, timeout)
         return (
             list(itertools.compress(refs, is_ready)),
             list(itertools.compress(refs, (not ready for ready in is_ready))),
@@ -269,8 +254,8 @@ class RayEngine:
         self._check_open()
         found = object_of(ref)
         if found.cancelled:
-            return _cancelled(found)
-        if found.status is None or not _is_done(found.status):
+            return cancelled(found.origin)
+        if found.status is None or not is_made(found.status):
             return None
         try:
             ray.get(found.status)
@@ -282,7 +267,7 @@ class RayEngine:
         """See ``Engine``."""
         self._check_open()
         found = object_of(ref)
-        if found.status is None or _is_done(found.status):
+        if found.status is None or is_made(found.status):
             return False
         found.cancelled = True
         self._canceller.cancel(Target(found.status, found.origin.is_task))
@@ -311,24 +296,12 @@ class RayEngine:
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
         self._check_open()
-        found = object_of(ref)
-        if found.status is not None and not _is_done(found.status):
-            return []
-        places = ray.experimental.get_object_locations(list(found.parts))
-        names = {name for place in places.values() for name in place["node_ids"]}
-        if names:
-            return sorted(names)
-        # Ray hears a moment after the task has ended where its result is.
-        is_stored = any((place["object_size"] or 0) >= STORED_BYTES for place in places.values())
-        if is_stored and found.status is not None:
-            return [ray.get(found.status).node]
-        # Small objects are with the program that asked for them.
-        return [ray.get_runtime_context().get_node_id()]
+        return places(object_of(ref))
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """See ``Engine``; what a task made, its status tells."""
         self._check_open()
-        return [_slice_bytes(object_of(ref)) for ref in refs]
+        return [slice_bytes(object_of(ref)) for ref in refs]
 
     def stats(self) -> dict[str, int]:
         """Tasks submitted; the rest is Ray's."""
@@ -382,24 +355,3 @@ def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
         "retry_exceptions": [RetryableAttemptError],
         "name": name,
     }
-
-
-def _slice_bytes(found: RayObject) -> list[int]:
-    if found.cancelled:
-        raise _cancelled(found)
-    if found.status is None:
-        return [
-            size for part in fetch(list(found.parts), found.origin) for size in part.slice_bytes
-        ]
-    (status,) = fetch([found.status], found.origin)
-    sizes: list[int] = status.slice_bytes()
-    return sizes
-
-
-def _is_done(status: ray.ObjectRef) -> bool:
-    done, _ = ray.wait([status], timeout=0, fetch_local=False)
-    return bool(done)
-
-
-def _cancelled(found: RayObject) -> TaskCancelledError:
-    return TaskCancelledError(f"task {found.origin.name} was cancelled")

@@ -131,6 +131,11 @@ def _name(origin: Origin, is_of_argument: bool) -> str:
     return origin.name or "put"
 
 
+def cancelled(origin: Origin) -> TaskCancelledError:
+    """The error for whoever asks for the result of a task that was cancelled."""
+    return TaskCancelledError(f"task {origin.name} was cancelled")
+
+
 def first_line(error: BaseException) -> str:
     """What Ray says first; it says much."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
