@@ -227,11 +227,16 @@ mod tests {
 
     /// Bytes of the arena that are mapped as huge pages.
     fn huge_bytes(arena: &Arena) -> u64 {
+        told_bytes(arena, "ShmemPmdMapped:")
+    }
+
+    /// What the system says of the mapping of the whole arena.
+    fn told_bytes(arena: &Arena, name: &str) -> u64 {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let start = format!("{:x}-", arena.whole.at(0, 1).addr());
         let ours = maps.lines().skip_while(|line| !line.starts_with(&start));
         let mapped = ours
-            .filter_map(|line| line.strip_prefix("ShmemPmdMapped:"))
+            .filter_map(|line| line.strip_prefix(name))
             .next()
             .unwrap();
         mapped
@@ -288,6 +293,33 @@ mod tests {
             let expected = if was_punched { zeros } else { kept };
             assert!(unit.iter().all(|&byte| byte == expected), "unit {number}");
         }
+    }
+
+    #[test]
+    fn pages_of_a_scattered_mapping_count_once() {
+        let arena = Arena::create(8).unwrap();
+        let (a, b) = (Range { start: 5, len: 2 }, Range { start: 1, len: 1 });
+        for (range, units) in [(a, 2), (b, 1)] {
+            bytes(&mut arena.map(&[range], &[range]).unwrap(), units).fill(1);
+        }
+        assert_eq!(told_bytes(&arena, "Rss:"), 3 * UNIT_BYTES);
+        let mut both = arena.map(&[a, b], &[]).unwrap();
+        assert_eq!(told_bytes(&arena, "Rss:"), 0);
+        assert!(bytes(&mut both, 3).iter().all(|&byte| byte == 1));
+        assert_eq!(told_bytes(&arena, "Rss:"), 0);
+    }
+
+    #[test]
+    fn after_a_refusal_nobody_asks_again() {
+        let arena = Arena::create(2 * UNITS_PER_HUGE).unwrap();
+        arena.huge.store(true, Ordering::Relaxed);
+        // Nothing is there now to make a huge page of.
+        arena.file.set_len(0).unwrap();
+        arena.make_huge(Range {
+            start: 0,
+            len: 2 * UNITS_PER_HUGE,
+        });
+        assert!(!arena.huge.load(Ordering::Relaxed));
     }
 
     #[test]
