@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from exoshuffle.shuffle.choice import WORTH_MERGING, cheapest
 from exoshuffle.shuffle.cost import DISKS, Traffic, predict
-from exoshuffle.shuffle.memory import SLICE_BYTES
-from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.shuffle.plan import SLICE_BYTES, Resources, ShufflePlan, Workload, plan_shuffle
 
 GB = 10**9
 sizes = st.integers(0, 10**13)

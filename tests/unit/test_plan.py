@@ -95,7 +95,7 @@ def test_splits_and_partitions_cover_everything(
     assert plan.num_slices >= plan.num_partitions
     blocks = 2 if plan.strategy == "pre_shuffle_merge" else 1
     blocks += workload.results == "blocks"
-    headers = memory.SLICE_BYTES * plan.num_splits * plan.num_partitions
+    headers = plan_module.SLICE_BYTES * plan.num_splits * plan.num_partitions
     assert 0 <= plan.spilled_bytes <= blocks * (max(workload.total_bytes, 1) + headers)
     assert plan.costs[0].traffic.written_bytes == plan.spilled_bytes
 

@@ -11,7 +11,6 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
   it free: maps set as much apart as the reduces will need. Otherwise results that become blocks were spilled in the
   place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much
   memory ran one at a time.
-* A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 """
 
 from __future__ import annotations
@@ -48,13 +47,8 @@ STREAM_BUFFER_BYTES = 8_000_000
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
 MERGE_BLOCKS = 2
-#: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
-SLICE_BYTES = 56
-#: How much of what a plan leaves of the budget reduces may count on, by what becomes of their results. Blocks are
-#: spilled down to what a plan may fill, and results that stay should find room below that. Those that are taken come
-#: and go above it: the store spares the newest blocks, as far as half of the way up. For batches that and no more: 4 GB
-#: in random order within 2 GB spilled 3.1 GB instead of 3.3 and took 0.97 of the time (six pairs); with all of it, some
-#: results went into files of their own.
+#: How much of what a plan leaves of the budget reduces may count on, by where results go. The store spares the newest
+#: blocks as far as half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six pairs).
 HEADROOM_PERCENT = {"files": 100, "batches": 50, "blocks": 0}
 #: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
 MERGE_MEMORY_PERCENT = 40
@@ -185,8 +179,7 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
     # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
-    # A map holds a row as a whole, however large it is.
-    whole = max(workload.max_row_bytes, workload.max_item_bytes)
+    whole = max(workload.max_row_bytes, workload.max_item_bytes)  # which a map holds, however large
     least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 

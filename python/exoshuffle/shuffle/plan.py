@@ -16,7 +16,6 @@ from exoshuffle.shuffle.memory import (
     MAX_PARTITIONS,
     PUSH_BLOCKS,
     SKEW_PERCENT,
-    SLICE_BYTES,
     Sizes,
     ceil_div,
     choose_sizes,
@@ -32,6 +31,8 @@ __all__ = ["MAX_PARTITIONS", "Resources", "ShufflePlan", "Workload", "plan_shuff
 
 #: Riffle measured groups of 5 to 40 (§4.1).
 MAX_MERGED = 40
+#: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
+SLICE_BYTES = 56
 
 
 @dataclass(frozen=True)
