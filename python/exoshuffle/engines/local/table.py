@@ -3,16 +3,18 @@
 Guarantees: references are counted exactly; a task starts when all its arguments are done, and fails when one of them
 has; a lost object is computed again from its lineage, and only what is needed of it.
 
-Methods are called with the lock held, unless they say otherwise; none of them waits.
+Methods are called with the lock held, unless they say otherwise; none of them waits. What the end or the loss of one
+object means for others is done step by step and not by recursion: a chain of tasks may be longer than a stack is deep.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from exoshuffle.engines.local import arguments
@@ -50,6 +52,9 @@ class ObjectTable:
         self.closed = False
         self.num_recovered = 0
         self._num_lost = 0
+        #: What follows from what was done, and is still to be done before the lock is given back.
+        self._steps: collections.deque[Callable[[], None]] = collections.deque()
+        self._is_stepping = False
         # Weak, so that the garbage collector finds cycles of lineage and references in arguments.
         self._blocks: weakref.WeakValueDictionary[int, ObjectState] = weakref.WeakValueDictionary()
 
@@ -156,9 +161,21 @@ class ObjectTable:
     def _announce(self, state: ObjectState) -> None:
         if state.waiters:
             waiters, state.waiters = state.waiters, []
-            for waiter in waiters:
-                waiter(state.error is not None)
+            failed = state.error is not None
+            self._do(functools.partial(waiter, failed) for waiter in waiters)
         self.notify()
+
+    def _do(self, steps: Iterable[Callable[[], None]]) -> None:
+        """Takes further steps: now, or after the one that is being done."""
+        self._steps.extend(steps)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._steps:
+                self._steps.popleft()()
+        finally:
+            self._is_stepping = False
 
     def _drop_value(self, state: ObjectState) -> None:
         if state.status is Status.DONE:
@@ -218,7 +235,7 @@ class ObjectTable:
         if task.stream is not None:
             task.stream.restart()
         self.count_handles()
-        self.await_arguments(task)
+        self._do([functools.partial(self.await_arguments, task)])
 
     def _is_running_again(self, task: Task) -> bool:
         return task.stream is not None and not task.stream.ended
