@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
 
 
+def _may_be_needed(task: Task, stored: values.StoredValue) -> bool:
+    """Whether the task may have to run once more, for something of what it has made."""
+    return task.can_run_again() and (task.stream is not None or not stored.is_lasting)
+
+
 class Attempts:
     """What a ``LocalEngine`` does with a task before, while and after it runs."""
 
@@ -74,12 +79,15 @@ class Attempts:
 
     def fulfil(self, task: Task, stored: values.StoredValue) -> None:
         """The function returned. Lock held."""
-        assert task.output is not None
-        if task.output.actor is None:
+        output = task.output
+        assert output is not None
+        if output.actor is None:
             task.release_arguments()
         if task.stream is not None:
             task.stream.end()
-        self._table.fulfil(task.output, stored)
+        if output.actor is None and not _may_be_needed(task, stored):
+            task.forget()
+        self._table.fulfil(output, stored)
 
     def tell(self, task: Task, seconds: float) -> None:
         """Tells observers that a task finished."""

@@ -1,8 +1,9 @@
 """What the local engine knows of an object and of the task that makes it.
 
-Guarantee: the bytes of an object are freed when its last handle goes; its description stays exactly as long as some
-later object may need it to be computed again, because a finished task points to the descriptions of its arguments
-(``lineage``) and an object to its task: Python's own garbage collection releases lineage.
+Guarantee: the bytes that an object has in the store are freed when its last handle goes; its description stays exactly
+as long as some later object may need it to be computed again, because a finished task points to the descriptions of its
+arguments (``lineage``) and an object to its task: Python's own garbage collection releases lineage. What can never be
+lost (a value beside the store, which its description keeps) or never be made again needs none, and ends it.
 
 Why handle counts travel through a queue: ``Ref.__del__`` may run at any moment in any thread, also while that thread
 holds the engine's lock, so it must neither lock nor block.
@@ -226,6 +227,19 @@ class Task:
         if self.call is not None:
             self.call.release()
         self.args = self.kwargs = self.values = None
+
+    def can_run_again(self) -> bool:
+        """Whether what it made is made again when it is lost."""
+        return self.actor is None and self.attempt <= self.options.max_retries
+
+    def drop_lineage(self) -> None:
+        """Lets go of what it was called with, too: it is not run again."""
+        self.lineage = ((), {})
+
+    def forget(self) -> None:
+        """After its end: keeps nothing of what it ran and made, so that its object goes with the last handle."""
+        self.drop_lineage()
+        self.fn = self.call = self.output = self.stream = None
 
     def restore_arguments(self) -> None:
         """Takes handles of the arguments again, to run once more."""

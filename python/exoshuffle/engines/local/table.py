@@ -151,9 +151,7 @@ class ObjectTable:
         task.cancelled = True
         if not task.started:
             task.release_memory()
-        task.release_arguments()
-        if task.stream is not None:
-            task.stream.end()
+        self._release_for_good(task)
         self.reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
         if task.actor is not None:
             task.actor.wake()
@@ -178,6 +176,8 @@ class ObjectTable:
             self._is_stepping = False
 
     def _drop_value(self, state: ObjectState) -> None:
+        if state.stored is not None and state.stored.is_lasting:
+            return
         if state.status is Status.DONE:
             state.status = Status.GONE
         stored, state.stored = state.stored, None
@@ -275,13 +275,18 @@ class ObjectTable:
     def reject_task(self, task: Task, error: BaseException) -> None:
         """The task will not be run again."""
         assert task.output is not None
-        task.release_arguments()
-        if task.stream is not None:
-            task.stream.end()
+        self._release_for_good(task)
         if task.output.status is Status.PENDING:
             self.reject(task.output, error)
         if task.actor is not None:
             task.actor.wake()
+
+    def _release_for_good(self, task: Task) -> None:
+        task.release_arguments()
+        if task.stream is not None:
+            task.stream.end()
+        if task.stream is None or not task.can_run_again():  # else: for the items that it has made
+            task.drop_lineage()
 
     def _bundle_pending(self, bundle: Bundle) -> bool:
         """Whether objects of the sequence are still to come.

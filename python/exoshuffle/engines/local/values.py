@@ -48,6 +48,11 @@ class StoredValue(NamedTuple):
     pickled: bool
     contained: tuple[Ref, ...] = ()
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it can stay as long as its object is known: it takes nothing of the store, itself or by others."""
+        return self.inline is not None and not self.contained
+
 
 class Blocks(Protocol):
     """Where blocks come from: the store, or the engine that a worker process talks to."""
