@@ -1,4 +1,4 @@
-"""Chains of thousands of tasks, each of which needs the one before: they fail, are cancelled, dropped and made again."""
+"""Chains of thousands of tasks, each of which needs the one before: they fail, are cancelled, dropped, made again."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def test_a_chain_that_nobody_wants_never_runs(engine: LocalEngine) -> None:
 def test_a_lost_end_is_made_from_the_start(tmp_path: Path, damage: Callable[[], int]) -> None:
     spill = tmp_path / "spill"
     spill.mkdir()
-    made = xs.init(
-        memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), inline_bytes=0
-    )
+    made = xs.init(memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), inline_bytes=0)
     zero = on_thread(lambda: 0)
     last = chained(zero.remote())
     assert xs.get(last, timeout=PATIENCE_SECONDS) == LENGTH

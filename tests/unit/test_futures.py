@@ -13,7 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
-from exoshuffle.futures import waiting
+from exoshuffle.futures import raise_errors, slice_bytes, waiting
 
 on_thread = functools.partial(xs.remote, executor="thread")
 
@@ -276,3 +276,43 @@ def test_an_observer_that_fails_stops_no_worker(
     assert [xs.get(run.remote(number), timeout=30) for number in range(8)] == list(range(8))
     engine.remove_observer(fails)
     assert "an observer failed" in caplog.text
+
+
+def test_references_of_a_closed_engine_reach_no_other(engine: LocalEngine) -> None:
+    """Numbers of blocks begin again: without a check another's bytes would come back."""
+
+    class Keeper:
+        def value(self) -> int:
+            return 1
+
+    small, large = xs.put(1), on_thread(big, num_returns=1).remote(1)
+    refs, keeper = xs.Refs([large]), on_thread(Keeper).remote()
+    stream = on_thread(lambda: iter([big(3)]), num_returns="streaming").remote()
+    assert len(xs.get(concatenate.remote(large))) == len(xs.get(large))
+    assert xs.get(on_thread(len).remote(refs)) == 1
+    xs.init(memory_limit=engine.memory_limit, spill_dirs=engine.spill_dirs, num_cpus=2)
+    others = [xs.put(big(seed)) for seed in range(5)]
+    uses = (
+        lambda: xs.get(small),
+        lambda: xs.get(large),
+        lambda: xs.get(large[0]),
+        lambda: xs.wait([small, others[0]], num_ready=1),
+        lambda: xs.cancel(large),
+        lambda: xs.locate(large),
+        lambda: slice_bytes([large]),
+        lambda: raise_errors([large]),
+        lambda: concatenate.remote(large),
+        lambda: concatenate.remote(others[0], large[0]),
+        lambda: on_thread(len).remote(refs),
+        lambda: on_thread(len).remote(xs.Refs([*others, large]).column(0)),
+        lambda: xs.get(xs.remote(len).remote(large)),
+        lambda: xs.get(on_thread(lambda inside: xs.get(inside[0])).remote([large])),
+        keeper.value.remote,
+        lambda: xs.kill(keeper),
+        lambda: next(stream),
+    )
+    for use in uses:
+        with pytest.raises(ClosedError):
+            use()
+    assert xs.get(on_thread(len).remote(xs.Refs([]))) == 0
+    assert xs.get(others) == [big(seed) for seed in range(5)]

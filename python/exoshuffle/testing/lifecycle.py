@@ -8,11 +8,11 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError
-from exoshuffle.futures import Engine
+from exoshuffle.futures import Engine, raise_errors, slice_bytes
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import Counter, helper, poll
-from exoshuffle.testing.programs import double
+from exoshuffle.testing.programs import big, double
 
 
 class LifecycleConformance(Conformance):
@@ -39,15 +39,29 @@ class LifecycleConformance(Conformance):
         engine.remove_observer(seen.append)
 
     def test_nothing_works_after_close(self, engine: Engine) -> None:
-        ref, counter = xs.remote(double).remote(1), helper(Counter)
-        assert xs.get(ref) == 2
+        ref, large, counter = xs.remote(double).remote(1), xs.put(big(1)), helper(Counter)
+        stream = xs.remote(lambda: iter("ab"), num_returns="streaming").remote()
+        assert (xs.get(ref), xs.get(next(stream))) == (2, "a")
         engine.close()
         engine.close()
+        for use in (
+            lambda: xs.remote(double).remote(1),
+            lambda: xs.put(1),
+            lambda: xs.remote(Counter).remote(),
+            counter.add.remote,
+            lambda: xs.kill(counter),
+            lambda: xs.get(ref),
+            lambda: xs.get(large),
+            lambda: xs.get(large[0], timeout=0),
+            lambda: xs.wait([ref]),
+            lambda: xs.cancel(ref),
+            lambda: xs.locate(large),
+            lambda: slice_bytes([large]),
+            lambda: raise_errors([ref]),
+            lambda: next(stream),
+            xs.nodes,
+        ):
+            with pytest.raises(ClosedError):
+                use()
         with pytest.raises(ClosedError, match="init"):
-            xs.remote(double).remote(1)
-        with pytest.raises(ClosedError):
             xs.put(1)
-        with pytest.raises(ClosedError):
-            xs.remote(Counter).remote()
-        with pytest.raises(ClosedError):
-            counter.add.remote()

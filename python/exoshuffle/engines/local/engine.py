@@ -164,7 +164,7 @@ class LocalEngine:
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
-        found = _actor_of(actor)
+        found = self._actor_of(actor)
         if found.is_thread:
             return self._submissions.call(found, method, Task(None, args, kwargs, options, 0))
         call, references = self._packed(None, method, f"{found.name}.{method}", args, kwargs)
@@ -174,15 +174,16 @@ class LocalEngine:
         self, actor: Ref, call: Call, references: tuple[Any, ...], options: TaskOptions
     ) -> Ref | RefStream:
         """A call, packed; see ``call_actor``."""
-        found = _actor_of(actor)
+        found = self._actor_of(actor)
         task = Task(None, references, {}, options, 0)
         task.call = call
         return self._submissions.call(found, call.method, task)
 
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
+        found = self._actor_of(actor)
         with self.lock:
-            _actor_of(actor).kill()
+            found.kill()
         self.table.settle()
 
     def _packed(
@@ -216,6 +217,7 @@ class LocalEngine:
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """See ``Engine``."""
         ((state, index),) = arguments.wanted(ref)
+        self.table.own(state)
         stored = state.stored
         if stored is not None and stored.inline is not None:
             return values.assemble(stored, state.num_slices, index, [])
@@ -224,6 +226,7 @@ class LocalEngine:
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """What ``get`` returns, before it is decoded."""
         ((state, index),) = arguments.wanted(ref)
+        self.table.own(state)
         return self._waits.look(
             state, timeout, lambda state: loading.load(self.store, [(state, index)])[0]
         )
@@ -231,25 +234,28 @@ class LocalEngine:
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """See ``Engine``."""
         look = functools.partial(loading.slice_bytes, self.store)
-        return [self._waits.look(ref._object, None, look) for ref in refs]  # type: ignore[arg-type]
+        return [self._waits.look(self.table.own(ref._object), None, look) for ref in refs]
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """See ``Engine``."""
+        for ref in refs:
+            self.table.own(ref._object)
         return self._waits.wait(refs, num_ready, timeout)
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle.next_ref``."""
+        self.check_open()
         return self._waits.next_item(stream, index, timeout)
 
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
-        return ref._object.error  # type: ignore[attr-defined,no-any-return]
+        return self.table.own(ref._object).error
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
-        state: ObjectState = ref._object  # type: ignore[assignment]
+        state = self.table.own(ref._object)
         with self.lock:
             task = state.task
             if state.status is not Status.PENDING or task is None or state.actor is not None:
@@ -280,11 +286,12 @@ class LocalEngine:
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
+        self.check_open()
         return [Node(self.name, dict(self._resources.total))]
 
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
-        return [self.name] if ref._object.status is Status.DONE else []  # type: ignore[attr-defined]
+        return [self.name] if self.table.own(ref._object).status is Status.DONE else []
 
     def stats(self) -> dict[str, int]:
         """Counters of the store, tasks submitted, objects in the store and objects recovered."""
@@ -343,6 +350,11 @@ class LocalEngine:
         """What an actor occupied is free again. Lock held."""
         self._scheduler.give_back(need)
 
+    def _actor_of(self, ref: Ref) -> LocalActor:
+        actor = self.table.own(ref._object).actor
+        assert actor is not None
+        return actor
+
     def _start(self, task: Task) -> None:
         """The arguments of a task are done. Lock held."""
         if task.actor is not None:
@@ -351,9 +363,3 @@ class LocalEngine:
             self._scheduler.add(
                 task, staged=self.attempts.has_references(task) or task.options.memory > 0
             )
-
-
-def _actor_of(ref: Ref) -> LocalActor:
-    actor: LocalActor | None = ref._object.actor  # type: ignore[attr-defined]
-    assert actor is not None
-    return actor

@@ -111,10 +111,13 @@ class ObjectState:
 class Bundle:
     """What the engine keeps for a ``Refs``: its objects, and how many of them are still to come."""
 
-    __slots__ = ("complete_at", "error", "missing", "objects", "slice_bytes", "waiters")
+    __slots__ = ("complete_at", "counter", "error", "missing", "objects", "slice_bytes", "waiters")
 
     def __init__(self, objects: tuple[ObjectState, ...]) -> None:
         self.objects = objects
+        counters = {id(state.counter): state.counter for state in objects}
+        #: Of all objects; None if they are of different engines.
+        self.counter = next(iter(counters.values())) if len(counters) == 1 else None
         self.missing = 0
         #: The engine's count of lost objects when all of these were last seen done; -1: never.
         self.complete_at = -1

@@ -60,6 +60,7 @@ class Submissions:
 
     def task(self, task: Task) -> Ref | RefStream:
         """Takes a task, or a call of an actor; it starts when its arguments are done."""
+        self._table.check_arguments(task)
         self._table.make_way()
         with self._table.lock:
             ref = self._new_output(task)
@@ -75,6 +76,7 @@ class Submissions:
     def actor(self, task: Task, name: str, options: ActorOptions) -> Ref:
         """Takes the making of an actor; returns the reference that stands for it."""
         self.check(name, options)
+        self._table.check_arguments(task)
         task.name = name
         with self._table.lock:
             ref = self._new_output(task)

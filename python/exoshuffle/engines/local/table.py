@@ -68,6 +68,26 @@ class ObjectTable:
         if self.closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
+    def own(self, found: Any) -> ObjectState:
+        """What is behind a reference, if it is of this engine. Without the lock.
+
+        Raises:
+            ClosedError: It is of another, which was closed before this one started; or this one is closed.
+        """
+        self.check_open()
+        if getattr(found, "counter", None) is not self:
+            raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")
+        state: ObjectState = found
+        return state
+
+    def check_arguments(self, task: Task) -> None:
+        """Raises ``ClosedError`` if one of them is of another engine. Without the lock."""
+        for target in arguments.targets(task):
+            if not isinstance(target, Bundle):
+                self.own(target)
+            elif target.objects and target.counter is not self:
+                self.own(next(one for one in target.objects if one.counter is not self))
+
     def close(self) -> None:
         """Wakes everybody who waits."""
         self.closed = True

@@ -215,7 +215,7 @@ class RayEngine:
         self._num_tasks += 1
         if options.is_streaming:
             self._canceller.prepare()
-            return RefStream(RayStream(made, origin, self._canceller))
+            return RefStream(RayStream(made, origin, self._canceller, self._check_open))
         *parts, status = made
         self._watcher.watch(origin.name, status)
         return Ref(RayObject(tuple(parts), status, shape, origin))

@@ -7,6 +7,7 @@ the item is one, or the error that ended the task, without fetching it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -24,12 +25,20 @@ class RayStream:
         generator: Ray's.
         origin: Of the items.
         canceller: Stops the task when nobody wants more of them.
+        check_open: Raises ``ClosedError`` once the engine is closed.
     """
 
-    def __init__(self, generator: Any, origin: Origin, canceller: Canceller) -> None:
+    def __init__(
+        self,
+        generator: Any,
+        origin: Origin,
+        canceller: Canceller,
+        check_open: Callable[[], None],
+    ) -> None:
         self._generator = generator
         self._origin = origin
         self._canceller = canceller
+        self._check_open = check_open
         #: An item whose status has not come yet.
         self._item: Any = None
         self._ended = False
@@ -37,6 +46,7 @@ class RayStream:
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
+        self._check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._ended and self._item is None:
             self._item = self._take(index, deadline)
