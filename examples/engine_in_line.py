@@ -180,6 +180,10 @@ class Stream:
             raise self._task.failed(error, attempt=1) from error
         return Ref(handle)
 
+    def cancel(self) -> bool:
+        """Nothing runs that could be stopped."""
+        return False
+
     def drop(self) -> None:
         """See ``StreamHandle``."""
         self._items = iter(())

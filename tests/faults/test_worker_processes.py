@@ -8,6 +8,7 @@ import signal
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -18,7 +19,7 @@ from exoshuffle.engines.local import LocalEngine, limits, pool, processes
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
-from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate, poll
 from exoshuffle.testing.programs import Servant, double, nest
 from tests.faults import programs
 from tests.faults.leftovers import checked_engine
@@ -90,6 +91,47 @@ def test_what_is_cancelled_as_it_ends_harms_no_other(monkeypatch: pytest.MonkeyP
         xs.get(victim, timeout=PATIENCE_SECONDS)
     assert_workers_work()
     assert cancelled == [True]
+
+
+def test_what_waits_for_a_worker_can_be_cancelled(engine: LocalEngine) -> None:
+    gate = Gate()
+    servants = [xs.remote(Servant).remote() for _ in range(NUM_WORKERS)]
+    xs.get([servant.names.remote("n", 1) for servant in servants])
+    waiting = xs.remote(pass_gate).remote(gate)
+    poll(lambda: [task.name for _, task, _ in engine._scheduler.now_running()] == ["pass_gate"])
+    assert xs.cancel(waiting)
+    with pytest.raises(xs.errors.TaskCancelledError):
+        xs.get(waiting, timeout=0)
+    # Nobody waits for a worker any more, not even until there is one.
+    poll(engine._scheduler.is_idle)
+    del servants[1:]
+    assert_workers_work()
+
+
+def test_what_a_worker_is_started_for_can_be_cancelled(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greet, starting, go_on, log = WorkerProcess.greet, Event(), Event(), helper(Log)
+
+    def greet_late(self: WorkerProcess) -> None:
+        starting.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        greet(self)
+
+    monkeypatch.setattr(WorkerProcess, "greet", greet_late)
+    unwanted = xs.remote(lambda log: xs.get(log.append.remote("begun"))).remote(log)
+    assert starting.wait(PATIENCE_SECONDS)
+    assert xs.cancel(unwanted)
+    go_on.set()
+    with pytest.raises(xs.errors.TaskCancelledError):
+        xs.get(unwanted, timeout=0)
+    poll(engine._scheduler.is_idle)
+    (worker,) = engine.pool._all
+    # It was not used, and is kept for the next.
+    assert worker.is_alive
+    assert engine.pool._idle == [worker]
+    assert xs.get(log.items.remote()) == []
+    assert_workers_work()
 
 
 # --- what they share ------------------------------------------------------------------------------

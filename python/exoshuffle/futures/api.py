@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -10,7 +11,7 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
-from exoshuffle.futures.refs import Ref, SliceRef
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.futures.session import current_engine
 
 
@@ -87,12 +88,15 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
 
     Raises:
         TaskError: The task that makes the object failed; its cause is chained.
-        TimeoutError: Not done after ``timeout`` seconds.
+        TimeoutError: Not done after ``timeout`` seconds, all of them together.
     """
     engine = current_engine()
     if isinstance(refs, Ref | SliceRef):
         return engine.get(refs, timeout)
-    return [engine.get(ref, timeout) for ref in refs]
+    if timeout is None:
+        return [engine.get(ref) for ref in refs]
+    deadline = time.monotonic() + timeout
+    return [engine.get(ref, max(0.0, deadline - time.monotonic())) for ref in refs]
 
 
 def wait(
@@ -134,14 +138,14 @@ def raise_errors(refs: Sequence[Ref]) -> None:
             raise error
 
 
-def cancel(ref: Ref) -> bool:
-    """Cancels the task behind ``ref``; ``get`` then raises ``TaskCancelledError``.
+def cancel(ref: Ref | RefStream) -> bool:
+    """Cancels the task behind ``ref``; ``get`` then raises ``TaskCancelledError``, as does a stream after its items.
 
     Returns:
         Whether it was cancelled: always if it has not started; if it runs, where the engine can stop it (the embedded
-        engine: in a worker process); not if it is done.
+        engine: in a worker process, or a generator at its next item); not if it is done.
     """
-    return current_engine().cancel(ref)
+    return ref.handle.cancel() if isinstance(ref, RefStream) else current_engine().cancel(ref)
 
 
 def nodes() -> list[Node]:

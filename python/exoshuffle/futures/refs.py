@@ -35,6 +35,9 @@ class StreamHandle(Protocol):
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """Waits for item ``index``; None after the last one; raises the error of the task that ended the stream."""
 
+    def cancel(self) -> bool:
+        """Stops the task if it is not over and can be stopped; says whether it was."""
+
     def drop(self) -> None:
         """Nobody takes items any more. Called from ``__del__``: must not block."""
 

@@ -112,6 +112,16 @@ class ActorConformance(Conformance):
         counter = xs.get(xs.remote(make, executor=executor).remote(5))
         assert xs.get(counter.add.remote()) == 7
 
+    @pytest.mark.parametrize("maker", ["process", "thread"])
+    def test_a_task_makes_an_actor_of_another_kind(self, executor: str, maker: str) -> None:
+        def make(executor: str, start: int) -> ActorHandle:
+            return xs.remote(Counter, executor=executor).remote(xs.put(start))
+
+        counter = xs.get(xs.remote(make, executor=maker).remote(executor, 5))
+        assert xs.get([counter.add.remote() for _ in range(3)]) == [6, 7, 8]
+        add = xs.remote(lambda inside: xs.get(inside[0].add.remote(xs.put(2))), executor=maker)
+        assert xs.get(add.remote([counter])) == 10
+
     def test_calls_made_are_done_after_the_last_handle(self, executor: str) -> None:
         result = xs.remote(Counter, executor=executor).remote(1).add.remote(4)
         gc.collect()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import TaskError
+from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, await_count, helper
@@ -90,6 +90,41 @@ class StreamConformance(Conformance):
         later = xs.remote(double, resources={"token": 1}).remote(4)
         assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
         assert xs.get(kept) == [0, 1]
+
+    def test_a_cancelled_stream_ends_after_its_items(self, executor: str) -> None:
+        def produce(going_on: ActorHandle) -> Iterator[int]:
+            yield 0
+            while True:
+                yield int(xs.get(going_on.add.remote()))
+
+        run = xs.remote(produce, num_returns="streaming", executor=executor, resources={"token": 1})
+        stream = run.remote(helper(Counter))
+        assert xs.get(next(stream)) == 0
+        assert xs.cancel(stream)
+        with pytest.raises(TaskCancelledError):
+            list(stream)
+        assert not xs.cancel(stream)
+        # It held the token, and would for ever.
+        later = xs.remote(double, resources={"token": 1}).remote(4)
+        assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
+
+    def test_a_finished_stream_is_not_cancelled(self, executor: str) -> None:
+        stream = xs.remote(count, num_returns="streaming", executor=executor).remote(3)
+        refs = list(stream)
+        assert not xs.cancel(stream)
+        assert [xs.get(ref) for ref in refs] == [0, 1, 2]
+
+    def test_a_task_cancels_its_stream(self, executor: str) -> None:
+        def outer() -> bool:
+            def produce() -> Iterator[int]:
+                while True:
+                    yield 1
+
+            stream = xs.remote(produce, num_returns="streaming").remote()
+            xs.get(next(stream))
+            return xs.cancel(stream)
+
+        assert xs.get(xs.remote(outer, executor=executor).remote(), timeout=PATIENCE_SECONDS)
 
     def test_methods_can_be_generators(self, executor: str) -> None:
         actor = xs.remote(Servant, executor=executor).remote(5)

@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.testing.conformance import Conformance
-from exoshuffle.testing.programs import big, decorated, double, gathered, join, nest
+from exoshuffle.testing.programs import big, count, decorated, double, gathered, join, nest
 
 VALUES = [
     None,
@@ -112,6 +112,16 @@ class TaskConformance(Conformance):
 
     def test_nesting_is_deeper_than_the_cpus(self, executor: str) -> None:
         assert xs.get(xs.remote(nest, executor=executor).remote(6)) == 6
+
+    @pytest.mark.parametrize("inner", ["process", "thread"])
+    def test_tasks_start_tasks_of_another_kind(self, executor: str, inner: str) -> None:
+        def outer(inner: str, inside: list[xs.Ref]) -> list[int]:
+            run = xs.remote(lambda value, of: value * len(xs.get(of[0])), executor=inner)
+            stream = xs.remote(count, executor=inner, num_returns="streaming").remote(xs.put(3))
+            return [int(xs.get(run.remote(xs.put(2), inside))), *map(xs.get, stream)]
+
+        made = xs.remote(outer, executor=executor).remote(inner, [xs.put(big(1))])
+        assert xs.get(made) == [2 * len(big(1)), 0, 1, 2]
 
     def test_tasks_spread_out_inside_a_task(self, executor: str) -> None:
         def spread(width: int) -> list[int]:

@@ -117,10 +117,9 @@ class LocalActor:
         return StoredValue((b"N.",), None, pickled=True)
 
     def _construct(self, task: Task) -> None:
-        if task.call is None:
-            args, kwargs = task.values or (task.args or (), task.kwargs or {})
-            assert task.fn is not None
-            self._instance = task.fn(*args, **kwargs)
+        if self.is_thread:
+            args, kwargs = threads.arguments_of(task)
+            self._instance = threads.function_of(task)(*args, **kwargs)
             return
         loaded, task.values = task.values or [], None
         worker = self._engine.pool.take()

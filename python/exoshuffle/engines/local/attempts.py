@@ -56,10 +56,9 @@ class Attempts:
         assert task.output is not None
         if task.output.actor is not None:
             return task.output.actor.begin(task)
-        if task.call is not None:
+        if task.options.executor == "process":
             return self._engine.pool.run(task)
-        assert task.fn is not None
-        return threads.run(self._engine, task, task.fn)
+        return threads.run(self._engine, task, threads.function_of(task))
 
     def add_item(self, task: Task, stored: values.StoredValue) -> bool:
         """A generator yielded; returns whether anybody wants more."""

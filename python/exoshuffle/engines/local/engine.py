@@ -127,9 +127,10 @@ class LocalEngine:
     def submit_call(
         self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
-        """A task for a worker process, packed."""
-        self.pool.prepare()
-        self._submissions.check(name, options, self.pool.base_bytes)
+        """A task whose function and arguments are packed."""
+        if options.executor == "process":
+            self.pool.prepare()
+        self._submissions.check(name, options, self.workers_bytes(options.executor))
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
         return self._submissions.task(task)
@@ -149,8 +150,9 @@ class LocalEngine:
     def create_actor_call(
         self, call: Call, references: tuple[Any, ...], name: str, options: ActorOptions
     ) -> Ref:
-        """An actor in a worker process, packed."""
-        self.pool.prepare()
+        """An actor whose class and arguments are packed."""
+        if options.executor == "process":
+            self.pool.prepare()
         task = Task(None, references, {}, creation_options(options), 0)
         task.call = call
         return self._submissions.actor(task, name, options)
@@ -254,14 +256,14 @@ class LocalEngine:
         return self.table.own(ref._object).error
 
     def cancel(self, ref: Ref) -> bool:
-        """See ``Engine``."""
+        """See ``Engine``; a generator that runs on a thread, or in an actor, ends with its next item."""
         state = self.table.own(ref._object)
         with self.lock:
             task = state.task
             if state.status is not Status.PENDING or task is None or state.actor is not None:
                 return False
             interrupt = task.interrupt
-            if task.started and interrupt is None:
+            if task.started and interrupt is None and task.stream is None:
                 return False
             self.table.cancel(task)
         if interrupt is not None:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines.local import limits, wire
@@ -51,7 +51,7 @@ class ProcessPool:
         self._changed = threading.Condition(self._lock)
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
-        self._running: dict[WorkerProcess, Task] = {}
+        self._running: dict[Task, WorkerProcess] = {}
         self._num_starting = 0
         self._num_blocked = 0
         self._num_base_used = 0
@@ -84,46 +84,61 @@ class ProcessPool:
     def run(self, task: Task) -> StoredValue:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
         loaded, task.values = task.values or [], None
-        worker = self.take()
         try:
-            stored = self._run_in(worker, task, loaded)
-        except BaseException as error:
-            self.give_back(
-                worker, reusable=not isinstance(error, WorkerDiedError | TaskCancelledError)
-            )
-            if task.cancelled:
-                raise TaskCancelledError(f"task {task.name} was cancelled") from error
-            raise
-        # One that was cancelled when it had just ended may have taken the worker with it.
-        self.give_back(worker, reusable=not task.cancelled)
-        return stored
-
-    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
-        with self._lock:
-            self._running[worker] = task
-        task.interrupt = functools.partial(self._interrupt, task, worker)
-        try:
-            return worker.run(task, wire.TASK, loaded)
+            worker = self.take(task)
+            if self._begin(task, worker):
+                return self._run_in(worker, task, loaded)
+            self.give_back(worker)
+            raise _cancelled(task)
         finally:
             task.interrupt = None
-            with self._lock:
-                del self._running[worker]
 
-    def _interrupt(self, task: Task, worker: WorkerProcess) -> None:
-        """Stops a task that runs in a worker; does nothing when that has ended, and the worker may run another."""
+    def _begin(self, task: Task, worker: WorkerProcess) -> bool:
+        """Unless it was cancelled while it was given the worker; from now on that is what ends it."""
         with self._lock:
-            if self._running.get(worker) is task:
-                worker.kill()
+            if not task.cancelled:
+                self._running[task] = worker
+            return not task.cancelled
 
-    def take(self) -> WorkerProcess:
+    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
+        reusable = True
+        try:
+            return worker.run(task, wire.TASK, loaded)
+        except BaseException as error:
+            reusable = not isinstance(error, WorkerDiedError | TaskCancelledError)
+            if task.cancelled:
+                raise _cancelled(task) from error
+            raise
+        finally:
+            with self._lock:
+                del self._running[task]
+            # One that was cancelled when it had just ended may have taken the worker with it.
+            self.give_back(worker, reusable=reusable and not task.cancelled)
+
+    def interrupt_of(self, task: Task) -> Callable[[], None] | None:
+        """What stops a task, from now until it is over, if it is one for a worker."""
+        is_ours = task.options.executor == "process" and task.actor is None
+        return functools.partial(self._interrupt, task) if is_ours else None
+
+    def _interrupt(self, task: Task) -> None:
+        """Stops a task that runs in a worker, or is to; one that has ended leaves its worker to others."""
+        with self._lock:
+            worker = self._running.get(task)
+            if worker is not None:
+                worker.kill()
+            else:
+                self._changed.notify_all()
+
+    def take(self, task: Task | None = None) -> WorkerProcess:
         """An idle worker that lives, or a new one.
 
         Raises:
             MemoryLimitError: There is no memory for another, and all that there are wait.
+            TaskCancelledError: The task that it is for was cancelled while there was none.
         """
         while True:
             with self._lock:
-                self._await_room()
+                self._await_room(task)
                 worker = self._idle.pop() if self._idle else None
                 self._num_starting += worker is None
             if worker is None:
@@ -173,9 +188,11 @@ class ProcessPool:
         for worker in idle:
             self.give_back(worker, reusable=False)
 
-    def _await_room(self) -> None:
+    def _await_room(self, task: Task | None) -> None:
         while True:
             self._engine.check_open()
+            if task is not None and task.cancelled:
+                raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
             if self._idle or num_workers < self._max_workers:
                 return
@@ -213,3 +230,7 @@ class ProcessPool:
             self.give_back(worker, reusable=False)
             raise
         return worker
+
+
+def _cancelled(task: Task) -> TaskCancelledError:
+    return TaskCancelledError(f"task {task.name} was cancelled")

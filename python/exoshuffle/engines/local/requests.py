@@ -151,6 +151,10 @@ class Requests:
         """See ``StreamHandle``."""
         return self._streams[stream].handle.next_ref(index, timeout)
 
+    def cancel_stream(self, stream: int) -> bool:
+        """See ``StreamHandle``."""
+        return self._streams[stream].handle.cancel()
+
     def _call(
         self,
         code: tuple[bytes, bytes | None, Sequence[Any]] | None,

@@ -302,6 +302,7 @@ class Scheduler:
         self._resources.take(need)
         self._unstage(task)
         task.started = True
+        task.interrupt = self._engine.pool.interrupt_of(task)
         self._wake_worker()
         return task
 

@@ -81,6 +81,11 @@ class Stream:
         """See ``StreamHandle``."""
         return self._engine.next_item(self, index, timeout)
 
+    def cancel(self) -> bool:
+        """See ``StreamHandle``."""
+        output = self._output
+        return output is not None and self._engine.cancel(output)
+
     def drop(self) -> None:
         """See ``StreamHandle``."""
         self.dropped = True

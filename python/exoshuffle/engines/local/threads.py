@@ -1,4 +1,7 @@
-"""Running a function on the thread that called, with its arguments as they are: for code that releases the GIL."""
+"""Running a function on the thread that called, with its arguments as they are: for code that releases the GIL.
+
+Tasks and actors that a worker process asks for come packed; they are unpacked here.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,7 @@ if TYPE_CHECKING:
 
 def run(engine: LocalEngine, task: Task, fn: Callable[..., Any]) -> StoredValue:
     """Calls ``fn`` with the task's arguments; stores what it returns, or each item that it yields."""
-    if task.call is not None:  # made in a worker process
-        args, kwargs = calls.unpack(task.call.data, [_value(entry) for entry in task.values or []])
-    else:
-        args, kwargs = task.values or (task.args or (), task.kwargs or {})
+    args, kwargs = arguments_of(task)
     task.values = None
     value = fn(*args, **kwargs)
     if task.options.is_streaming:
@@ -31,6 +31,21 @@ def run(engine: LocalEngine, task: Task, fn: Callable[..., Any]) -> StoredValue:
     del args, kwargs
     task.release_memory()
     return values.encode(engine.blocks, value, task.options.num_slices)
+
+
+def function_of(task: Task) -> Callable[..., Any]:
+    """The function of a task, or the class of an actor."""
+    if task.call is None or task.call.code is None:
+        assert task.fn is not None
+        return task.fn
+    return task.call.code.load()
+
+
+def arguments_of(task: Task) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments, values in place of references."""
+    if task.call is not None:
+        return calls.unpack(task.call.data, [_value(entry) for entry in task.values or []])
+    return task.values or (task.args or (), task.kwargs or {})
 
 
 def _value(entry: Loaded | list[Loaded]) -> Any:

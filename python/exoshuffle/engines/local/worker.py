@@ -82,6 +82,10 @@ class WorkerStream:
         ref: Ref | None = self._engine.ask("next_item", self._number, index, timeout)
         return ref
 
+    def cancel(self) -> bool:
+        """See ``StreamHandle``."""
+        return bool(self._engine.ask("cancel_stream", self._number))
+
     def drop(self) -> None:
         """See ``StreamHandle``."""
         self._link.dropped_streams.append(self._number)

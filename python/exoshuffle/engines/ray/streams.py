@@ -13,8 +13,9 @@ from typing import Any
 import ray
 
 from exoshuffle.engines.ray.canceller import Canceller, Target
-from exoshuffle.engines.ray.failures import error_of
+from exoshuffle.engines.ray.failures import cancelled, error_of
 from exoshuffle.engines.ray.objects import Origin, RayObject, Shape
+from exoshuffle.engines.ray.state import is_made
 from exoshuffle.futures.refs import Ref
 
 
@@ -42,6 +43,7 @@ class RayStream:
         #: An item whose status has not come yet.
         self._item: Any = None
         self._ended = False
+        self._cancelled = False
         self._error: BaseException | None = None
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
@@ -78,7 +80,18 @@ class RayStream:
             ray.get(self._item if status is None else status)
         except ray.exceptions.RayError as error:
             self._ended = True
-            self._error = error_of(error, self._origin)
+            self._error = (
+                cancelled(self._origin) if self._cancelled else error_of(error, self._origin)
+            )
+
+    def cancel(self) -> bool:
+        """See ``StreamHandle``."""
+        self._check_open()
+        if self._ended or self._cancelled or is_made(self._generator.completed()):
+            return False
+        self._cancelled = True
+        self._canceller.cancel(Target(self._generator, self._origin.is_task))
+        return True
 
     def drop(self) -> None:
         """See ``StreamHandle``."""
