@@ -12,6 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import (
+    ClosedError,
     CorruptFileError,
     InputError,
     MemoryLimitError,
@@ -102,6 +103,25 @@ def test_a_limit_that_cannot_work_is_refused_with_one_that_does(tmp_path: Path) 
     with pytest.raises(OptionsError, match=r"nospill.*create it"):
         xs.init(spill_dirs=[str(tmp_path / "nospill")])
     assert xs.read_parquet(source).files
+
+
+def test_unknown_options_are_named_and_the_engine_goes_on(engine: LocalEngine) -> None:
+    ref = xs.put(1)
+    with pytest.raises(
+        OptionsError, match=r"unknown option 'memory' of engine 'local'; known are memory_limit, sp"
+    ):
+        xs.init(memory="1GB")
+    with pytest.raises(OptionsError, match="unknown engine"):
+        xs.init("mainframe")
+    with pytest.raises(OptionsError, match="inline_bytes is -1; it must be at least 0"):
+        xs.init(memory_limit=engine.memory_limit, inline_bytes=-1)
+    with pytest.raises(ClosedError):
+        xs.get(ref)
+    other = xs.init(memory_limit=engine.memory_limit)
+    with pytest.raises(OptionsError, match="unknown option"):
+        xs.init(memory="1GB")
+    assert xs.futures.current_engine() is other
+    assert xs.get(xs.put(2)) == 2
 
 
 def test_one_partition_of_everything_does_not_fit(engine: LocalEngine, tmp_path: Path) -> None:

@@ -46,6 +46,22 @@ def test_references_are_resolved() -> None:
     assert xs.get(ref) == 1024
 
 
+def test_a_timeout_is_for_all_together(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeouts: list[float] = []
+    get = LocalEngine.get
+
+    def noted(self: LocalEngine, ref: xs.Ref, timeout: float | None = None) -> object:
+        assert timeout is not None
+        timeouts.append(timeout)
+        return get(self, ref, timeout)
+
+    monkeypatch.setattr(LocalEngine, "get", noted)
+    assert xs.get([engine.put(number) for number in range(3)], timeout=60) == [0, 1, 2]
+    assert 60 >= timeouts[0] > timeouts[1] > timeouts[2] > 0
+
+
 def test_keyword_arguments_are_resolved() -> None:
     assert xs.get(double.remote(value=xs.put(4))) == 8
 

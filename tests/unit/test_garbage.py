@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
@@ -30,6 +31,30 @@ def test_references_in_cycles_go_before_anything_is_spilled(engine: LocalEngine)
         assert [len(value) for value in xs.get(kept)] == [size, size]
     finally:
         gc.enable()
+
+
+def tie_knots(of: bytes, number: int, size: int) -> int:
+    """Leaves garbage in a worker that holds what was put, as large as ``size`` each."""
+    gc.disable()
+    for _ in range(number):
+        Knot(xs.put(of * size))
+    return os.getpid()
+
+
+def test_idle_workers_give_back_what_is_garbage(roomy_engine: LocalEngine) -> None:
+    size = roomy_engine.budget_bytes // 10
+    xs.get(xs.remote(tie_knots).remote(b"x", 4, size))
+    assert roomy_engine.stats()["num_objects"] == 4
+    kept = [xs.put(bytes(size)) for _ in range(2)]
+    assert (roomy_engine.stats()["num_objects"], roomy_engine.stats()["spilled_bytes"]) == (2, 0)
+    assert [len(value) for value in xs.get(kept)] == [size, size]
+
+
+def test_busy_workers_give_back_what_is_garbage(roomy_engine: LocalEngine) -> None:
+    size = roomy_engine.budget_bytes // 20
+    xs.get(xs.remote(tie_knots).remote(b"x", 40, size))
+    # Those made before the store was nearly full for the first time, at least.
+    assert roomy_engine.stats()["num_objects"] < 35
 
 
 def test_a_worker_keeps_some_functions(engine: LocalEngine) -> None:

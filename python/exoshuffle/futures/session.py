@@ -7,9 +7,11 @@ imports: the futures layer lies below the engines, and ``import exoshuffle`` mus
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
+import inspect
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle.errors import OptionsError
@@ -53,25 +55,25 @@ def init(
         The engine.
 
     Raises:
-        OptionsError: An option that cannot work, for example a missing spill directory.
+        OptionsError: An option that is unknown, while the engine before goes on; or one that cannot work, for example a
+            missing spill directory.
         MemoryLimitError: A limit below what the program needs to start.
     """
     global _engine
+    options = {
+        "memory_limit": memory_limit,
+        "spill_dirs": spill_dirs,
+        "num_cpus": num_cpus,
+        "num_gpus": num_gpus,
+        "resources": dict(resources or {}),
+        **engine_options,
+    }
     with _lock:
+        start = _starter(engine, options) if isinstance(engine, str) else lambda: engine
         if _engine is not None:
             _engine.close()
             _engine = None
-        if isinstance(engine, str):
-            options = {
-                "memory_limit": memory_limit,
-                "spill_dirs": spill_dirs,
-                "num_cpus": num_cpus,
-                "num_gpus": num_gpus,
-                "resources": dict(resources or {}),
-            }
-            _engine = _load(engine)(**options, **engine_options)
-        else:
-            _engine = engine
+        _engine = start()
         return _engine
 
 
@@ -81,11 +83,19 @@ def adopt(engine: Engine) -> None:
     _engine = engine
 
 
-def _load(name: str) -> Any:
+def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
+    """What starts an engine with these options, all of which it knows."""
     if name not in _ENGINES:
         raise OptionsError(f"unknown engine {name!r}; known are {', '.join(sorted(_ENGINES))}")
     module, _, attribute = _ENGINES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    cls = getattr(importlib.import_module(module), attribute)
+    known = list(inspect.signature(cls).parameters)
+    for option in options:
+        if option not in known:
+            raise OptionsError(
+                f"unknown option {option!r} of engine {name!r}; known are {', '.join(known)}"
+            )
+    return functools.partial(cls, **options)
 
 
 def current_engine() -> Engine:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -70,6 +71,8 @@ class LocalEngine:
     ) -> None:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
+        if inline_bytes < 0:
+            raise OptionsError(f"inline_bytes is {inline_bytes}; it must be at least 0")
         check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()
         self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)
@@ -80,11 +83,11 @@ class LocalEngine:
         )
         self.inline_bytes = inline_bytes
         self.store = _native.Store(self._budget_bytes, self.spill_dirs)
+        self.blocks = values.StoreBlocks(self.store, inline_bytes, self._collect_garbage)
         self._libraries = Libraries(self.reserve)
         keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
-        self.blocks = values.StoreBlocks(self.store, inline_bytes)
         self.table = ObjectTable(self.store)
         self.lock = self.table.lock
         self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
@@ -338,6 +341,7 @@ class LocalEngine:
 
     def reserve(self, num_bytes: int) -> Any:
         """Working memory; blocks until there is room."""
+        self.blocks.collect_if_nearly_full(num_bytes)
         return self.store.reserve(num_bytes)
 
     def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
@@ -351,6 +355,11 @@ class LocalEngine:
     def actor_ended(self, need: Need) -> None:
         """What an actor occupied is free again. Lock held."""
         self._scheduler.give_back(need)
+
+    def _collect_garbage(self) -> None:
+        gc.collect()
+        self.pool.collect_garbage()
+        self.table.settle()
 
     def _actor_of(self, ref: Ref) -> LocalActor:
         actor = self.table.own(ref._object).actor

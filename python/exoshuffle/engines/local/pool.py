@@ -160,6 +160,15 @@ class ProcessPool:
             self._num_base_used -= worker.is_base
             self._move()
 
+    def collect_garbage(self) -> None:
+        """Has idle workers find garbage; those that run something do so when they ask for memory."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            with contextlib.suppress(WorkerDiedError):
+                worker.collect_garbage()
+            self.give_back(worker, reusable=worker.is_alive)
+
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
         """While a worker waits: for the engine's answer to a blocking call, or as an actor for calls."""

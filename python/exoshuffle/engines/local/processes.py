@@ -154,6 +154,15 @@ class WorkerProcess:
                 f"(protocol {PROTOCOL}): one of them changed since it started, or their paths differ"
             )
 
+    def collect_garbage(self) -> None:
+        """Has an idle worker give back what only its collector of garbage still finds.
+
+        Raises:
+            WorkerDiedError: The process ended.
+        """
+        self._send((wire.COLLECT, None), [])
+        self._receive()
+
     def check_alive(self) -> None:
         """Called now and then by a thread that waits on behalf of the worker.
 

@@ -58,12 +58,15 @@ class Requests:
 
     # --- blocks ------------------------------------------------------------------------------------------------
 
-    def allocate(self, offsets: list[int]) -> tuple[int, Any]:
-        """A block to fill: its number, and where it lies (None: not where a worker can map it; see ``fill``)."""
+    def allocate(self, offsets: list[int]) -> tuple[int, Any, bool]:
+        """A block to fill: its number, where it lies, and whether the store is about to spill.
+
+        It may lie where a worker cannot map it (None); see ``fill``.
+        """
         block = self._engine.blocks.allocate(offsets)
         number = next(self._numbers)
         self._blocks[number] = block
-        return number, block.pieces()
+        return number, block.pieces(), self._engine.blocks.is_nearly_full(0)
 
     def fill(self, number: int, data: bytes) -> None:
         """The bytes of a block that could not be mapped."""

@@ -9,11 +9,10 @@ buffers out of band, one slice per returned value) or as a *raw block* that the 
 
 from __future__ import annotations
 
-import gc
 import pickle
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import cloudpickle
@@ -29,8 +28,8 @@ INLINE_BYTES = 100 * 1024
 _ALIGNMENT = 64
 #: The store spills from this share of its budget on.
 _SPILL_PERCENT = 80
-#: A collection takes some 10 ms in a large program.
-_COLLECT_SECONDS = 1.0
+#: Between collections: one takes some 10 ms in a large program.
+COLLECT_SECONDS = 1.0
 
 
 class StoredValue(NamedTuple):
@@ -73,23 +72,29 @@ class StoreBlocks:
     """Blocks of the store in this process.
 
     Before the store begins to spill it is asked whether references lie in cycles that the garbage collector has not
-    found yet: their objects need not be written.
+    found yet, here or in worker processes (``collect``): their objects need not be written.
     """
 
-    def __init__(self, store: Any, inline_bytes: int) -> None:
+    def __init__(self, store: Any, inline_bytes: int, collect: Callable[[], None]) -> None:
         self._store = store
+        self._collect = collect
         self.inline_bytes = inline_bytes
         self._collected_at = 0.0
 
     def allocate(self, offsets: Sequence[int]) -> Any:
         """See ``Blocks``."""
-        now = time.monotonic()
-        if now - self._collected_at > _COLLECT_SECONDS and self._is_nearly_full(offsets[-1]):
-            self._collected_at = now
-            gc.collect()
+        self.collect_if_nearly_full(offsets[-1])
         return self._store.allocate(offsets)
 
-    def _is_nearly_full(self, more_bytes: int) -> bool:
+    def collect_if_nearly_full(self, more_bytes: int) -> None:
+        """Before so much more is taken of the store's budget: has garbage found, if that would make it spill."""
+        now = time.monotonic()
+        if now - self._collected_at > COLLECT_SECONDS and self.is_nearly_full(more_bytes):
+            self._collected_at = now
+            self._collect()
+
+    def is_nearly_full(self, more_bytes: int) -> bool:
+        """Whether the store spills once it holds so much more."""
         stats = self._store.stats()
         used = stats["used_blocks_bytes"] + stats["reserved_bytes"] + more_bytes
         return bool(100 * used > _SPILL_PERCENT * stats["budget_bytes"])

@@ -20,7 +20,7 @@ from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import EngineError, RemoteTraceback
 
 # Engine to worker.
-HELLO, TASK, ACTOR, METHOD, REPLY = "hello", "task", "actor", "method", "reply"
+HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
 # Worker to engine.
 READY, ASK, ITEM, DONE, ERROR = "ready", "ask", "item", "done", "error"
 

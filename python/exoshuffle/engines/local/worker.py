@@ -7,11 +7,13 @@ the functions that it runs it is the engine: ``WorkerEngine`` has the same proto
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import pickle
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -34,13 +36,18 @@ class WorkerBlocks:
         self._engine = engine
         self._link = link
         self.inline_bytes = inline_bytes
+        self._collected_at = 0.0
         #: Blocks being filled, by identity: (the block, its number, its slices).
         self._open: dict[int, tuple[Any, int, int]] = {}
 
     def allocate(self, offsets: Sequence[int]) -> Any:
         """See ``Blocks``."""
         offsets = list(offsets)
-        number, pieces = self._engine.ask("allocate", offsets)
+        number, pieces, is_nearly_full = self._engine.ask("allocate", offsets)
+        if is_nearly_full and time.monotonic() - self._collected_at > values.COLLECT_SECONDS:
+            self._collected_at = time.monotonic()
+            # What it finds goes back with the next message.
+            gc.collect()
         block = bytearray(offsets[-1]) if pieces is None else self._link.block(pieces)
         self._open[id(block)] = (block, number, len(offsets) - 1)
         return block
@@ -114,6 +121,10 @@ class WorkerEngine:
 
     def serve(self, kind: str, payload: Any) -> None:
         """Runs what the engine sent, and sends the result."""
+        if kind == wire.COLLECT:
+            gc.collect()
+            self._link.send(wire.DONE, None)
+            return
         self._busy = True
         failure = None
         try:
