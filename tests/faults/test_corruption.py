@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
@@ -33,10 +34,12 @@ def increment(block: bytes) -> bytes:
     return bytes([block[0] + 1]) * BLOCK_BYTES
 
 
-def spilled(engine: LocalEngine, refs: Sequence[Ref]) -> Sequence[Ref]:
+def spilled(
+    engine: LocalEngine, refs: Sequence[Ref], num_blocks: int = NUM_BLOCKS
+) -> Sequence[Ref]:
     """The same references, once so much is made after them that all of their blocks are on disk."""
     xs.wait(refs, num_ready=len(refs))
-    filler = [xs.put(bytes(BLOCK_BYTES)) for _ in range(NUM_BLOCKS)]
+    filler = [xs.put(bytes(BLOCK_BYTES)) for _ in range(num_blocks)]
     del filler
     gc.collect()
     assert engine.stats()["spilled_bytes"] >= len(refs) * BLOCK_BYTES
@@ -93,6 +96,33 @@ def test_objects_that_were_put_are_lost_by_name(
         xs.get(refs[0])
     with pytest.raises(BlockLostError, match="it was put, not computed"):
         xs.get(increment.remote(refs[1]))
+
+
+def test_values_that_came_back_are_lost_and_made_with_their_source(
+    roomy_engine: LocalEngine, damage: Callable[[], int]
+) -> None:
+    """A worker returned what it got, so the value is where it was, and so is the loss."""
+
+    def table(value: int) -> pa.Table:
+        return pa.table({"value": pa.array([value] * (BLOCK_BYTES // 8), pa.int64())})
+
+    same = xs.remote(lambda value: value)
+    backs = [same.remote(same.remote(on_thread(table).remote(value))) for value in range(4)]
+    backs = [*backs, same.remote(xs.put(table(4)))]
+    sums = xs.remote(lambda *tables: [one["value"][0].as_py() for one in tables])
+    spilled(roomy_engine, backs, 2 * NUM_BLOCKS)
+    assert damage() > 0
+    assert xs.get(backs[0])["value"][0].as_py() == 0
+    assert xs.get(sums.remote(backs[1], backs[0], backs[2][0])) == [1, 0, 2]
+    column = xs.remote(lambda tables: [one.num_rows for one in tables])
+    assert xs.get(column.remote(xs.Refs([backs[3]]))) == [BLOCK_BYTES // 8]
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(column.remote(xs.Refs(backs)))
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(backs[4])
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(sums.remote(backs[0], backs[4]))
+    assert roomy_engine.stats()["num_recovered"] == 4
 
 
 def test_a_disk_that_never_keeps_anything_is_named(

@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
@@ -19,6 +20,7 @@ from exoshuffle.engines.local import LocalEngine, limits, pool, processes
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
+from exoshuffle.futures import slice_bytes
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate, poll
 from exoshuffle.testing.programs import Servant, double, nest
 from tests.faults import programs
@@ -27,6 +29,13 @@ from tests.faults.programs import Wrapped, payload
 
 #: Workers that the engine of these tests has room for.
 NUM_WORKERS = 3
+
+
+class Keeper:
+    """An actor that returns what it gets."""
+
+    def again(self, value: Any) -> Any:
+        return value
 
 
 @pytest.fixture
@@ -168,6 +177,57 @@ def test_readers_in_two_processes_share_memory(tmp_path: Path) -> None:
     own = sum(info.uss for info in after) - sum(info.uss for info in before)
     assert own < size // 10
     xs.shutdown()
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def address_of(table: pa.Table) -> int:
+    address: int = table["number"].chunk(0).buffers()[1].address
+    return address
+
+
+def test_arrow_that_comes_back_as_it_went_is_not_copied(tmp_path: Path) -> None:
+    table = pa.table({"number": pa.array(range(12_500_000), pa.int64())})
+    limit = limits.limit_for(2 * table.nbytes + NUM_WORKERS * WORKER_BYTES)
+    engine = xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
+    ref = xs.put(table)
+    used = engine.stats()["used_blocks_bytes"]
+    back, keep = ref, xs.remote(same)
+    for _ in range(3):
+        back = keep.remote(back)
+    address = address_of(xs.get(ref))
+    del ref
+    for value in (xs.get(back), xs.get(back[0]), *xs.get(back[:1])):
+        assert address_of(value) == address
+    assert xs.get(back[:0]) == []
+    assert xs.get(xs.remote(len).remote([back])) == 1
+    assert [len(one) for one in xs.get(keep.remote(xs.Refs([back, back])))] == [len(table)] * 2
+    assert xs.get(xs.remote(lambda one: one.nbytes).remote(back[0])) == table.nbytes
+    (measured,) = slice_bytes([back])
+    assert measured[0] >= table.nbytes
+    keeper = xs.remote(Keeper).remote()
+    assert address_of(xs.get(keeper.again.remote(back))) == address
+    assert (engine.stats()["used_blocks_bytes"], engine.stats()["spilled_bytes"]) == (used, 0)
+    del back, value
+    assert engine.stats()["num_objects"] == 0
+    xs.shutdown()
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_can_have_changed_is_another_object() -> None:
+    numbers = xs.put(pa.table({"number": pa.array(range(30_000), pa.int64())}))
+    shorter = xs.remote(lambda table: table.slice(1)).remote(numbers)
+    assert xs.get(shorter)["number"].to_pylist() == list(range(1, 30_000))
+
+    def change(inside: Wrapped) -> Wrapped:
+        inside.data = bytes(2)
+        return inside
+
+    assert xs.get(xs.remote(change).remote(xs.put(Wrapped(payload(1, 300_000))))).data == bytes(2)
+    with pytest.raises(TaskError, match="returned 1 values; num_returns is 2"):
+        xs.get(xs.remote(same, num_returns=2).remote(numbers))
 
 
 # --- how many there may be ------------------------------------------------------------------------

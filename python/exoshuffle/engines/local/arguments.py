@@ -16,16 +16,26 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 Wanted = tuple[ObjectState, "int | range | None"]
 
 
+def sourced(state: ObjectState, index: int | range | None) -> Wanted:
+    """Where the value of an object, or of some of its slices, is; see ``ObjectState.source``."""
+    while (stored := state.stored) is not None and stored.same_as is not None:
+        # It has one slice: that, as a value or in a list, or no slice.
+        first = stored.same_as
+        index = range(first, first + len(index)) if isinstance(index, range) else first
+        state = stored.contained[0]._object  # type: ignore[assignment]
+    return state, index
+
+
 def targets(task: Task) -> Sequence[ObjectState | Bundle]:
-    """The objects that a task's arguments refer to; a shared sequence counts as one."""
+    """The objects whose values a task's arguments are; a shared sequence counts as one."""
     if not task.args and not task.kwargs:
         return ()
     found: list[Any] = []
     for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
         if isinstance(arg, Ref):
-            found.append(arg._object)
+            found.append(arg._object.source())  # type: ignore[attr-defined]
         elif isinstance(arg, SliceRef):
-            found.append(arg.ref._object)
+            found.append(arg.ref._object.source())  # type: ignore[attr-defined]
         elif isinstance(arg, Refs | Column):
             found.append(bundle(arg if isinstance(arg, Refs) else arg.refs))
     return found
@@ -50,13 +60,13 @@ def bundle(refs: Refs) -> Bundle:
 def wanted(arg: Any) -> list[Wanted]:
     """The objects, or slices of objects, that an argument stands for."""
     if isinstance(arg, Ref):
-        return [(arg._object, None)]  # type: ignore[list-item]
+        return [sourced(arg._object, None)]  # type: ignore[arg-type]
     if isinstance(arg, SliceRef):
-        return [(arg.ref._object, arg.index)]  # type: ignore[list-item]
+        return [sourced(arg.ref._object, arg.index)]  # type: ignore[arg-type]
     if isinstance(arg, Refs):
-        return [(state, None) for state in bundle(arg).objects]
+        return [sourced(state, None) for state in bundle(arg).objects]
     if isinstance(arg, Column):
-        return [(state, arg.index) for state in bundle(arg.refs).objects]
+        return [sourced(state, arg.index) for state in bundle(arg.refs).objects]
     return []
 
 

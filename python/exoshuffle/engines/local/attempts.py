@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.engines.local import arguments, loading, threads, values
 from exoshuffle.engines.local.objects import Status, Task
 from exoshuffle.errors import ActorDiedError, ClosedError, TaskCancelledError, TaskError
+from exoshuffle.futures.refs import Ref
 from exoshuffle.observe.events import TaskFinished
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ class Attempts:
         if task.options.executor == "process":
             return self._engine.pool.run(task)
         return threads.run(self._engine, task, threads.function_of(task))
+
+    def returned(self, task: Task, number: int) -> values.StoredValue:
+        """A worker returned one of the task's references as it got it: the value stays where it is."""
+        with self._table.lock:
+            if task.args is None:
+                raise TaskCancelledError(f"task {task.name} was cancelled")
+            ((state, index),) = arguments.wanted(task.args[number])
+            assert not isinstance(index, range)
+            return values.StoredValue(None, None, True, (Ref(state),), same_as=index or 0)
 
     def add_item(self, task: Task, stored: values.StoredValue) -> bool:
         """A generator yielded; returns whether anybody wants more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.engines.local import values
+from exoshuffle.engines.local import arguments, values
 from exoshuffle.engines.local.arguments import Wanted
 from exoshuffle.engines.local.objects import ObjectState, Status, ValueGoneError
 from exoshuffle.engines.local.values import StoredValue
@@ -42,6 +42,9 @@ def slice_bytes(store: Any, state: ObjectState) -> list[int]:
         ValueGoneError: It is gone again.
         CorruptBlockError: What says so on disk is not what was written.
     """
+    source, index = arguments.sourced(state, None)
+    if isinstance(index, int):
+        return [slice_bytes(store, source)[index]]
     stored = state.stored
     if stored is None or state.status is not Status.DONE:
         raise ValueGoneError(f"{state!r}: its value is gone")
@@ -61,7 +64,7 @@ def load(store: Any, wanted: list[Wanted]) -> list[Loaded]:
     # Each slice once: the store would read, and hold, a spilled one as often as it is asked for.
     requests: dict[tuple[int, int], None] = {}
     found: list[tuple[StoredValue, int, int | range | None, list[tuple[int, int]]]] = []
-    for state, index in wanted:
+    for state, index in (arguments.sourced(*one) for one in wanted):
         stored = state.stored
         if stored is None or state.status is not Status.DONE:
             raise ValueGoneError(f"{state!r}: its value is gone")

@@ -100,6 +100,13 @@ class ObjectState:
         self.counter.handle_changes.append((self, -1))
         self.counter.settle()
 
+    def source(self) -> ObjectState:
+        """The object that has the value: this one, or one that it is the same as."""
+        state = self
+        while (stored := state.stored) is not None and stored.same_as is not None:
+            state = stored.contained[0]._object  # type: ignore[assignment]
+        return state
+
     def __reduce__(self) -> Any:
         return identity.reduce(self)
 
@@ -130,7 +137,8 @@ class Bundle:
     def settle(self, num_lost: int) -> None:
         """All objects are done, or one has failed: wakes who waits for the sequence."""
         self.complete_at = num_lost
-        self.error = next((state.error for state in self.objects if state.error is not None), None)
+        errors = (state.source().error for state in self.objects)
+        self.error = next((error for error in errors if error is not None), None)
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter(self.error is not None)

@@ -122,6 +122,8 @@ class WorkerProcess:
             kind, payload = self._receive()
             if kind == wire.DONE:
                 return self._requests.stored(payload)
+            if kind == wire.RETURNED:
+                return self._engine.attempts.returned(task, payload)
             if kind == wire.ITEM:
                 is_wanted = self._engine.attempts.add_item(task, self._requests.stored(payload))
                 self._send((wire.REPLY, (True, is_wanted)), [])

@@ -131,6 +131,9 @@ def _bundle_sizes(store: Any, bundle: Bundle) -> list[int]:
 
 def _sizes(store: Any, state: ObjectState) -> list[int]:
     """Of the slices of an object that is in the store; none if it is not."""
+    source, index = arguments.sourced(state, None)
+    if isinstance(index, int):
+        return _sizes(store, source)[index : index + 1]
     stored = state.stored
     if stored is None or state.status is not Status.DONE:
         raise ValueGoneError(f"{state!r}: its value is gone")

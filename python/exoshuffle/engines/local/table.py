@@ -323,12 +323,13 @@ class ObjectTable:
             if bundle.missing == 0 or failed:
                 bundle.settle(looked_at)
 
-        for state in bundle.objects:
+        sources = [state.source() for state in bundle.objects]
+        for state in sources:
             if state.status is Status.GONE:
                 self.recover(state)
             if state.status is Status.PENDING:
                 bundle.missing += 1
                 state.waiters.append(arrived)
-        if bundle.missing == 0 or any(state.error is not None for state in bundle.objects):
+        if bundle.missing == 0 or any(state.error is not None for state in sources):
             bundle.settle(looked_at)
         return bundle.missing > 0

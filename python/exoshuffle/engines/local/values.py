@@ -1,7 +1,8 @@
 """How values become bytes in the store and values again.
 
 Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy,
-bytes) are copied once, into the store, and read from there without a copy.
+bytes) are copied once, into the store, and read from there without a copy. Arrow data that a worker process returns as
+it got it is not copied at all.
 
 A value is kept in one of three ways: *inline* (pickled, up to a limit), as a *pickled block* (pickle protocol 5,
 buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -40,12 +42,14 @@ class StoredValue(NamedTuple):
         block_id: The store's number of the block, or None.
         pickled: Whether the slices of the block are pickles.
         contained: The references inside the value, which live as long as it does.
+        same_as: The value is that of another object's slice, by number; the object is the one contained.
     """
 
     inline: tuple[bytes, ...] | None
     block_id: int | None
     pickled: bool
     contained: tuple[Ref, ...] = ()
+    same_as: int | None = None
 
     @property
     def is_lasting(self) -> bool:
@@ -170,6 +174,14 @@ def assemble(
         decoded = buffers
     many = isinstance(index, range) or (index is None and num_slices > 1)
     return decoded if many else decoded[0]
+
+
+def is_arrow(value: Any) -> bool:
+    """Whether it is Arrow data, which nobody can have changed since it was read."""
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(
+        value, arrow.Table | arrow.RecordBatch | arrow.ChunkedArray | arrow.Array
+    )
 
 
 def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:

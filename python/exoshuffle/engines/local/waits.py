@@ -43,7 +43,7 @@ class Waits:
         deadline = _deadline(timeout)
         with self._scheduler.slot_given_back():
             while True:
-                self._await_object(state, deadline)
+                source = self._await_source(state, deadline)
                 try:
                     return look(state)
                 except CorruptBlockError as error:
@@ -51,8 +51,8 @@ class Waits:
                 except ValueGoneError:
                     with self._table.lock:
                         self._table.check_open()
-                        if state.status is Status.GONE:
-                            self._table.recover(state)
+                        if source.status is Status.GONE:
+                            self._table.recover(source)
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None
@@ -83,6 +83,14 @@ class Waits:
         if ref is None and stream.error is not None:
             raise _fresh(stream.error)
         return ref
+
+    def _await_source(self, state: ObjectState, deadline: float | None) -> ObjectState:
+        """Waits for an object, and for the one that it is the same as."""
+        self._await_object(state, deadline)
+        source = state.source()
+        if source is not state:
+            self._await_object(source, deadline)
+        return source
 
     def _await_object(self, state: ObjectState, deadline: float | None) -> None:
         if not self._until(lambda: state.status is not Status.PENDING, state, deadline):

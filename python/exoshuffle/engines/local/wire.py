@@ -2,7 +2,7 @@
 
 Guarantee: whatever references a message contains are counted before it is sent, so none of their objects goes while it
 travels. One side speaks at a time: the engine sends a task and then only answers; the worker asks, and ends with
-``DONE`` or ``ERROR``.
+``DONE``, ``RETURNED`` (the number of a reference whose value it is, as it was) or ``ERROR``.
 
 A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
 slices given back, blocks discarded, streams dropped).
@@ -22,7 +22,7 @@ from exoshuffle.errors import EngineError, RemoteTraceback
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
 # Worker to engine.
-READY, ASK, ITEM, DONE, ERROR = "ready", "ask", "item", "done", "error"
+READY, ASK, ITEM, DONE, RETURNED, ERROR = "ready", "ask", "item", "done", "returned", "error"
 
 
 @dataclass(frozen=True)

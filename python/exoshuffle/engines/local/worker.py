@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -149,6 +150,7 @@ class WorkerEngine:
         ]
         args, kwargs = calls.unpack(order.data, found)
         num_returns = order.num_returns
+        arrow = _arrow_in_store(order, found)
         del found, order
         value = fn(*args, **kwargs)
         # What they refer to is given back with the result.
@@ -163,12 +165,16 @@ class WorkerEngine:
                 if not is_wanted:
                     break
             value, num_returns = None, 1
-        encoded = self._encoded(value, num_returns)  # type: ignore[arg-type]
+        same = [number for number, one in arrow if one() is value is not None and num_returns == 1]
+        if same:
+            kind, result = wire.RETURNED, same[0]
+        else:
+            kind, result = wire.DONE, self._encoded(value, num_returns)  # type: ignore[arg-type]
         del value
         self._busy = False
         self.blocks.clear()
-        packed = self._link.pack(wire.DONE, encoded)
-        del encoded
+        packed = self._link.pack(kind, result)
+        del result
         self._link.send_packed(packed)
 
     def _function(self, kind: str, order: wire.Order) -> Callable[..., Any]:
@@ -340,6 +346,15 @@ class WorkerEngine:
         if isinstance(answer, Ref):
             return answer
         return RefStream(WorkerStream(self, self._link, answer))
+
+
+def _arrow_in_store(order: wire.Order, found: list[Any]) -> list[tuple[int, weakref.ref[Any]]]:
+    """The references whose values are Arrow data, by number: such a value may come back as it is."""
+    return [
+        (number, weakref.ref(value))
+        for number, (entry, value) in enumerate(zip(order.values, found, strict=True))
+        if isinstance(entry, wire.Transfer) and entry.slices and values.is_arrow(value)
+    ]
 
 
 def main() -> None:
