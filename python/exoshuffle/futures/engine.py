@@ -18,7 +18,7 @@ from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 #: Version of this protocol. A driver and its workers must have the same.
-PROTOCOL = 3
+PROTOCOL = 4
 
 #: What can be behind ``Engine.spill_dirs``.
 DiskKind = Literal["ssd", "rotational", "network"]
