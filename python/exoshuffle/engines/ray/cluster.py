@@ -14,13 +14,11 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from exoshuffle.engines.ray.joining import join
-from exoshuffle.engines.ray.starting import Wanted, ray_version, start, tell_logs
+from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
 from exoshuffle.units import format_bytes
-
-SUPPORTED = ((2, 50), (2, 62))
 
 
 class Cluster:
@@ -38,7 +36,6 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
-        _check_version()
         self._temporary: str | None = None
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
@@ -116,12 +113,3 @@ def _declared(total: Mapping[str, float]) -> dict[str, float]:
         if name not in {"memory", "object_store_memory"}
         and not name.startswith(("node:", "accelerator_type:"))
     }
-
-
-def _check_version() -> None:
-    low, high = SUPPORTED
-    if not low <= ray_version() < high:
-        raise OptionsError(
-            f"Ray {ray.__version__} is installed; supported are {low[0]}.{low[1]} to below {high[0]}.{high[1]}: "
-            'run pip install "exoshuffle[ray]"'
-        )
