@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 import exoshuffle as xs
 from exoshuffle.cli.main import _run
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.engines.ray import joining
+from exoshuffle.engines.ray import delivery
 from exoshuffle.errors import BlockLostError, EngineError, OptionsError, ProtocolError
 from exoshuffle.observe.events import TaskFinished
 from tests.ray.conftest import STORE_BYTES, unused_port
@@ -43,6 +43,8 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
     engine = xs.init(engine="ray", address=cluster.address)
     assert (engine.num_cpus, engine.budget_bytes) == (3, 3 * STORE_BYTES)
     assert len(xs.nodes()) == 3
+    # All have this version, so none was sent.
+    assert xs.get(xs.remote(lambda: xs.__file__).remote()) == xs.__file__
     for number in range(3):
         only = xs.remote(lambda: bytes(1_000_000), resources={f"node{number}": 1}).remote()
         xs.wait([only])
@@ -57,9 +59,10 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
     xs.shutdown()
     assert not ray.is_initialized()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joining, "PROTOCOL", -1)
+        patch.setattr(delivery, "PROTOCOL", -1)
         with pytest.raises(
-            ProtocolError, match=r"protocol .*; install exoshuffle .* on every node"
+            ProtocolError,
+            match=r"protocol .* has sent its own; install exoshuffle .* on every node",
         ):
             xs.init(engine="ray", address=cluster.address)
     assert not ray.is_initialized()

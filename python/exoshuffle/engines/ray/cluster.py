@@ -13,6 +13,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import OptionsError
@@ -43,6 +44,8 @@ class Cluster:
         address = address or os.environ.get("RAY_ADDRESS")
         if self.was_found:
             wanted.check_nothing("Ray runs in this process already")
+            if not _is_worker():
+                delivery.check_workers(timeout_seconds)
         elif address and address != "local":
             wanted.check_nothing(f"the cluster at {address} runs already")
             join(address, timeout_seconds)
@@ -99,6 +102,11 @@ class Cluster:
         if node is None or node not in self._names:
             return "DEFAULT"
         return NodeAffinitySchedulingStrategy(node, soft=True)
+
+
+def _is_worker() -> bool:
+    """Whether this process runs tasks of a program, which has asked the others."""
+    return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
 
 
 def _totals() -> dict[str, dict[str, float]]:
