@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -17,6 +18,7 @@ from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.ray import delivery
 from exoshuffle.errors import BlockLostError, EngineError, OptionsError, ProtocolError
 from exoshuffle.observe.events import TaskFinished
+from tests.end_to_end.oracle import write_files
 from tests.ray.conftest import STORE_BYTES, unused_port
 
 NUM_RECORDS = 600_000
@@ -73,7 +75,7 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
         assert len(xs.nodes()) == 3
 
 
-@pytest.mark.parametrize("strategy", ["simple", "push"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
 def test_a_node_dies_in_a_shuffle(cluster: Cluster, tmp_path: Path, strategy: str) -> None:
     gensort(tmp_path / "in", NUM_RECORDS, partitions=4)
     engine = xs.init(engine="ray", address=cluster.address)
@@ -93,6 +95,26 @@ def test_a_node_dies_in_a_shuffle(cluster: Cluster, tmp_path: Path, strategy: st
     before, after = valsort(tmp_path / "in"), valsort(tmp_path / "out")
     assert after.is_sorted
     assert (after.records, after.checksum) == (NUM_RECORDS, before.checksum)
+
+
+def test_a_node_dies_between_rounds(cluster: Cluster, tmp_path: Path) -> None:
+    """With states of the strategy ``streaming`` on it, which are made of all maps before."""
+    groups = 100_000
+    keys = [row % groups for row in range(NUM_RECORDS)]
+    table = pa.table({"key": keys, "row": range(NUM_RECORDS)})
+    source = write_files(tmp_path / "in", table, 4, rows_per_group=15_000)
+    xs.init(engine="ray", address=cluster.address)
+    stream = xs.read_parquet(source).group_by("key").agg(n="count", total=("row", "sum")).stream()
+    for _ in range(4):
+        next(stream)
+    remove(cluster, 2)
+    *_, final = stream
+    assert len(cluster.list_all_nodes()) == 2
+    last = final.table.sort_by("key")
+    assert last["key"].to_pylist() == list(range(groups))
+    assert set(last["n"].to_pylist()) == {NUM_RECORDS // groups}
+    expected = table.group_by("key").aggregate([("row", "sum")]).sort_by("key")
+    assert last["total"].to_pylist() == expected["row_sum"].to_pylist()
 
 
 def test_what_nothing_can_make_again(cluster: Cluster) -> None:

@@ -1,8 +1,8 @@
 """What the workers of a cluster have of this package, and how they get it from this program where they lack it.
 
 Guarantee: workers that could not run this program's tasks are found before there are any. Where every node has this
-version nothing is sent: with its native module, which has symbols, the package has 116 MB; to compress it takes 4 s, and
-26 MB travel to each node. Ray keeps it there, and does not ask for it again as long as it is the same.
+version, nothing is sent: with its native module, which has symbols, the package has 116 MB; to compress it takes 4 s,
+and 26 MB travel to each node. Ray keeps it for ten minutes at least, so programs that follow do not send it again.
 
 Ray sends one package to all nodes, also to those that join later, and it comes before any that is installed there. What
 the package needs (``NEEDED``) must be installed on every node: there, platforms may differ.
