@@ -27,9 +27,10 @@ NUM_CPUS = 2
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet() -> Iterator[None]:
-    """Ray sends nothing anywhere, and no cluster of the environment is used."""
+    """Ray sends nothing anywhere, warns of no change to come, and no cluster of the environment is used."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        environment.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         environment.delenv("RAY_ADDRESS", raising=False)
         yield
 

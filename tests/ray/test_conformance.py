@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 import ray
 from ray.cluster_utils import Cluster
+from ray.runtime_context import RuntimeContext
 
 from exoshuffle.engines.ray import RayEngine
-from exoshuffle.engines.ray.starting import system_config
+from exoshuffle.engines.ray.starting import _RETRIES_SINCE, system_config
+from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.testing import EngineConformance
 from tests.ray.conftest import STORE_BYTES, engine_on_the_ray_that_runs
 
@@ -21,6 +23,20 @@ class OnRay(EngineConformance):
         reason="Ray cannot tell whether a task has begun, so one that nobody wants runs all the same"
     )
     def test_what_nobody_can_ask_for_never_starts(self) -> None: ...
+
+    @pytest.mark.skipif(
+        ray_version() < _RETRIES_SINCE,
+        reason="this Ray repeats a call at once, and may have no retries left when its actor is back",
+    )
+    def test_calls_with_retries_outlive_a_death(self) -> None:
+        super().test_calls_with_retries_outlive_a_death()
+
+    @pytest.mark.skipif(
+        not hasattr(RuntimeContext, "is_canceled"),
+        reason="this Ray does not tell a call of an actor that it was cancelled, so it never ends",
+    )
+    def test_an_actor_goes_on_after_a_dropped_stream(self, executor: str) -> None:
+        super().test_an_actor_goes_on_after_a_dropped_stream(executor)
 
 
 class TestOneNode(OnRay):

@@ -41,7 +41,7 @@ def install(directory: Path, source: str) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("version", ["2.9.3", "2.49.2", "2.62.0", "3.0.0.dev0"])
+@pytest.mark.parametrize("version", ["2.9.3", "2.49.2", "2.61.0", "3.0.0.dev0"])
 def test_other_versions_of_ray(tmp_path: Path, version: str) -> None:
     # It has nothing else, as a version has not that moved what the engine uses.
     answer = told(install(tmp_path, f"__version__ = {version!r}"))

@@ -10,7 +10,7 @@ import ray
 from exoshuffle.errors import OptionsError
 
 #: From the first, to below the second.
-SUPPORTED = ((2, 50), (2, 62))
+SUPPORTED = ((2, 50), (2, 61))
 
 
 def ray_version() -> tuple[int, int]:
