@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ import exoshuffle as xs
 from exoshuffle.cli.main import _run
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.ray import delivery
-from exoshuffle.errors import BlockLostError, EngineError, OptionsError, ProtocolError
+from exoshuffle.errors import (
+    BlockLostError,
+    EngineError,
+    OptionsError,
+    ProtocolError,
+    TaskError,
+    WorkerDiedError,
+)
 from exoshuffle.observe.events import TaskFinished
 from tests.end_to_end.oracle import write_files
 from tests.ray.conftest import STORE_BYTES, unused_port
@@ -115,6 +123,23 @@ def test_a_node_dies_between_rounds(cluster: Cluster, tmp_path: Path) -> None:
     assert set(last["n"].to_pylist()) == {NUM_RECORDS // groups}
     expected = table.group_by("key").aggregate([("row", "sum")]).sort_by("key")
     assert last["total"].to_pylist() == expected["row_sum"].to_pylist()
+
+
+def test_the_error_names_the_node_that_died(cluster: Cluster) -> None:
+    def wait_for_ever() -> Iterator[int]:
+        yield 1
+        threading.Event().wait()
+
+    xs.init(engine="ray", address=cluster.address)
+    name = place(2)
+    options = {"resources": {"node2": 1}, "max_retries": 0, "num_returns": "streaming"}
+    running = xs.remote(wait_for_ever, **options).remote()
+    assert xs.get(next(running)) == 1
+    remove(cluster, 2)
+    with pytest.raises(TaskError, match=r"wait_for_ever failed in attempt 1") as caught:
+        next(running)
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    assert caught.value.node == name
 
 
 def test_what_nothing_can_make_again(cluster: Cluster) -> None:
