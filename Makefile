@@ -78,7 +78,7 @@ $(PEERS)/.installed: pyproject.toml
 	touch $@
 
 bench: build $(PEERS)/.installed ## compare with the peers (an hour, 60 GB of disk; see benchmarks/README.md)
-	$(BIN)/python -m benchmarks.sort_parquet
+	$(BIN)/python -m benchmarks.sort_parquet --with exoshuffle_on_ray --with ray
 	$(BIN)/python -m benchmarks.shuffles --scale 10
 	$(BIN)/python -m benchmarks.sort_records
 	$(BIN)/python -m benchmarks.record_kernel
