@@ -27,9 +27,10 @@ NUM_CPUS = 2
 
 @pytest.fixture(autouse=True, scope="session")
 def _quiet() -> Iterator[None]:
-    """Ray sends nothing anywhere, and no cluster of the environment is used."""
+    """Ray sends nothing anywhere, warns of no change to come, and no cluster of the environment is used."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        environment.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         environment.delenv("RAY_ADDRESS", raising=False)
         yield
 
@@ -75,19 +76,24 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 def engine(node: None) -> Iterator[RayEngine]:
     """An engine on that node, which it leaves running."""
     del node
+    yield from engine_on_the_ray_that_runs(NUM_CPUS)
+
+
+def engine_on_the_ray_that_runs(num_cpus: int) -> Iterator[RayEngine]:
+    """An engine for a fixture, on what this process is connected to; leaves it running if it has all its CPUs."""
     made = xs.init(engine="ray")
     assert isinstance(made, RayEngine)
     with mock.patch.object(ray, "cancel", wraps=ray.cancel) as cancel:
         yield made
     xs.shutdown()
     if cancel.called:
-        end_node_without_its_cpus()
+        leave_ray_without_its_cpus(num_cpus)
 
 
-def end_node_without_its_cpus() -> None:
+def leave_ray_without_its_cpus(num_cpus: int) -> None:
     """Ray 2.60 has lost the CPU of a task that was cancelled while it was given a worker; tests may need all."""
     deadline = time.monotonic() + 20
-    while ray.is_initialized() and ray.available_resources().get("CPU") != NUM_CPUS:
+    while ray.is_initialized() and ray.available_resources().get("CPU") != num_cpus:
         if time.monotonic() > deadline:
             logging.getLogger(__name__).warning("Ray has lost a CPU; it is started anew")
             ray.shutdown()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -14,9 +16,17 @@ from ray.cluster_utils import Cluster
 import exoshuffle as xs
 from exoshuffle.cli.main import _run
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.engines.ray import joining
-from exoshuffle.errors import BlockLostError, EngineError, OptionsError, ProtocolError
+from exoshuffle.engines.ray import delivery
+from exoshuffle.errors import (
+    BlockLostError,
+    EngineError,
+    OptionsError,
+    ProtocolError,
+    TaskError,
+    WorkerDiedError,
+)
 from exoshuffle.observe.events import TaskFinished
+from tests.end_to_end.oracle import write_files
 from tests.ray.conftest import STORE_BYTES, unused_port
 
 NUM_RECORDS = 600_000
@@ -43,6 +53,8 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
     engine = xs.init(engine="ray", address=cluster.address)
     assert (engine.num_cpus, engine.budget_bytes) == (3, 3 * STORE_BYTES)
     assert len(xs.nodes()) == 3
+    # All have this version, so none was sent.
+    assert xs.get(xs.remote(lambda: xs.__file__).remote()) == xs.__file__
     for number in range(3):
         only = xs.remote(lambda: bytes(1_000_000), resources={f"node{number}": 1}).remote()
         xs.wait([only])
@@ -57,9 +69,10 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
     xs.shutdown()
     assert not ray.is_initialized()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joining, "PROTOCOL", -1)
+        patch.setattr(delivery, "PROTOCOL", -1)
         with pytest.raises(
-            ProtocolError, match=r"protocol .*; install exoshuffle .* on every node"
+            ProtocolError,
+            match=r"protocol .* has sent its own; install exoshuffle .* on every node",
         ):
             xs.init(engine="ray", address=cluster.address)
     assert not ray.is_initialized()
@@ -70,7 +83,7 @@ def test_a_cluster_is_joined_and_left(cluster: Cluster) -> None:
         assert len(xs.nodes()) == 3
 
 
-@pytest.mark.parametrize("strategy", ["simple", "push"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
 def test_a_node_dies_in_a_shuffle(cluster: Cluster, tmp_path: Path, strategy: str) -> None:
     gensort(tmp_path / "in", NUM_RECORDS, partitions=4)
     engine = xs.init(engine="ray", address=cluster.address)
@@ -90,6 +103,43 @@ def test_a_node_dies_in_a_shuffle(cluster: Cluster, tmp_path: Path, strategy: st
     before, after = valsort(tmp_path / "in"), valsort(tmp_path / "out")
     assert after.is_sorted
     assert (after.records, after.checksum) == (NUM_RECORDS, before.checksum)
+
+
+def test_a_node_dies_between_rounds(cluster: Cluster, tmp_path: Path) -> None:
+    """With states of the strategy ``streaming`` on it, which are made of all maps before."""
+    groups = 100_000
+    keys = [row % groups for row in range(NUM_RECORDS)]
+    table = pa.table({"key": keys, "row": range(NUM_RECORDS)})
+    source = write_files(tmp_path / "in", table, 4, rows_per_group=15_000)
+    xs.init(engine="ray", address=cluster.address)
+    stream = xs.read_parquet(source).group_by("key").agg(n="count", total=("row", "sum")).stream()
+    for _ in range(4):
+        next(stream)
+    remove(cluster, 2)
+    *_, final = stream
+    assert len(cluster.list_all_nodes()) == 2
+    last = final.table.sort_by("key")
+    assert last["key"].to_pylist() == list(range(groups))
+    assert set(last["n"].to_pylist()) == {NUM_RECORDS // groups}
+    expected = table.group_by("key").aggregate([("row", "sum")]).sort_by("key")
+    assert last["total"].to_pylist() == expected["row_sum"].to_pylist()
+
+
+def test_the_error_names_the_node_that_died(cluster: Cluster) -> None:
+    def wait_for_ever() -> Iterator[int]:
+        yield 1
+        threading.Event().wait()
+
+    xs.init(engine="ray", address=cluster.address)
+    name = place(2)
+    options = {"resources": {"node2": 1}, "max_retries": 0, "num_returns": "streaming"}
+    running = xs.remote(wait_for_ever, **options).remote()
+    assert xs.get(next(running)) == 1
+    remove(cluster, 2)
+    with pytest.raises(TaskError, match=r"wait_for_ever failed in attempt 1") as caught:
+        next(running)
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    assert caught.value.node == name
 
 
 def test_what_nothing_can_make_again(cluster: Cluster) -> None:

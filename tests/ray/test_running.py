@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import ray
 
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, await_count, helper
 
 pytestmark = pytest.mark.usefixtures("node")
 
@@ -58,14 +58,16 @@ def test_what_was_just_submitted_can_be_cancelled() -> None:
     """Ray itself would end this program."""
     xs.init(engine="ray")
     last = xs.remote(lambda value: value, num_cpus=0.1)
-    for _ in range(8):
-        slow = xs.remote(lambda: time.sleep(0.02)).remote()
-        others = [last.remote(number) for number in range(100)]
+    cancellations = helper(Counter)
+    for number in range(1, 9):
+        slow = xs.remote(await_count).remote(cancellations, number)
+        others = [last.remote(value) for value in range(100)]
         cancelled = last.remote(slow)
         dependent = last.remote(cancelled)
         assert xs.cancel(cancelled)
+        xs.get(cancellations.add.remote())
         with pytest.raises(TaskCancelledError):
-            xs.get(dependent, timeout=30)
+            xs.get(dependent, timeout=PATIENCE_SECONDS)
         assert xs.get(others) == list(range(100))
     xs.shutdown()
 

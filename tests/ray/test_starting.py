@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import ray
 
 import exoshuffle as xs
-from exoshuffle.engines.ray import RayEngine, cluster
+from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import ClosedError, OptionsError
 from tests.ray.conftest import children_of_this_process
 
@@ -105,18 +104,3 @@ def test_options_that_cannot_work(options: dict[str, Any], message: str) -> None
     with pytest.raises(OptionsError, match=message):
         xs.init(engine="ray", **options)
     assert not ray.is_initialized()
-
-
-def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("exoshuffle.engines.ray")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(OptionsError, match=r'pip install "exoshuffle\[ray\]"'):
-        xs.init(engine="ray")
-
-
-@pytest.mark.parametrize("version", ["2.49.2", "2.62.0", "3.0.0.dev0"])
-def test_other_versions_of_ray(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    monkeypatch.setattr(cluster.ray, "__version__", version)
-    with pytest.raises(OptionsError, match=rf"Ray {version} is installed; supported are 2\.50"):
-        xs.init(engine="ray")

@@ -14,8 +14,8 @@ class Conformance:
 
     The test file that inherits one defines a fixture ``engine`` that makes an engine the current one (``xs.init``) for
     a test and closes it afterwards (a test may have closed it before); tests may share one, as long as it is open. It
-    must have 2 CPUs, 1 declared GPU, a declared resource ``token`` of which there is 1, and memory for 64 MB of blocks,
-    or disk to spill to.
+    must have 2 CPUs or more, 1 declared GPU, a declared resource ``token`` of which there is 1, on one node or several,
+    and memory for 64 MB of blocks, or disk to spill to.
 
     Engines differ where the protocol says that they may. To leave a test out, override it with a reason::
 

@@ -20,7 +20,7 @@ class LifecycleConformance(Conformance):
 
     def test_it_says_what_it_has(self, engine: Engine) -> None:
         assert engine.name
-        assert engine.num_cpus == 2
+        assert engine.num_cpus == sum(node.resources["CPU"] for node in engine.nodes()) >= 2
         assert 0 < engine.budget_bytes <= engine.memory_limit
         assert isinstance(engine.spill_dirs, list)
         assert all(isinstance(value, int) for value in engine.stats().values())

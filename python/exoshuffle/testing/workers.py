@@ -48,12 +48,16 @@ class WorkerConformance(Conformance):
         ref = xs.remote(life.live, max_retries=max_retries, name="mortal").remote()
         with pytest.raises(TaskError, match="mortal") as caught:
             xs.get(ref)
-        assert isinstance(caught.value.__cause__, WorkerDiedError)
-        assert caught.value.attempt == max_retries + 1
         assert life.attempts() == max_retries + 1
         dependent = xs.remote(double).remote(ref)
-        with pytest.raises(TaskError, match="mortal"):
+        with pytest.raises(TaskError, match="mortal") as passed_on:
             xs.get(dependent)
+        for error in (caught.value, passed_on.value):
+            assert isinstance(error.__cause__, WorkerDiedError)
+            assert error.attempt == max_retries + 1
+            # Of several nodes, the one where a worker died without a word may not be known.
+            nodes = {node.name for node in xs.nodes()}
+            assert error.node in (nodes if len(nodes) == 1 else {"", *nodes})
 
     def test_a_task_outlives_those_that_it_waits_for(self) -> None:
         life = Life(deaths=1)

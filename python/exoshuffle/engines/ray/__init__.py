@@ -12,6 +12,10 @@ except ImportError as error:
         'engine "ray" needs Ray, which is not installed; run pip install "exoshuffle[ray]"'
     ) from error
 
-from exoshuffle.engines.ray.engine import RayEngine
+from exoshuffle.engines.ray.versions import check_version
+
+check_version()
+
+from exoshuffle.engines.ray.engine import RayEngine  # noqa: E402  imports parts of Ray that another version lacks
 
 __all__ = ["RayEngine"]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import ray
 
-from exoshuffle.engines.ray.objects import RayObject, names_of, object_of
+from exoshuffle.engines.ray.objects import RayObject, object_of, tasks_of
 from exoshuffle.engines.ray.values import Packed, Part, pack
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
@@ -129,7 +129,7 @@ class Arguments:
     Attributes:
         packed: Pickle of (positional, keyword), with holes where references were.
         parts: What goes into the holes.
-        before: Names of the tasks that the call depends on.
+        before: The tasks that the call depends on; see ``Origin``.
         whole_parts: Parts of the sliced objects that it takes whole; see ``Shape``.
 
     Raises:
@@ -138,7 +138,7 @@ class Arguments:
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.parts: list[ray.ObjectRef] = []
-        self.before: frozenset[str] = frozenset()
+        self.before: frozenset[tuple[str, int]] = frozenset()
         self.whole_parts = 0
         holed = (
             tuple(self._holed(arg) for arg in args),
@@ -154,17 +154,17 @@ class Arguments:
     def _holed(self, value: Any) -> Any:
         if isinstance(value, Ref):
             found = object_of(value)
-            self.before |= found.origin.names
+            self.before |= found.origin.tasks
             return self._whole(found)
         if isinstance(value, SliceRef):
             found = object_of(value.ref)
-            self.before |= found.origin.names
+            self.before |= found.origin.tasks
             return self._span(found, value.index)
         if isinstance(value, Refs | Column):
             refs = value.refs if isinstance(value, Column) else value
             objects = [object_of(ref) for ref in refs]
             if refs.engine_state is None:
-                refs.engine_state = names_of(objects)
+                refs.engine_state = tasks_of(objects)
             self.before |= refs.engine_state
             if isinstance(value, Refs):
                 return Spans(tuple(self._whole(found) for found in objects))

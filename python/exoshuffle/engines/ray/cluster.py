@@ -13,14 +13,13 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.joining import join
-from exoshuffle.engines.ray.starting import Wanted, ray_version, start, tell_logs
+from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
 from exoshuffle.units import format_bytes
-
-SUPPORTED = ((2, 50), (2, 62))
 
 
 class Cluster:
@@ -38,7 +37,6 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
-        _check_version()
         self._temporary: str | None = None
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
@@ -46,6 +44,8 @@ class Cluster:
         address = address or os.environ.get("RAY_ADDRESS")
         if self.was_found:
             wanted.check_nothing("Ray runs in this process already")
+            if not _is_worker():
+                delivery.check_workers(timeout_seconds)
         elif address and address != "local":
             wanted.check_nothing(f"the cluster at {address} runs already")
             join(address, timeout_seconds)
@@ -104,6 +104,11 @@ class Cluster:
         return NodeAffinitySchedulingStrategy(node, soft=True)
 
 
+def _is_worker() -> bool:
+    """Whether this process runs tasks of a program, which has asked the others."""
+    return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
+
+
 def _totals() -> dict[str, dict[str, float]]:
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
@@ -116,12 +121,3 @@ def _declared(total: Mapping[str, float]) -> dict[str, float]:
         if name not in {"memory", "object_store_memory"}
         and not name.startswith(("node:", "accelerator_type:"))
     }
-
-
-def _check_version() -> None:
-    low, high = SUPPORTED
-    if not low <= ray_version() < high:
-        raise OptionsError(
-            f"Ray {ray.__version__} is installed; supported are {low[0]}.{low[1]} to below {high[0]}.{high[1]}: "
-            'run pip install "exoshuffle[ray]"'
-        )

@@ -71,7 +71,8 @@ class RayEngine:
         num_gpus: Likewise.
         resources: Likewise.
         address: ``host:port`` of a running cluster, or ``auto``; this program must run on one of its nodes. Default:
-            that in ``RAY_ADDRESS``. If Ray runs in this process already, that one is used.
+            that in ``RAY_ADDRESS``. If a node lacks this package, or has another version, all are sent this program's.
+            If Ray runs in this process already, that one is used.
         object_store_memory: For a Ray that is started here: size of the object store.
         connect_timeout_seconds: How long the cluster at ``address`` may take to answer.
         stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns and names the tasks that
@@ -80,7 +81,8 @@ class RayEngine:
     Raises:
         OptionsError: An option that cannot work, or a version of Ray that is not supported.
         EngineError: No cluster answers.
-        ProtocolError: The workers of the cluster have another version of Exoshuffle.
+        ProtocolError: Workers lack this version of Exoshuffle, and cannot be sent it: they have another Python or
+            platform, lack what it needs, or belong to a Ray that this process was connected to before.
     """
 
     name = "ray"

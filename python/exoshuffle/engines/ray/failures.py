@@ -7,6 +7,7 @@ its own exception as cause; what Ray calls things does not get out.
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
 from typing import Any
 
@@ -35,6 +36,9 @@ _DEATHS = (
     rays.OutOfMemoryError,
     rays.LocalRayletDiedError,
 )
+
+
+_NODE_ID = re.compile(r"\b[0-9a-f]{56}\b")
 
 
 class AttemptError(Exception):
@@ -113,8 +117,8 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
     if isinstance(cause, rays.RayActorError):
         return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}")
     if isinstance(cause, _DEATHS):
-        attempt = 1 if is_of_argument else origin.attempts
-        return TaskError(_name(origin, is_of_argument), attempt, WorkerDiedError(text))
+        name, attempts = _failed(origin, is_of_argument)
+        return TaskError(name, attempts, WorkerDiedError(text), _node_of_death(cause))
     if isinstance(cause, rays.ObjectLostError):
         return BlockLostError(f"the result of {_name(origin, is_of_argument)} is lost: {text}")
     if isinstance(cause, rays.OutOfDiskError):
@@ -124,11 +128,30 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
     return TaskError(origin.name, 1, cause)
 
 
-def _name(origin: Origin, is_of_argument: bool) -> str:
-    """The task that failed. Of one that left no message, dependents only know that it is one before them."""
+def _failed(origin: Origin, is_of_argument: bool) -> tuple[str, int]:
+    """The task that failed, and its last attempt: Ray gives up after no other.
+
+    Of one that left no message, dependents only know that it is one before them.
+    """
     if is_of_argument and origin.before:
-        return " or ".join(sorted(origin.before))
-    return origin.name or "put"
+        names = {name for name, _ in origin.before}
+        return " or ".join(sorted(names)), max(attempts for _, attempts in origin.before)
+    return origin.name or "put", origin.attempts
+
+
+def _name(origin: Origin, is_of_argument: bool) -> str:
+    return _failed(origin, is_of_argument)[0]
+
+
+def _node_of_death(error: BaseException) -> str:
+    """Where it happened. Ray tells of nodes that died or ran out of memory, in words, and nothing of a lone worker."""
+    if isinstance(error, rays.LocalRayletDiedError):
+        return str(ray.get_runtime_context().get_node_id())
+    nodes = {node["NodeID"] for node in ray.nodes()}
+    told = nodes.intersection(_NODE_ID.findall(str(error)))
+    if not told and len(nodes) == 1:
+        told = nodes
+    return told.pop() if len(told) == 1 else ""
 
 
 def cancelled(origin: Origin) -> TaskCancelledError:

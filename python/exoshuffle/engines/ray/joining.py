@@ -1,7 +1,6 @@
 """Connecting to a Ray cluster that runs.
 
-Guarantee: what does not answer is given up after the timeout, and workers that could not run this program's tasks are
-found before there are any.
+Guarantee: what does not answer is given up after the timeout; workers that lack this package have got it afterwards.
 """
 
 from __future__ import annotations
@@ -13,20 +12,16 @@ import sys
 
 import ray
 from ray._private import services
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from exoshuffle import __version__
-from exoshuffle.engines.ray import worker
-from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.starting import init_quietly
 from exoshuffle.errors import EngineError, OptionsError, ProtocolError
-from exoshuffle.futures.engine import PROTOCOL
 
 _PROBE = "import sys, ray._raylet; ray._raylet.GcsClient(address=sys.argv[1])"
 
 
 def join(address: str, timeout_seconds: float) -> None:
-    """Connects to a cluster, and checks that its workers are of this version."""
+    """Connects to a cluster, and sends this package to its workers if any of them is not of this version."""
     if "://" in address:
         raise OptionsError(
             f"address {address} is of a Ray client; run on a node of the cluster, with the address host:port or auto"
@@ -42,7 +37,11 @@ def join(address: str, timeout_seconds: float) -> None:
     _check_answers(found, timeout_seconds)
     try:
         init_quietly(address=found)
-        _check_workers(timeout_seconds)
+        if delivery.is_needed(timeout_seconds):
+            # For a whole program, and so for as long as it runs, Ray takes a package when it connects only.
+            ray.shutdown()
+            init_quietly(address=found, runtime_env=delivery.runtime_env())
+            delivery.check_workers(timeout_seconds, was_sent=True)
     except BaseException as error:
         ray.shutdown()
         if isinstance(error, ConnectionError | ValueError):
@@ -74,33 +73,3 @@ def _check_answers(address: str, timeout_seconds: float) -> None:
         raise EngineError(
             f"something listens at {address}, but no Ray cluster has answered in {timeout_seconds:g} s; {remedy}"
         ) from error
-
-
-def _check_workers(timeout_seconds: float) -> None:
-    ask = ray.remote(worker.greet)
-    asked = [
-        ask.options(
-            num_cpus=0,
-            max_retries=0,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
-        ).remote()
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-    remedy = f"install exoshuffle {__version__} on every node"
-    try:
-        answers = ray.get(asked, timeout=timeout_seconds)
-    except ray.exceptions.GetTimeoutError as error:
-        raise EngineError(
-            f"the workers of the cluster have not answered in {timeout_seconds:g} s; is it busy or broken?"
-        ) from error
-    except ray.exceptions.RayError as error:
-        raise ProtocolError(
-            f"the workers of the cluster cannot run exoshuffle ({first_line(error)}); {remedy}"
-        ) from error
-    for protocol, version in answers:
-        if (protocol, version) != (PROTOCOL, __version__):
-            raise ProtocolError(
-                f"a worker of the cluster has exoshuffle {version} with protocol {protocol}, this program has "
-                f"{__version__} with {PROTOCOL}; {remedy}"
-            )

@@ -52,19 +52,19 @@ class Origin(NamedTuple):
     Attributes:
         name: The task that makes it; empty if it was put.
         attempts: How often that task is tried at most.
-        before: Names of the tasks that made what it is made of, and so on.
+        before: The tasks that made what it is made of, and so on; of each its name and attempts.
         is_task: Whether the task is one that Ray can cancel, no call of an actor.
     """
 
     name: str
     attempts: int = 1
-    before: frozenset[str] = frozenset()
+    before: frozenset[tuple[str, int]] = frozenset()
     is_task: bool = False
 
     @property
-    def names(self) -> frozenset[str]:
-        """The tasks that somebody depends on who depends on this object."""
-        return self.before | {self.name} if self.name else self.before
+    def tasks(self) -> frozenset[tuple[str, int]]:
+        """Those that somebody depends on who depends on this object."""
+        return self.before | {(self.name, self.attempts)} if self.name else self.before
 
 
 class RayObject:
@@ -161,9 +161,9 @@ def actor_of(ref: Ref) -> RayActor:
     return found
 
 
-def names_of(objects: Iterable[RayObject]) -> frozenset[str]:
+def tasks_of(objects: Iterable[RayObject]) -> frozenset[tuple[str, int]]:
     """The tasks that somebody depends on who depends on all of these."""
-    return frozenset().union(*(found.origin.names for found in objects))
+    return frozenset().union(*(found.origin.tasks for found in objects))
 
 
 def end_session() -> None:

@@ -22,6 +22,7 @@ from ray._private import ray_constants
 from ray._private import worker as ray_worker
 
 from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.units import format_bytes, parse_bytes
 
@@ -146,12 +147,6 @@ def system_config(num_cpus: int) -> dict[str, Any]:
         config["core_worker_internal_heartbeat_ms"] = RETRY_PERIOD_MS
         config["task_actor_unavailable_retry_delay_base_ms"] = CALL_RETRY_DELAY_MS
     return config
-
-
-def ray_version() -> tuple[int, int]:
-    """Of the Ray that is installed."""
-    major, minor = ray.__version__.split(".")[:2]
-    return int(major), int(minor)
 
 
 def _spilling(directories: list[str]) -> dict[str, Any]:

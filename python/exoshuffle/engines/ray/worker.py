@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 
-from exoshuffle import __version__
 from exoshuffle.engines.allocators import keep_some_of_heap
 from exoshuffle.engines.ray import calls, values
 from exoshuffle.engines.ray.failures import AttemptError, attempt_error, fetch
 from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
-from exoshuffle.futures.engine import PROTOCOL, set_task_engine
+from exoshuffle.futures.engine import set_task_engine
 from exoshuffle.futures.session import adopt
 
 if TYPE_CHECKING:
@@ -50,11 +49,6 @@ class Call(NamedTuple):
     method: str = ""
     shape: Shape = Shape(1, 1)
     max_retries: int = 0
-
-
-def greet() -> tuple[int, str]:
-    """The protocol and version of this worker."""
-    return PROTOCOL, __version__
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Any]:

@@ -1,0 +1,172 @@
+"""What the workers of a cluster have of this package, and how they get it from this program where they lack it.
+
+Guarantee: workers that could not run this program's tasks are found before there are any. Where every node has this
+version, nothing is sent: with its native module, which has symbols, the package has 116 MB; to compress it takes 4 s,
+and 26 MB travel to each node. Ray keeps it for ten minutes at least, so programs that follow do not send it again.
+
+Ray sends one package to all nodes, also to those that join later, and it comes before any that is installed there. What
+the package needs (``NEEDED``) must be installed on every node: there, platforms may differ.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from exoshuffle import __version__
+from exoshuffle.engines.ray.failures import first_line
+from exoshuffle.errors import EngineError, ProtocolError
+from exoshuffle.futures.engine import PROTOCOL
+
+#: What workers import beside this package.
+NEEDED = ("cloudpickle", "duckdb", "psutil", "pyarrow")
+
+_INSTALL = f"install exoshuffle {__version__} on every node"
+_INIT = 'or begin with ray.init(runtime_env={"py_modules": [exoshuffle]})'
+
+
+class Greeting(NamedTuple):
+    """What a worker says of itself.
+
+    Attributes:
+        node: Where it is.
+        abi: Python's version and the platform, as in the names of native modules.
+        missing: Those of ``NEEDED`` that are not there.
+        version: Of this package; empty if it cannot be imported.
+        protocol: Of this package, if it has this program's version; else 0.
+        error: Why it cannot be imported.
+    """
+
+    node: str
+    abi: str
+    missing: tuple[str, ...]
+    version: str
+    protocol: int
+    error: str
+
+    @property
+    def lacks(self) -> str:
+        """What keeps it from running this program's tasks; empty if nothing does."""
+        if self.error:
+            return f"the worker on node {self.node} cannot run exoshuffle ({self.error})"
+        if self.version != __version__:
+            return f"the worker on node {self.node} has exoshuffle {self.version}, this program has {__version__}"
+        if self.protocol != PROTOCOL:
+            return (
+                f"the worker on node {self.node} has exoshuffle {self.version} with protocol {self.protocol}, "
+                f"this program has protocol {PROTOCOL}"
+            )
+        return ""
+
+    def check_deliverable(self) -> None:
+        """Raises ``ProtocolError`` if the package of this program would be of no use there."""
+        if self.abi != _abi():
+            raise ProtocolError(
+                f"{self.lacks}, and this program's cannot be sent there: it is built for {_abi()}, not for "
+                f"{self.abi}; {_INSTALL}"
+            )
+        if self.missing:
+            raise ProtocolError(
+                f"{self.lacks}, and to send it this program's would not do: {', '.join(self.missing)} "
+                f"must be installed there too; {_INSTALL}"
+            )
+
+
+def is_needed(timeout_seconds: float) -> bool:
+    """Whether some worker lacks this package, or has another version.
+
+    Raises:
+        ProtocolError: So it is, and what this program has would not run there.
+        EngineError: Workers do not answer.
+    """
+    lacking = [greeting for greeting in _greetings(timeout_seconds) if greeting.lacks]
+    for greeting in lacking:
+        greeting.check_deliverable()
+    return bool(lacking)
+
+
+def runtime_env() -> dict[str, Any]:
+    """What to tell ``ray.init`` for it to send this package, with its native module, to all workers."""
+    # What Python has cached would make another package of it.
+    return {"py_modules": [str(Path(__file__).parents[2])], "excludes": ["__pycache__"]}
+
+
+def check_workers(timeout_seconds: float, *, was_sent: bool = False) -> None:
+    """Checks that workers have this package.
+
+    Args:
+        timeout_seconds: How long they may take to answer.
+        was_sent: Whether it has been delivered to them; for the message.
+
+    Raises:
+        ProtocolError: One has not.
+        EngineError: One does not answer.
+    """
+    for greeting in _greetings(timeout_seconds):
+        if greeting.lacks:
+            remedy = f"; {_INSTALL}, {_INIT}"
+            if was_sent:
+                remedy = f", though this program has sent its own; {_INSTALL}"
+            raise ProtocolError(greeting.lacks + remedy)
+
+
+def _greetings(timeout_seconds: float) -> list[Greeting]:
+    """What a worker of each node says."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    ask = ray.remote(_greeter())
+    asked = [
+        ask.options(
+            num_cpus=0,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        ).remote(__version__, NEEDED)
+        for node in nodes
+    ]
+    try:
+        answers = ray.get(asked, timeout=timeout_seconds)
+    except ray.exceptions.GetTimeoutError as error:
+        raise EngineError(
+            f"the workers of the cluster have not answered in {timeout_seconds:g} s; is it busy or broken?"
+        ) from error
+    except ray.exceptions.RayError as error:
+        raise ProtocolError(
+            f"the workers of the cluster cannot run exoshuffle ({first_line(error)}); {_INSTALL}"
+        ) from error
+    return [
+        Greeting(node["NodeManagerAddress"], *answer)
+        for node, answer in zip(nodes, answers, strict=True)
+    ]
+
+
+def _greeter() -> Callable[..., Any]:
+    """What workers run to answer. Being no function of a module it travels by value, so they need not have this one."""
+
+    def greet(version: str, needed: tuple[str, ...]) -> tuple[Any, ...]:
+        import importlib
+        import importlib.util
+        import sysconfig
+
+        abi = sysconfig.get_config_var("EXT_SUFFIX")
+        missing = tuple(name for name in needed if importlib.util.find_spec(name) is None)
+        try:
+            found = importlib.import_module("exoshuffle").__version__
+            if found != version:
+                return abi, missing, found, 0, ""
+            importlib.import_module("exoshuffle._native")
+            importlib.import_module("exoshuffle.engines.ray.worker")
+            protocol = importlib.import_module("exoshuffle.futures.engine").PROTOCOL
+        except Exception as error:  # noqa: BLE001  whatever it is, the program has to name it
+            return abi, missing, "", 0, f"{type(error).__name__}: {error}"
+        return abi, missing, found, protocol, ""
+
+    return greet
+
+
+def _abi() -> str:
+    suffix: str = sysconfig.get_config_var("EXT_SUFFIX")
+    return suffix

@@ -1,0 +1,56 @@
+"""Every format of tables on Ray: read, and written to the bytes that the local engine writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.ray import RayEngine
+from tests.end_to_end.formats import READERS, WRITERS
+from tests.end_to_end.generated import generated
+from tests.end_to_end.oracle import write_files
+from tests.ray.test_sort import contents
+
+#: Parquet is what ``test_sort`` sorts.
+FORMATS = sorted(WRITERS.keys() - {"parquet"})
+NUM_FILES, NUM_PARTITIONS = 3, 4
+
+
+def sort(source: Path, output: Path, extension: str) -> dict[str, bytes]:
+    """Sorts files of a format, and returns those written."""
+    ordered = READERS[extension](source).sort(["small", "id"], num_partitions=NUM_PARTITIONS)
+    getattr(ordered, WRITERS[extension])(output)
+    return contents(output)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("formats")
+
+
+@pytest.fixture(scope="module")
+def expected(root: Path) -> dict[str, dict[str, bytes]]:
+    """What the local engine writes, of files that it has written too."""
+    table = generated(20_000).drop_columns(["nested"])  # CSV has no lists
+    source = write_files(root / "parquet", table, NUM_FILES)
+    xs.init(num_cpus=2, memory_limit="2GB")
+    made = {}
+    for extension in FORMATS:
+        whole = xs.read_parquet(source).repartition(NUM_FILES)
+        getattr(whole, WRITERS[extension])(root / f"{extension}-in")
+        made[extension] = sort(root / f"{extension}-in", root / f"{extension}-local", extension)
+    xs.shutdown()
+    return made
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+def test_the_same_bytes(
+    expected: dict[str, dict[str, bytes]], root: Path, extension: str, engine: RayEngine
+) -> None:
+    del engine
+    written = sort(root / f"{extension}-in", root / f"{extension}-ray", extension)
+    assert len(list((root / f"{extension}-in").glob("part-*"))) == NUM_FILES
+    assert len([name for name in written if name.endswith(extension)]) == NUM_PARTITIONS
+    assert written == expected[extension]
