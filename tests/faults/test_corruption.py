@@ -84,17 +84,6 @@ def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[],
     assert engine.stats()["num_recovered"] == 4
 
 
-def test_objects_that_were_put_are_lost_by_name(
-    engine: LocalEngine, damage: Callable[[], int]
-) -> None:
-    refs = spilled(engine, [xs.put(bytes([seed]) * BLOCK_BYTES) for seed in range(4)])
-    assert damage() > 0
-    with pytest.raises(BlockLostError, match="it was put, not computed"):
-        xs.get(refs[0])
-    with pytest.raises(BlockLostError, match="it was put, not computed"):
-        xs.get(increment.remote(refs[1]))
-
-
 @pytest.mark.parametrize("how", ["value", "item"])
 def test_objects_of_actors_are_lost_by_name(
     engine: LocalEngine, damage: Callable[[], int], how: str
@@ -120,6 +109,17 @@ def test_objects_of_actors_are_lost_by_name(
         xs.get(increment.remote(refs[1]))
     # The actor goes on, and what is in memory is whole.
     assert xs.get(maker.value.remote(9)) == bytes([9]) * BLOCK_BYTES
+
+
+def test_objects_that_were_put_are_lost_by_name(
+    engine: LocalEngine, damage: Callable[[], int]
+) -> None:
+    refs = spilled(engine, [xs.put(bytes([seed]) * BLOCK_BYTES) for seed in range(4)])
+    assert damage() > 0
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(refs[0])
+    with pytest.raises(BlockLostError, match="it was put, not computed"):
+        xs.get(increment.remote(refs[1]))
 
 
 def test_a_disk_that_never_keeps_anything_is_named(
