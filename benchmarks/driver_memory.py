@@ -106,9 +106,9 @@ class HeapSampler(threading.Thread):
         return self.peak_bytes - self.first_bytes
 
 
-def anonymous_bytes() -> int:
-    """Resident memory of this process that belongs to no file and is not shared."""
-    match = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
+def anonymous_bytes(process: int | str = "self") -> int:
+    """Resident memory of a process, of this one, that belongs to no file and is not shared."""
+    match = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     assert match is not None
     return int(match.group(1)) * 1024
 

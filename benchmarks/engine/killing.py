@@ -91,13 +91,13 @@ def undisturbed() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def kills(is_worker: Callable[[psutil.Process], bool]) -> Iterator[list[int]]:
-    """One of the worker processes, drawn by lot, ends every second."""
+def kills(seconds: float, is_worker: Callable[[psutil.Process], bool]) -> Iterator[list[int]]:
+    """One of the worker processes, drawn by lot, ends every so often."""
     killed: list[int] = []
     ended, lot = threading.Event(), random.Random(1)
 
     def kill() -> None:
-        while not ended.wait(1):
+        while not ended.wait(seconds):
             workers = [child for child in psutil.Process().children(True) if _is(is_worker, child)]
             if workers:
                 victim = lot.choice(workers)
@@ -125,23 +125,25 @@ def is_ray_task(process: psutil.Process) -> bool:
     return " ".join(process.cmdline()).startswith(RAY_TASKS)
 
 
-def on_local(job: Job, root: Path, disturbed: bool) -> Outcome:
+def on_local(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
     """On the embedded engine, in worker processes."""
-    with engine(root, BUDGET_BYTES):
-        return job.run(kills(lambda _: True) if disturbed else undisturbed(), "process")
+    with engine(options.root, BUDGET_BYTES):
+        disturbance = kills(options.every, lambda _: True) if disturbed else undisturbed()
+        return job.run(disturbance, "process")
 
 
-def on_ray(job: Job, disturbed: bool) -> Outcome:
+def on_ray(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
     """On Ray of one node."""
     xs.init(engine="ray", num_cpus=NUM_CPUS, object_store_memory=BUDGET_BYTES)
     try:
-        return job.run(kills(is_ray_task) if disturbed else undisturbed())
+        return job.run(kills(options.every, is_ray_task) if disturbed else undisturbed())
     finally:
         xs.shutdown()
 
 
-def on_two_nodes(job: Job, disturbed: bool) -> Outcome:
+def on_two_nodes(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
     """On Ray of two nodes."""
+    del options
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -185,25 +187,24 @@ def node_lost(cluster: Any, node: Any) -> Iterator[list[int]]:
         current.remove_observer(watch)
 
 
+#: Where sorts are run, what ends there, and what it may cost.
+PLACES: dict[str, tuple[Callable[..., Outcome], str, str]] = {
+    "local": (on_local, "a worker process killed every {:g} s", "1.5x"),
+    "ray": (on_ray, "a Ray worker killed every {:g} s", "1.5x"),
+    "two-nodes": (on_two_nodes, "one of two Ray nodes lost", "2x"),
+}
+
+
 def main() -> None:
     """Runs all sorts in turn and prints the table."""
     made = parser("Deaths during a sort.", num_rounds=3)
     made.add_argument("--gb", type=float, default=1, help="records to sort")
+    made.add_argument("--every", type=float, default=1, help="seconds between deaths of workers")
+    made.add_argument("--only", choices=PLACES, action="append", help="where; default: everywhere")
     options = made.parse_args()
     job = _job(options)
-    findings = [
-        _finding(
-            "a worker process killed every second",
-            functools.partial(on_local, job, options.root),
-            options,
-            "1.5x",
-        ),
-        _finding(
-            "a Ray worker killed every second", functools.partial(on_ray, job), options, "1.5x"
-        ),
-        _finding("one of two Ray nodes lost", functools.partial(on_two_nodes, job), options, "2x"),
-    ]
-    shutil.rmtree(job.input)
+    findings = [_finding(place, job, options) for place in options.only or PLACES]
+    shutil.rmtree(job.input.parent)
     show(
         f"Deaths during a sort of {options.gb:g} GB",
         "Exoshuffle, §5.3, Fig 5b (512 GB on 8 nodes, one failed: 1.01x to 1.62x); targets are ours",
@@ -219,21 +220,20 @@ def _job(options: argparse.Namespace) -> Job:
     return Job(folder / "in", folder / "out", num_records, valsort(folder / "in").checksum)
 
 
-def _finding(
-    shows: str, sort: Callable[..., Outcome], options: argparse.Namespace, target: str
-) -> Finding:
+def _finding(place: str, job: Job, options: argparse.Namespace) -> Finding:
+    sort, shows, target = PLACES[place]
     results = in_turn(
         options.rounds,
         {
-            "undisturbed": functools.partial(sort, disturbed=False),
-            "disturbed": functools.partial(sort, disturbed=True),
+            "undisturbed": functools.partial(sort, job, options, disturbed=False),
+            "disturbed": functools.partial(sort, job, options, disturbed=True),
         },
     )
     calm = [one.seconds for one in results["undisturbed"]]
     disturbed = [one.seconds for one in results["disturbed"]]
     deaths = sum(one.num_killed for one in results["disturbed"])
     return Finding(
-        shows,
+        shows.format(options.every),
         f"{ratio(disturbed, calm)} the time undisturbed ({spread(calm, 1)} s); "
         f"{deaths} deaths in {options.rounds} sorts",
         f"less than {target}",

@@ -18,7 +18,7 @@ What corresponds to what here:
 What does not depend on the machine is how many calls are made again, and where LRU gives up. The time does: pinned pays
 for the disk and LRU for the calls, and calls as cheap as these can cost less than a disk.
 
-    python -m benchmarks.engine.pinning --iterations 10
+    python -m benchmarks.engine.pinning
 """
 
 from __future__ import annotations
@@ -273,8 +273,8 @@ def _lru(outcomes: Sequence[Outcome], pinned: Sequence[Outcome], program: Progra
 def main() -> None:
     """Runs the points of both figures and prints the table."""
     made = parser("Pinning versus LRU.", num_rounds=1)
-    made.add_argument("--iterations", type=int, default=10, help="the original has 50")
-    made.add_argument("--updates", type=int, nargs="+", default=[50, 100, 200])
+    made.add_argument("--iterations", type=int, default=50, help="as the original")
+    made.add_argument("--updates", type=int, nargs="+", default=[10, 50, 100, 200])
     options = made.parse_args()
     rows = []
     for chained in (False, True):

@@ -18,6 +18,8 @@ from tests.end_to_end.generated import assert_same_rows, query
 from tests.end_to_end.matrix import OPERATORS, STRATEGIES, Tables, cut_small, make_tables
 from tests.end_to_end.oracle import assert_same
 
+pytestmark = pytest.mark.shares_engine
+
 
 @pytest.fixture(scope="module")
 def local_engine() -> Iterator[LocalEngine]:

@@ -20,6 +20,8 @@ from tests.end_to_end.matrix import cut_small
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import KEY_TYPES, columns
 
+pytestmark = pytest.mark.shares_engine
+
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
 quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))

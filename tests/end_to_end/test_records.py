@@ -137,6 +137,7 @@ def test_valsort_finds_the_first_record_out_of_order_across_files(tmp_path: Path
     assert found.first_unordered_index == 0
 
 
+@pytest.mark.usefixtures("engine")
 def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="-1 records"):
         gensort(tmp_path / "r", -1)

@@ -15,6 +15,8 @@ from tests.end_to_end.duck import duck
 from tests.end_to_end.matrix import cut_small
 from tests.end_to_end.tpch_queries import NAMES, QUERIES
 
+pytestmark = pytest.mark.shares_engine
+
 BY = "l_shipdate desc, l_orderkey"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
+from benchmarks.engine.loss import damage_spill_files
 from exoshuffle.cloudsort import gensort, valsort
 
 #: Twice and more of what the small engine keeps in memory.
@@ -70,29 +71,6 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     gc.collect()
     for path in mounted:
         subprocess.run([UMOUNT, str(path)], check=True)
-
-
-def damage_spill_files(directory: Path) -> int:
-    """Flips bits all over the unlinked spill files that this process has below ``directory``; returns their number."""
-    damaged = 0
-    for descriptor in os.listdir("/proc/self/fd"):
-        link = f"/proc/self/fd/{descriptor}"
-        try:
-            target = os.readlink(link)
-        except OSError:
-            continue
-        if target.startswith(f"{directory}/") and target.endswith(" (deleted)"):
-            with open(link, "r+b", buffering=0) as file:
-                _flip_bits(file.fileno())
-            damaged += 1
-    return damaged
-
-
-def _flip_bits(file: int) -> None:
-    """One bit in every 4 KiB, so that no slice is spared."""
-    for offset in range(100, os.fstat(file).st_size, 4096):
-        (byte,) = os.pread(file, 1, offset)
-        os.pwrite(file, bytes([byte ^ 1]), offset)
 
 
 @pytest.fixture

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import psutil
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
@@ -17,7 +13,7 @@ from exoshuffle.engines.local.objects import ObjectState
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
-from tests.conftest import open_files
+from tests.held import assert_closed, held
 
 
 @contextlib.contextmanager
@@ -32,8 +28,7 @@ def checked_engine(budget_bytes: int, spill: Path) -> Iterator[LocalEngine]:
         assert_nothing_is_left(made)
     finally:
         xs.shutdown()
-    del made
-    assert held() == before
+    assert_closed(before)
     assert list(spill.iterdir()) == []
 
 
@@ -71,14 +66,3 @@ def known_objects(engine: LocalEngine) -> list[ObjectState]:
     # References that went while the engine was busy are counted when it is asked for something.
     engine.stats()
     return [each for each in gc.get_objects() if isinstance(each, ObjectState)]
-
-
-def held() -> dict[str, Any]:
-    """What this process holds of the system; not the arena, which is empty but there while its engine is."""
-    gc.collect()
-    files = [target for target in open_files() if "memfd:exoshuffle" not in target]
-    return {
-        "children": psutil.Process().children(),
-        "files": sorted(files),
-        "threads": threading.active_count(),
-    }

@@ -87,6 +87,33 @@ def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[],
     assert engine.stats()["num_recovered"] == 4
 
 
+@pytest.mark.parametrize("how", ["value", "item"])
+def test_objects_of_actors_are_lost_by_name(
+    engine: LocalEngine, damage: Callable[[], int], how: str
+) -> None:
+    class Maker:
+        def value(self, seed: int) -> bytes:
+            return bytes([seed]) * BLOCK_BYTES
+
+        def item(self, seed: int) -> Iterator[bytes]:
+            yield bytes([seed]) * BLOCK_BYTES
+
+    maker = xs.remote(Maker, executor="thread", name="maker").remote()
+    streaming = maker.item.options(num_returns="streaming")
+    made = [
+        maker.value.remote(n) if how == "value" else next(streaming.remote(n)) for n in range(4)
+    ]
+    refs = spilled(engine, made)
+    assert damage() > 0
+    why = "its bytes are lost and actor maker made it, whose calls are not repeated"
+    with pytest.raises(BlockLostError, match=why):
+        xs.get(refs[0])
+    with pytest.raises(BlockLostError, match=why):
+        xs.get(increment.remote(refs[1]))
+    # The actor goes on, and what is in memory is whole.
+    assert xs.get(maker.value.remote(9)) == bytes([9]) * BLOCK_BYTES
+
+
 def test_objects_that_were_put_are_lost_by_name(
     engine: LocalEngine, damage: Callable[[], int]
 ) -> None:

@@ -12,7 +12,8 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from tests.faults.fuzz import Program
-from tests.faults.leftovers import assert_nothing_is_left, held
+from tests.faults.leftovers import assert_nothing_is_left
+from tests.held import assert_closed, held
 
 NUM_STEPS = 150
 #: Two that run, some that wait for others, and actors: programs never need more at once.
@@ -41,6 +42,5 @@ def test_random_programs(tmp_path: Path, caplog: pytest.LogCaptureFixture, seed:
     ballast.release()
     assert_nothing_is_left(engine)
     xs.shutdown()
-    del engine, ballast
-    assert held() == before
+    assert_closed(before)
     assert list(tmp_path.iterdir()) == []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
+from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.engines.local import LocalEngine, limits, pool, processes
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
@@ -156,26 +158,30 @@ def test_what_a_task_gets_cannot_be_written() -> None:
     assert bytes(xs.get(data).data) == payload(3, 1_000_000)
 
 
+def own_bytes(members: Sequence[int | str]) -> int:
+    """What processes have for themselves."""
+    return sum(map(anonymous_bytes, members))
+
+
 def test_readers_in_two_processes_share_memory(tmp_path: Path) -> None:
     size = 100_000_000
     # Room for the object and its source, whatever pytest has resident.
     limit = limits.limit_for(3 * size + NUM_WORKERS * WORKER_BYTES)
     xs.init(memory_limit=limit, spill_dirs=str(tmp_path), num_cpus=2)
     readers = [xs.remote(programs.Reader).remote() for _ in range(2)]
-    members = [
-        psutil.Process(),
-        *map(psutil.Process, xs.get([r.process.remote() for r in readers])),
-    ]
+    members = ["self", *xs.get([reader.process.remote() for reader in readers])]
     data = Wrapped(payload(5, size))
     ref, checksum = xs.put(data), zlib.crc32(data.data)
     del data
-    before = [member.memory_full_info() for member in members]
+    own, resident = (
+        own_bytes(members),
+        [psutil.Process(pid).memory_info().rss for pid in members[1:]],
+    )
     assert xs.get([reader.read.remote(ref) for reader in readers]) == [checksum] * 2
-    after = [member.memory_full_info() for member in members]
     # All of it is resident in both, and none of it is theirs alone.
-    assert [now.rss - then.rss > 0.9 * size for now, then in zip(after, before, strict=True)][1:]
-    own = sum(info.uss for info in after) - sum(info.uss for info in before)
-    assert own < size // 10
+    for pid, before in zip(members[1:], resident, strict=True):
+        assert psutil.Process(pid).memory_info().rss - before > 0.9 * size
+    assert own_bytes(members) - own < size // 10
     xs.shutdown()
 
 
@@ -261,15 +267,19 @@ def test_actors_that_take_all_workers_and_wait_for_tasks_fail(
 
 
 @pytest.mark.usefixtures("engine")
-def test_waiting_for_threads_is_no_standstill() -> None:
+def test_waiting_for_threads_is_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_STANDSTILL_SECONDS", 0.5)
     counter = helper(Counter)
 
     def report(number: int) -> int:
-        for _ in range(50):
+        # All workers wait nearly all of the time, and a task for one of them: longer than a standstill may last.
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1:
             xs.get(counter.add.remote())
         return number
 
-    assert xs.get([xs.remote(report).remote(number) for number in range(12)]) == list(range(12))
+    numbers = list(range(2 * NUM_WORKERS))
+    assert xs.get([xs.remote(report).remote(number) for number in numbers]) == numbers
 
 
 # --- versions -------------------------------------------------------------------------------------

@@ -57,6 +57,9 @@ def test_nine_of_ten_keys_are_on_both_sides(table: str, key: str, root: Path) ->
     assert shared == number * 9 // 10
 
 
+@pytest.mark.keeps(
+    "anon_inode:[event", "Polars starts threads for input and output, once in a process"
+)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_engines_agree(name: str, root: Path, tmp_path: Path) -> None:
     folder = (group_input if name.startswith("group") else join_input)(NUM_ROWS, root)

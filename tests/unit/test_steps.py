@@ -100,6 +100,9 @@ def test_no_rows() -> None:
     assert run(Filter("a > 100"), *steps[1:]).num_rows == 0
 
 
+@pytest.mark.keeps(
+    "anon_inode:[event", "Polars starts threads for input and output, once in a process"
+)
 @settings(max_examples=40)
 @given(
     values=st.lists(st.none() | st.integers(-50, 50), max_size=80),
