@@ -113,8 +113,9 @@ def test_unknown_options_are_named_and_the_engine_goes_on(engine: LocalEngine) -
         xs.init(memory="1GB")
     with pytest.raises(OptionsError, match="unknown engine"):
         xs.init("mainframe")
-    with pytest.raises(OptionsError, match="inline_bytes is -1; it must be at least 0"):
-        xs.init(memory_limit=engine.memory_limit, inline_bytes=-1)
+    for wrong in (-1, 1.5, "100 KiB"):
+        with pytest.raises(OptionsError, match=f"inline_bytes is {wrong!r}; it must be a whole"):
+            xs.init(memory_limit=engine.memory_limit, inline_bytes=wrong)
     with pytest.raises(ClosedError):
         xs.get(ref)
     other = xs.init(memory_limit=engine.memory_limit)

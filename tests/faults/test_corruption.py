@@ -13,7 +13,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import BlockLostError
+from exoshuffle.errors import BlockLostError, CorruptBlockError
 from exoshuffle.futures import Ref
 from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
 
@@ -85,6 +85,31 @@ def test_slices_are_checked_one_by_one(engine: LocalEngine, damage: Callable[[],
     assert damage() > 0
     assert [xs.get(ref[1])[0] for ref in refs] == [1, 2, 3, 4]
     assert engine.stats()["num_recovered"] == 4
+
+
+@pytest.mark.parametrize("executor", ["process", "thread"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_was_made_of_a_large_value_is_made_again(
+    roomy_engine: LocalEngine, executor: str, nested: bool
+) -> None:
+    """The value lies in the store, where nobody has a reference to it; it is not lost itself."""
+
+    def repeated(data: bytes) -> bytes:
+        return data * 4
+
+    def outer(data: bytes) -> Ref:
+        made: Ref = xs.remote(repeated, executor=executor).remote(data)
+        return made
+
+    run = xs.remote(outer if nested else repeated, executor=executor)
+    ref = run.remote(b"x" * (BLOCK_BYTES // 4))
+    made: Any = xs.get(ref) if nested else ref
+    xs.wait([made])
+    roomy_engine.table.lose(CorruptBlockError("damaged", made._object.stored.block_id))
+    assert xs.get(made) == b"x" * BLOCK_BYTES
+    assert roomy_engine.stats()["num_recovered"] == 1
+    del ref, made
+    assert roomy_engine.stats()["num_objects"] == 0
 
 
 @pytest.mark.parametrize("how", ["value", "item"])

@@ -111,6 +111,15 @@ class Hole:
         return Hole, (self.index,)
 
 
+class StoredArgument(Ref):
+    """A large argument, given by value: nobody else can keep it, so its call does, as long as it may be repeated."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return StoredArgument, (self._object,)
+
+
 Packed = tuple[bytes, tuple[Any, ...], list[Any]]
 
 
@@ -140,7 +149,10 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
             return value
         with identity.Capturing():
             is_large = len(values.dumps(value)) > engine.inline_bytes
-        return engine.put(value) if is_large else value
+        if not is_large:
+            return value
+        ref = engine.put(value)
+        return StoredArgument(ref._object)
 
     return _pack(
         name, tuple(stored(arg) for arg in args), {key: stored(arg) for key, arg in kwargs.items()}

@@ -71,8 +71,7 @@ class LocalEngine:
     ) -> None:
         if num_cpus is not None and num_cpus < 1:
             raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
-        if inline_bytes < 0:
-            raise OptionsError(f"inline_bytes is {inline_bytes}; it must be at least 0")
+        values.check_inline_bytes(inline_bytes)
         check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()
         self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)

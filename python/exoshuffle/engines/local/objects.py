@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle.engines.local import identity
+from exoshuffle.engines.local.calls import Call, StoredArgument
 from exoshuffle.futures.options import TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.actors import LocalActor
-    from exoshuffle.engines.local.calls import Call
     from exoshuffle.engines.local.processes import WorkerProcess
     from exoshuffle.engines.local.streams import Stream
     from exoshuffle.engines.local.values import StoredValue
@@ -274,6 +274,8 @@ class _Described:
 
 
 def _describe(arg: Any) -> Any:
+    if isinstance(arg, StoredArgument):
+        return arg
     if isinstance(arg, Ref):
         return _Described(Ref, arg._object)  # type: ignore[arg-type]
     if isinstance(arg, SliceRef):

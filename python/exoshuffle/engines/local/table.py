@@ -200,10 +200,16 @@ class ObjectTable:
             return
         if state.status is Status.DONE:
             state.status = Status.GONE
+            self._untie(state)
         stored, state.stored = state.stored, None
         if stored is not None and stored.block_id is not None:
             self._blocks.pop(stored.block_id, None)
             self.discard(stored)
+
+    def _untie(self, state: ObjectState) -> None:
+        """The task of an object that is gone forgets it: both, and what the task keeps, go without a collector."""
+        if state.task is not None and state.task.output is state and state.task.stream is None:
+            state.task.output = None
 
     def _drop_task(self, state: ObjectState) -> None:
         """Nobody can ask for the result any more: a task that has not started never does, an actor ends."""
@@ -249,6 +255,8 @@ class ObjectTable:
         self.num_recovered += 1
         if self._is_running_again(task):
             return
+        if task.stream is None:
+            task.output = state
         task.attempt += 1
         task.started = False
         task.restore_arguments()

@@ -21,7 +21,7 @@ import cloudpickle
 
 from exoshuffle import _native
 from exoshuffle.engines.local import identity
-from exoshuffle.errors import EngineError
+from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.futures.refs import Ref
 
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
@@ -32,6 +32,14 @@ _ALIGNMENT = 64
 _SPILL_PERCENT = 80
 #: Between collections: one takes some 10 ms in a large program.
 COLLECT_SECONDS = 1.0
+
+
+def check_inline_bytes(value: Any) -> None:
+    """Raises ``OptionsError`` unless it is a number of bytes."""
+    if not isinstance(value, int) or value < 0:
+        raise OptionsError(
+            f"inline_bytes is {value!r}; it must be a whole number of bytes, at least 0"
+        )
 
 
 class StoredValue(NamedTuple):
