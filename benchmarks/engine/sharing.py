@@ -5,7 +5,7 @@ those of others by copy, and with Ray's shared store: the processes run out of m
 not.
 
 Here one Arrow table goes from the driver to two processes, which add up a column, keep the table, and give it back.
-*By reference*: it is put into the store once, the processes map it, and what they give back is the reference. (A new
+*By reference*: it is put into the store once, the processes map it and return it, which leaves it where it is. (A new
 table would be copied into the store once by whoever returns it.) *Through pipes*: two ``multiprocessing`` processes get
 it pickled and send it back pickled. Counted are the copies that exist at the end, when everybody still holds what it
 got: the growth of the memory of all processes together (PSS, which counts a shared page once) in sizes of the table.
@@ -68,10 +68,14 @@ class Reader:
         """Its process, which is up when this returns."""
         return os.getpid()
 
-    def read(self, refs: list[xs.Ref]) -> tuple[int, xs.Ref]:
-        """The total, and the table again."""
-        self.table = xs.get(refs[0])
-        return total(self.table), refs[0]
+    def read(self, table: pa.Table) -> pa.Table:
+        """Adds up, and gives the table back."""
+        self.table, self.found = table, total(table)
+        return table
+
+    def total(self) -> int:
+        """What it has found."""
+        return self.found
 
 
 def by_reference(table: pa.Table, options: argparse.Namespace) -> Exchange:
@@ -82,11 +86,11 @@ def by_reference(table: pa.Table, options: argparse.Namespace) -> Exchange:
         before = memory_bytes(processes)
         started = time.perf_counter()
         ref = xs.put(table)
-        answers = xs.get([reader.read.remote([ref]) for reader in readers])
-        returned = [xs.get(back) for _, back in answers]
+        returned = xs.get([reader.read.remote(ref) for reader in readers])
+        totals = xs.get([reader.total.remote() for reader in readers])
         seconds = time.perf_counter() - started
         grown = memory_bytes(processes) - before
-        _check(table, [found for found, _ in answers], returned)
+        _check(table, totals, returned)
     return Exchange(seconds, grown)
 
 
