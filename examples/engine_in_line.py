@@ -19,7 +19,14 @@ import cloudpickle
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.errors import ActorDiedError, ClosedError, EngineError, OptionsError, TaskError
+from exoshuffle.errors import (
+    ActorDiedError,
+    ClosedError,
+    EngineError,
+    OptionsError,
+    TaskCancelledError,
+    TaskError,
+)
 from exoshuffle.futures import (
     ActorOptions,
     Column,
@@ -164,10 +171,14 @@ class Stream:
     def __init__(self, engine: InLineEngine, task: Task) -> None:
         self._engine, self._task = engine, task
         self._items: Iterator[Any] | None = None
+        self._has_ended = self._is_cancelled = False
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
         del index, timeout
+        self._engine.check_open()
+        if self._is_cancelled:
+            raise TaskCancelledError(f"{self._task.name} was cancelled")
         handle = Handle()
         try:
             with self._engine.inside_task():
@@ -175,14 +186,20 @@ class Stream:
                     self._items = iter(self._task.call())
                 handle.fill(next(self._items))
         except StopIteration:
+            self._has_ended = True
             return None
         except Exception as error:
+            self._has_ended = True
             raise self._task.failed(error, attempt=1) from error
         return Ref(handle)
 
     def cancel(self) -> bool:
-        """Nothing runs that could be stopped."""
-        return False
+        """There are no more items, unless that was so already."""
+        self._engine.check_open()
+        if self._is_cancelled or self._has_ended:
+            return False
+        self._is_cancelled = True
+        return True
 
     def drop(self) -> None:
         """See ``StreamHandle``."""
@@ -288,18 +305,20 @@ class InLineEngine:
 
     def kill_actor(self, actor: Ref) -> None:
         """Lets go of the object."""
+        self.check_open()
         handle_of(actor).slices = []
         handle_of(actor).error = ActorDiedError("the actor was killed")
 
     def put(self, value: Any) -> Ref:
         """Keeps a value."""
-        self._check_open()
+        self.check_open()
         handle = Handle()
         handle.fill(value)
         return Ref(handle)
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
         """The value, which is there: tasks have run when ``submit`` returns."""
+        self.check_open()
         del timeout
         return resolved(ref)
 
@@ -307,15 +326,18 @@ class InLineEngine:
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """All are done."""
+        self.check_open()
         del num_ready, timeout
         return list(refs), []
 
     def error(self, ref: Ref) -> BaseException | None:
         """Whether a task failed."""
+        self.check_open()
         return handle_of(ref).error
 
     def cancel(self, ref: Ref) -> bool:
         """All are done."""
+        self.check_open()
         del ref
         return False
 
@@ -334,14 +356,17 @@ class InLineEngine:
 
     def nodes(self) -> list[Node]:
         """This program."""
+        self.check_open()
         return [Node(self.name, self._resources)]
 
     def locate(self, ref: Ref) -> list[str]:
         """Everything is here."""
+        self.check_open()
         return [self.name] if handle_of(ref).slices else []
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """What a block has, or a pickle."""
+        self.check_open()
         return [handle_of(ref).slice_bytes() for ref in refs]
 
     def stats(self) -> dict[str, int]:
@@ -359,6 +384,11 @@ class InLineEngine:
     def close(self) -> None:
         """Nothing was started."""
         self._closed = True
+
+    def check_open(self) -> None:
+        """Refuses what comes after ``close``."""
+        if self._closed:
+            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
     @contextlib.contextmanager
     def inside_task(self) -> Iterator[None]:
@@ -396,7 +426,7 @@ class InLineEngine:
 
     def _check(self, name: str, options: TaskOptions | ActorOptions) -> None:
         """Refuses what can never run."""
-        self._check_open()
+        self.check_open()
         for resource, amount in options.demand.items():
             available = self._resources.get(resource, 0)
             if amount > available:
@@ -405,10 +435,6 @@ class InLineEngine:
             raise OptionsError(
                 f"{name} needs {options.memory} bytes; there are {self.budget_bytes}"
             )
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
 
 def main() -> None:
