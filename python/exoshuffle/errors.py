@@ -1,4 +1,4 @@
-"""Every exception that Exoshuffle raises on purpose.
+"""Every exception that Exoshuffle raises on purpose, and notes on those of others that pass through.
 
 Guarantee: a message names the value, the limit and the remedy in one sentence; the class says who has to act.
 
@@ -27,6 +27,10 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
 """
 
 from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
 
 
 class ExoshuffleError(Exception):
@@ -152,3 +156,17 @@ class TaskError(ExoshuffleError):
     def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None, str]]:
         # An exception is pickled by its message alone, unless it says otherwise.
         return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)
+
+
+@contextlib.contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Around a function of the user: what it raises passes through, with a note (Python 3.11 and later show it)."""
+    try:
+        yield
+    except Exception as error:
+        if sys.version_info >= (3, 11):
+            error.add_note(note)
+        else:
+            # Where newer versions of Python keep them, so that notes travel to those.
+            error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
+        raise

@@ -71,7 +71,8 @@ class Narrow(Results):
 
         Args:
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
-                same result for the same rows, since a task may run again.
+                same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
+                schema; values that these cannot hold exactly are refused (numbers go to the nearest float).
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:

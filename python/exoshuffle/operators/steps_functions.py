@@ -6,13 +6,13 @@ back fits the schema that was promised, or is refused by name.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import SchemaError
+from exoshuffle.errors import SchemaError, noted
 from exoshuffle.operators.batches import streamed, tables_of
+from exoshuffle.operators.steps_values import typed_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,20 +64,20 @@ class MapBatches:
         def made() -> Iterator[pa.Table]:
             for number, table in enumerate(tables_of(batches), 1):
                 result = self._call(table, f"number {number} of {table.num_rows} rows")
-                yield _conformed(_as_table(result, schema), schema, number)
+                yield _conformed(_as_table(result, schema, number), schema, number)
 
         return streamed(schema, made())
 
     def _call(self, table: pa.Table, batch: str) -> Any:
-        try:
+        with noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
-        except Exception as error:
-            _add_note(error, f"map_batches called {_name(self.function)} with the batch {batch}")
-            raise
 
 
-def _as_table(result: Any, schema: pa.Schema | None) -> pa.Table:
-    """What a user's function returned, as a table; ``schema`` gives lists in a dictionary their types."""
+def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Table:
+    """What a user's function returned for batch ``number``, as a table.
+
+    ``schema`` gives lists in a dictionary their types.
+    """
     import pyarrow as pa
 
     if isinstance(result, pa.Table):
@@ -90,20 +90,30 @@ def _as_table(result: Any, schema: pa.Schema | None) -> pa.Table:
             "dictionary of columns"
         )
     types = {} if schema is None else {field.name: field.type for field in schema}
+    columns = {
+        name: _as_column(name, values, types.get(name), number) for name, values in result.items()
+    }
     try:
-        return pa.table(
-            {name: _as_array(values, types.get(name)) for name, values in result.items()}
-        )
+        return pa.table(columns)
     except (pa.ArrowException, TypeError) as error:
+        raise _no_columns(error) from error
+
+
+def _as_column(name: str, values: Any, kind: pa.DataType | None, number: int) -> Any:
+    try:
+        return typed_array(values, kind)
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        if kind is None:
+            raise _no_columns(error) from error
         raise SchemaError(
-            f"map_batches: the function returned a dictionary that is not one of columns: {error}"
+            f"map_batches: batch {number} came back with values in {name!r} that are not {kind}: {error}"
         ) from error
 
 
-def _as_array(values: Any, kind: pa.DataType | None) -> Any:
-    import pyarrow as pa
-
-    return values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+def _no_columns(error: Exception) -> SchemaError:
+    return SchemaError(
+        f"map_batches: the function returned a dictionary that is not one of columns: {error}"
+    )
 
 
 def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
@@ -128,11 +138,3 @@ def _columns(schema: pa.Schema) -> str:
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
-
-
-def _add_note(error: BaseException, note: str) -> None:
-    if sys.version_info >= (3, 11):
-        error.add_note(note)
-    else:
-        # Where newer versions of Python keep them, so that notes travel to those.
-        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]

@@ -1,0 +1,129 @@
+"""Python values that a user's function returned, as an Arrow array of the type that was promised.
+
+Guarantee: exactly these values, or an error. ``pyarrow.array(values, type)`` refuses values of another sort, and cuts
+silently what is only too fine or too large: 1.9 to 1, a moment to its date, 1e300 to an infinite float. So what it
+made is held against what it makes without a type. Numbers may be rounded to the nearest float, as everywhere.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def typed_array(values: Any, kind: pa.DataType | None) -> Any:
+    """The values as an array of this type; without one, of the type that they have. Arrow arrays stay as they are.
+
+    Raises:
+        ValueError, TypeError, OverflowError: Values that the type cannot hold; ``pyarrow`` raises those, too.
+
+    Cost: lists are made into arrays twice, and nested ones walked through.
+    """
+    import pyarrow as pa
+
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if isinstance(values, Iterator):
+        values = list(values)
+    made = pa.array(values, kind)
+    if kind is not None:
+        _check(values, kind)
+    return made
+
+
+def _check(values: Any, kind: pa.DataType) -> None:
+    """Raises unless the type, for which the values are of the right sort, holds each as it is."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_nested(kind):
+        _check_nested(_unwrapped(values), kind)
+    elif types.is_dictionary(kind):
+        _check(values, kind.value_type)
+    elif isinstance(kind, pa.BaseExtensionType):
+        _check(values, kind.storage_type)
+    elif types.is_floating(kind):
+        _check_finite(values, kind)
+    elif types.is_date(kind):
+        _check_dates(values, kind)
+    elif types.is_integer(kind) or types.is_temporal(kind):
+        _check_cast(values, kind)
+
+
+def _check_nested(values: list[Any], kind: pa.DataType) -> None:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        rows = [dict(value) for value in values]
+        unknown = {name for row in rows for name in row} - set(kind.names)
+        if unknown:
+            raise ValueError(f"it has no field {min(unknown, key=str)!r}")
+        for field in kind.fields:
+            _check([row.get(field.name) for row in rows], field.type)
+    elif pa.types.is_map(kind):
+        pairs = [pair for value in values for pair in dict(value).items()]
+        _check([key for key, _ in pairs], kind.key_type)
+        _check([item for _, item in pairs], kind.item_type)
+    elif hasattr(kind, "value_type"):
+        _check([item for value in values for item in value], kind.value_type)
+
+
+def _check_cast(values: Any, kind: pa.DataType) -> None:
+    import pyarrow as pa
+
+    try:
+        plain = pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Of several sorts, or integers of more than 63 bits.
+        _check_equal(values, kind)
+        return
+    if not pa.types.is_integer(plain.type):
+        plain.cast(kind)
+
+
+def _check_equal(values: Iterable[Any], kind: pa.DataType) -> None:
+    import pyarrow as pa
+
+    for value, held in zip(values, pa.array(values, kind).to_pylist(), strict=True):
+        if value != held:
+            raise ValueError(f"{value!r} would become {held!r}")
+
+
+def _check_finite(values: Any, kind: pa.DataType) -> None:
+    """Floats of 32 and 16 bits have no room for all numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = pa.array(values, kind)
+    if not pc.any(pc.is_inf(made)).as_py():
+        return
+    for value, held in zip(values, made.to_pylist(), strict=True):
+        if held is not None and math.isinf(held) and not math.isinf(value):
+            raise ValueError(f"{value!r} is out of its range")
+
+
+def _check_dates(values: Any, kind: pa.DataType) -> None:
+    """A cast of moments to dates cuts their time without a word; so does ``array`` where the first value is a date."""
+    import pyarrow as pa
+
+    plain = pa.array(values)
+    if pa.types.is_timestamp(plain.type):
+        if not plain.cast(kind).cast(plain.type).equals(plain):
+            raise ValueError("moments have a time of day beside their date")
+        return
+    for value in values:
+        if isinstance(value, dt.datetime) and value.time() != dt.time():
+            raise ValueError(f"{value!r} has a time of day beside its date")
+
+
+def _unwrapped(values: Any) -> list[Any]:
+    """The values that are not null, Arrow's scalars as Python's."""
+    import pyarrow as pa
+
+    plain = (value.as_py() if isinstance(value, pa.Scalar) else value for value in values)
+    return [value for value in plain if value is not None]
