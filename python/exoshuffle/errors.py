@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from types import TracebackType
 
 
 class ExoshuffleError(Exception):
@@ -158,15 +158,27 @@ class TaskError(ExoshuffleError):
         return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)
 
 
-@contextlib.contextmanager
-def noted(note: str) -> Iterator[None]:
-    """Around a function of the user: what it raises passes through, with a note (Python 3.11 and later show it)."""
-    try:
-        yield
-    except Exception as error:
+class Noted(contextlib.AbstractContextManager[None]):
+    """Around a function of the user: what it raises passes through, with a note (Python 3.11 and later show it).
+
+    Why not a function with ``contextmanager``: see ``dataset.write.PlainErrors``.
+    """
+
+    def __init__(self, note: str) -> None:
+        self._note = note
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Adds the note."""
+        del kind, traceback
+        if not isinstance(error, Exception):
+            return
         if sys.version_info >= (3, 11):
-            error.add_note(note)
+            error.add_note(self._note)
         else:
             # Where newer versions of Python keep them, so that notes travel to those.
-            error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
-        raise
+            error.__notes__ = [*getattr(error, "__notes__", []), self._note]  # type: ignore[attr-defined]

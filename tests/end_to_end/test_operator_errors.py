@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,68 @@ def test_a_function_that_raises(name: str, dataset: xs.Dataset, tmp_path: Path) 
     rows = [row for _, row in calls]
     assert sorted(rows) == sorted(set(rows)), "the function was called again with the same batch"
     assert str(os.getpid()) not in {process for process, _ in calls}
+
+
+PLACES: dict[str, tuple[Callable[[xs.Dataset, Callable[[pa.Table], object]], xs.Dataset], str]] = {
+    "file": (RUNS["alone"], r"rows, rows \d+ to \d+ of .*in/part-00\d\.parquet$"),
+    "file that is measured": (RUNS["before a shuffle"], r"rows, rows \d+ to \d+ of .*\.parquet$"),
+    "partition": (RUNS["after a shuffle"], r"rows, partition [0-3]$"),
+    "part of a result": (
+        lambda d, function: (
+            d.sort("id", num_partitions=3).union(d.filter("false")).map_batches(function)
+        ),
+        r"rows, part [0-2] of the input$",
+    ),
+    "group": (RUNS["on groups"], r"this was the group of small=\d+$"),
+    "group by two": (
+        lambda d, function: d.group_by("small", "k").map_groups(function),
+        r"this was the group of small=\d+, k=(-?\d+|None)$",
+    ),
+    "all rows": (
+        lambda d, function: d.group_by().map_groups(function),
+        "this was the group of all rows$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_an_error_of_a_function_says_where(name: str, dataset: xs.Dataset) -> None:
+    make, words = PLACES[name]
+
+    def refuses(batch: pa.Table) -> pa.Table:
+        if len(batch):
+            raise ValueError("no rows, please")
+        return batch
+
+    with pytest.raises(TaskError) as caught:
+        make(dataset, refuses).to_arrow()
+    assert caught.value.__cause__ is not None
+    assert re.search(words, caught.value.__cause__.__notes__[-1])
+
+
+def test_the_group_is_the_one_that_failed(dataset: xs.Dataset) -> None:
+    def refuses(group: pa.Table) -> pa.Table:
+        if len(group) and group["small"][0].as_py() == 3:
+            raise ValueError("not three, please")
+        return group
+
+    with pytest.raises(TaskError, match="not three") as caught:
+        dataset.group_by("small").map_groups(refuses).to_arrow()
+    assert caught.value.__cause__ is not None
+    assert caught.value.__cause__.__notes__[1:] == ["map_groups: this was the group of small=3"]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_values_that_the_schema_cannot_hold(grouped: bool, dataset: xs.Dataset) -> None:
+    """An error, not other values."""
+    schema = pa.schema([("half", pa.int64())])
+
+    def halves(batch: pa.Table) -> dict[str, list[float]]:
+        return {"half": [number / 2 for number in batch["id"].to_pylist()]}
+
+    run = dataset.group_by("small").map_groups if grouped else dataset.map_batches
+    with pytest.raises(SchemaError, match=r"batch 1 came back with values in 'half' .* truncated"):
+        run(halves, schema=schema).to_arrow()
 
 
 @pytest.mark.parametrize("name", RUNS)

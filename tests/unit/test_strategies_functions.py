@@ -137,3 +137,27 @@ def test_a_strategy_of_ones_own_meets_the_same_error() -> None:
     options = {**FUNCTIONS, "merge": None, "strategy": Own()}
     with pytest.raises(TaskError, match="needs a function merge"):
         xs.get(list(xs.shuffle(INPUTS, **options)))
+
+
+@pytest.mark.parametrize(
+    ("step", "strategy", "note"),
+    [
+        ("map", "simple", "this was the map of input 2"),
+        ("merge", "push", "this was a merge of 4 blocks"),
+        ("reduce", "simple", "this was the reduce of partition 2"),
+        ("fold", "streaming", "this was the fold of partition 2"),
+    ],
+)
+def test_an_error_of_a_function_says_where(step: str, strategy: str, note: str) -> None:
+    def fails_later(first: Any, *rest: Any) -> Any:
+        if first in (0, 1):
+            return FUNCTIONS[step](first, *rest)
+        if first == 3:
+            return FUNCTIONS[step](first, *rest)
+        raise ZeroDivisionError("the user's own")
+
+    options = {**FUNCTIONS, step: fails_later, "strategy": strategy}
+    with pytest.raises(TaskError, match="the user's own") as caught:
+        xs.get(list(xs.shuffle(INPUTS[:4], **options)))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.__cause__.__notes__ == [note]

@@ -211,8 +211,10 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     everything = by_range(sorter, [], 1)
     rows = num_bytes = read_bytes = largest = 0
     for item in items if isinstance(items, list) else [items]:
+        # A block comes without its number.
+        place = map_input.reader.place(0, item) if isinstance(items, list) else None
         read = map_input.read(item).read_all()
-        table = apply_steps(map_input.steps, read.to_reader()).read_all()
+        table = apply_steps(map_input.steps, read.to_reader(), place).read_all()
         read_bytes += read.nbytes
         rows += table.num_rows
         num_bytes += sorter.scatter_batches(table, 0, everything).row_bytes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from exoshuffle.errors import Noted
 from exoshuffle.operators.aggregate_rows import iter_groups
 from exoshuffle.operators.steps_functions import MapBatches
 
@@ -39,8 +40,13 @@ class MapGroups:
         import pyarrow as pa
 
         def made() -> Iterator[pa.RecordBatch]:
-            for _, group in iter_groups(batches.read_all(), self.keys):
+            for values, group in iter_groups(batches.read_all(), self.keys):
                 whole = group.combine_chunks()  # one batch, so one call
-                yield from self.call.apply(whole.to_reader())
+                with Noted(f"map_groups: this was the group of {self._named(values)}"):
+                    yield from self.call.apply(whole.to_reader())
 
         return pa.RecordBatchReader.from_batches(self.output_schema(batches.schema), made())
+
+    def _named(self, values: tuple[Any, ...]) -> str:
+        pairs = zip(self.keys, values, strict=True)
+        return ", ".join(f"{key}={value!r}" for key, value in pairs) or "all rows"

@@ -45,9 +45,11 @@ class FileReader:
         """See ``Reader``."""
         split = json.loads(item)
         first_row = split["start"]
+        unit = "rows" if split["format"] in ("parquet", "arrow") else "bytes"
+        name = f"{unit} {first_row} to {split['end']} of {split['path']}"
         if split["format"] == "records" and split["rows"]:
             first_row //= (split["end"] - first_row) // split["rows"]
-        return Place(index, split["file_index"], first_row)
+        return Place(index, split["file_index"], first_row, name)
 
 
 @dataclass(frozen=True)
@@ -61,4 +63,4 @@ class BlockReader:
     def place(self, index: int, item: Any) -> Place:
         """See ``Reader``."""
         del item
-        return Place.of_part(index)
+        return Place.of_part(index, f"part {index} of the input")

@@ -102,7 +102,9 @@ class SteppedSink:
 
     def __call__(self, partition: int, rows: Any) -> Any:
         """Returns what the other sink does."""
-        place = Place.of_part(self.first_part + partition)
+        # Parts of a divided partition have numbers of their own, which say nothing to users.
+        name = "" if self.first_part else f"partition {partition}"
+        place = Place.of_part(self.first_part + partition, name)
         batches = apply_steps(self.steps, as_reader(rows), place)
         return self.sink(partition, as_rows(batches))
 

@@ -42,10 +42,14 @@ def apply_steps(
     """The rows after all steps, made as they are asked for; ``place`` says which rows they are before."""
     place = place or Place.of_part(0)
     for step in steps:
-        batches = (step.at(place) if isinstance(step, Numbered) else step).apply(batches)
-        if isinstance(step, MapBatches):
+        if isinstance(step, Numbered):
+            batches = step.at(place).apply(batches)
+        elif isinstance(step, MapBatches):
+            batches = step.at(place.name).apply(batches)
             # What comes back are other rows, which are in no file.
-            place = Place.of_part(place.part)
+            place = Place.of_part(place.part, place.name)
+        else:
+            batches = step.apply(batches)
     return batches
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import SchemaError, noted
+from exoshuffle.errors import Noted, SchemaError
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
 
@@ -27,14 +27,20 @@ class MapBatches:
     Attributes:
         function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns.
         schema: Of what it returns; None until it is ``resolved``.
+        place: What the rows are a part of, for the note; known in the task.
     """
 
     function: Callable[[pa.Table], Any]
     schema: pa.Schema | None = None
+    place: str = ""
 
     def resolved(self, schema: pa.Schema) -> MapBatches:
         """The step with its schema, which then travels: else every task would call the function to learn it."""
         return replace(self, schema=self.output_schema(schema))
+
+    def at(self, place: str) -> MapBatches:
+        """The step for rows of this place."""
+        return replace(self, place=place)
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``: without a schema, that of what the function returns for a table without rows."""
@@ -63,13 +69,14 @@ class MapBatches:
 
         def made() -> Iterator[pa.Table]:
             for number, table in enumerate(tables_of(batches), 1):
-                result = self._call(table, f"number {number} of {table.num_rows} rows")
+                of = f", {self.place}" if self.place else ""
+                result = self._call(table, f"number {number} of {table.num_rows} rows{of}")
                 yield _conformed(_as_table(result, schema, number), schema, number)
 
         return streamed(schema, made())
 
     def _call(self, table: pa.Table, batch: str) -> Any:
-        with noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
+        with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.errors import InputError, Noted, OptionsError
 from exoshuffle.futures import Ref
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.shuffle.plan import MAX_PARTITIONS, ShufflePlan
@@ -42,21 +42,26 @@ class FunctionTasks:
 
     def map(self, index: int, split: Any) -> Any:
         """See ``TaskSet``."""
-        return self._block(self.map_function(index, split), f"map of input {index}")
+        what = f"map of input {index}"
+        with Noted(f"this was the {what}"):
+            return self._block(self.map_function(index, split), what)
 
     def merge(self, *blocks: Any) -> Any:
         """See ``TaskSet``."""
         # The value of an object of one slice is that slice, not a list of one.
         slices = [[block] if self.num_partitions == 1 else list(block) for block in blocks]
-        return self._block(self._given("merge")(*slices), "merge")
+        with Noted(f"this was a merge of {len(blocks)} blocks"):
+            return self._block(self._given("merge")(*slices), "merge")
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
         """See ``TaskSet``."""
-        return self._given("reduce")(partition, slices)
+        with Noted(f"this was the reduce of partition {partition}"):
+            return self._given("reduce")(partition, slices)
 
     def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
         """See ``StreamingTaskSet``."""
-        return self._given("fold")(partition, state, slices)
+        with Noted(f"this was the fold of partition {partition}"):
+            return self._given("fold")(partition, state, slices)
 
     def check(self, step: str) -> None:
         """Whether there is a function for that step.
