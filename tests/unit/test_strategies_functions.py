@@ -129,6 +129,25 @@ def test_a_merge_of_too_few_values() -> None:
         xs.get(list(xs.shuffle(INPUTS, **options, strategy="push")))
 
 
+@pytest.mark.parametrize("executor", ["process", "thread"])
+def test_a_merge_that_is_wrong_is_told_where_it_costs_no_result(
+    executor: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``pre_shuffle_merge`` forgives; the warning has the error with its traceback, once."""
+
+    def forgets(*_: Any) -> Any:
+        raise KeyError("no such slice")
+
+    options = {**FUNCTIONS, "merge": forgets, "executor": executor}
+    shuffled = xs.shuffle(INPUTS, **options, strategy="pre_shuffle_merge")
+    assert xs.get(list(shuffled)) == EXPECTED
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("exoshuffle", "WARNING")
+    assert "merges failed, and their inputs are read instead" in record.getMessage()
+    assert "no such slice" in record.getMessage()
+    assert "in forgets" in caplog.text
+
+
 def test_a_strategy_of_ones_own_meets_the_same_error() -> None:
     class Own:
         def shuffle(self, *args: Any) -> Any:

@@ -219,6 +219,27 @@ def test_a_failed_merge_costs_that_its_inputs_are_read() -> None:
         assert engine.submitted["map"] == 6
 
 
+def test_failed_merges_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    fails = Script(fails=lambda call: call.name == "merge" and call.number > 0)
+    with stepped(fails) as engine:
+        assert_every_row_arrives(merging(engine, policy=FixedFiles(2), percent=100), 8, 2)
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("exoshuffle", "WARNING")
+    assert record.getMessage().startswith("3 of 4 merges failed, and their inputs are read instead")
+    assert "the first: task merge failed in attempt" in record.getMessage()
+
+
+def test_merges_that_are_late_or_lost_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:
+    late = Script(
+        lambda call: NEVER if call == Call("merge", 3) else 1.0,
+        is_lost=lambda call: call == Call("merge", 0),
+    )
+    with stepped(late) as engine:
+        assert_every_row_arrives(merging(engine, policy=FixedFiles(2), percent=75), 8, 2)
+        assert engine.cancelled == [Call("merge", 3)]
+    assert not caplog.records
+
+
 def test_a_lost_merge_costs_that_its_inputs_are_read() -> None:
     with stepped(Script(is_lost=lambda call: call == Call("merge", 0))) as engine:
         assert_every_row_arrives(merging(engine, policy=FixedFiles(3), percent=100), 6, 2)

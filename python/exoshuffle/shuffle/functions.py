@@ -125,7 +125,8 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
         reduce: ``reduce(partition, slices)`` returns the result of a partition; ``slices`` has its value from every
             map, or merge, in the order of the inputs. All strategies but ``"streaming"`` need it.
         merge: ``merge(*blocks)`` returns one list of ``num_partitions`` values for several such lists, given in the
-            order of the inputs. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it.
+            order of the inputs. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it; the latter does without
+            merges that fail, and warns of them.
         fold: ``fold(partition, state, slices)`` returns the new state of a partition, without changing ``state``,
             which is None at first. The strategy ``"streaming"`` needs it; the last states are the results.
         strategy: ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance.

@@ -16,13 +16,17 @@ stripe are grouped in order. The price: a map that is late holds up the merges b
 from __future__ import annotations
 
 import collections
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from exoshuffle.errors import TaskError
 from exoshuffle.futures import Ref, RemoteFunction, cancel, locate, wait
 from exoshuffle.shuffle.merge_policy import MergePolicy
 from exoshuffle.shuffle.plan import ShufflePlan
-from exoshuffle.shuffle.speculation import has_failed
+from exoshuffle.shuffle.speculation import failure, has_failed
+
+_logger = logging.getLogger("exoshuffle")
 
 
 @dataclass(frozen=True)
@@ -185,9 +189,25 @@ class Merges:
             cancel(ref)
 
     def sources(self) -> list[tuple[Ref, int]]:
-        """What the reduces read, in the order of the maps, and of how many maps each block is."""
+        """What the reduces read, in the order of the maps, and of how many maps each block is.
+
+        Warns, once, of merges that have failed: their results are not missed, so nothing else would tell.
+        """
         in_order = sorted(self._groups, key=lambda group: group.outputs[0].index)
+        self._warn([group.merged for group in in_order if group.merged is not None])
         return [source for group in in_order for source in group.sources()]
+
+    def _warn(self, merged: Iterable[Ref]) -> None:
+        # Those that were cancelled have no TaskError.
+        errors = [error for error in map(failure, merged) if isinstance(error, TaskError)]
+        if errors:
+            _logger.warning(
+                "%d of %d merges failed, and their inputs are read instead, in more requests; the first: %s",
+                len(errors),
+                self._num_merges,
+                errors[0],
+                exc_info=errors[0],
+            )
 
     def _refs(self) -> list[Ref]:
         return [group.merged for group in self._running if group.merged is not None]

@@ -10,7 +10,7 @@ so that merging can be given up at any moment:
 * a merge that fails, or whose result is lost, costs that its inputs are read instead: no map runs again.
 
 ``shuffle.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
-shuffle, even if the merge function is wrong; ``push``, which does not forgive, shows that.
+shuffle, even if the merge function is wrong: a warning of the logger ``exoshuffle`` shows the first such error.
 """
 
 from __future__ import annotations

@@ -177,13 +177,18 @@ def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | N
     return [results[index] for index in indices]
 
 
-def has_failed(ref: Ref) -> bool:
-    """Whether an object that is done has failed."""
+def failure(ref: Ref) -> ExoshuffleError | None:
+    """The error of an object, if it has failed."""
     try:
         raise_errors([ref])
-    except ExoshuffleError:
-        return True
-    return False
+    except ExoshuffleError as error:
+        return error
+    return None
+
+
+def has_failed(ref: Ref) -> bool:
+    """Whether an object that is done has failed."""
+    return failure(ref) is not None
 
 
 def num_cpus() -> int:
