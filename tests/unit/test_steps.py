@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators import batches
 from exoshuffle.operators.steps import Step, apply_steps, required_columns, steps_schema
-from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps_functions import MapBatches
 
 TABLE = pa.table(
@@ -92,6 +92,15 @@ def test_drop_and_rename() -> None:
     result = run(Drop(("items", "view")), Rename((("a", "d"), ("d", "a"))))
     assert result.column_names == ["d", "a", "bytes"]
     assert result.column("d").to_pylist() == TABLE.column("a").to_pylist()
+
+
+def test_nullable() -> None:
+    fields = [field.with_nullable(False) for field in TABLE.schema]
+    strict = TABLE.slice(0, 1).cast(pa.schema(fields, TABLE.schema.metadata))
+    result = run(Nullable(("a", "d")), table=strict)
+    assert result.to_pydict() == strict.to_pydict()
+    assert [field.name for field in result.schema if field.nullable] == ["a", "d"]
+    assert required_columns([Nullable(("a",))], strict.schema, ["d"]) == ("d",)
 
 
 def test_no_rows() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset import sampling
@@ -10,7 +10,7 @@ from exoshuffle.dataset.logical import Limited, Node, Stepped, United, check_cou
 from exoshuffle.dataset.results import Results
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps_functions import MapBatches
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Narrow(Results):
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:
+            OptionsError: What was given is no function, or no schema.
             SchemaError: While running: it returned another schema.
         """
         return self._stepped(MapBatches(function, schema).resolved(self.schema))
@@ -83,16 +84,25 @@ class Narrow(Results):
     def union(self, *others: Dataset) -> Dataset:
         """The rows of this dataset and of others, one after the other; duplicates stay.
 
+        Columns can be null in the result if they can in any of these.
+
         Raises:
-            SchemaError: The schemas differ.
+            OptionsError: Another is no dataset.
+            SchemaError: The schemas differ in names, their order, or types.
         """
-        for other in others:
-            if not other.schema.equals(self.schema):
+        check_datasets("union", others)
+        schemas = [self.schema, *(other.schema for other in others)]
+        for schema in schemas:
+            if schema.names != self.schema.names or schema.types != self.schema.types:
                 raise SchemaError(
-                    f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(other.schema)}; "
+                    f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(schema)}; "
                     "select() and with_columns() make them equal"
                 )
-        return self._made(United((self.node, *(other.node for other in others))))
+        nullable = {field.name for schema in schemas for field in schema if field.nullable}
+        nodes = [
+            _loosened(node, nullable) for node in (self.node, *(other.node for other in others))
+        ]
+        return self._made(United(tuple(nodes)))
 
     def limit(self, count: int) -> Dataset:
         """The first rows. No more of the input is worked on than needed, and a few partitions ahead.
@@ -127,11 +137,11 @@ class Narrow(Results):
 
         Cost: reads the input once. ``fraction`` needs no shuffle; ``n`` is found as by ``top_k``.
         """
-        if (n is None) == (fraction is None):
-            raise OptionsError("sample needs one of n and fraction")
-        if n is not None:
+        if n is not None and fraction is None:
             return self._made(sampling.rows_of(self.node, n, seed))
-        return self._made(sampling.fraction_of(self.node, fraction or 0.0, seed))
+        if fraction is not None and n is None:
+            return self._made(sampling.fraction_of(self.node, fraction, seed))
+        raise OptionsError("sample needs one of n and fraction")
 
     # --- internals ---------------------------------------------------------------------------------------------
 
@@ -144,6 +154,25 @@ class Narrow(Results):
         from exoshuffle.dataset.dataset import Dataset
 
         return Dataset(node)
+
+
+def check_datasets(operator: str, others: Sequence[Any]) -> None:
+    """Raises ``OptionsError`` unless all are datasets."""
+    for other in others:
+        if not isinstance(other, Narrow):
+            kind = type(other)
+            raise OptionsError(
+                f"{operator} takes a Dataset, and got a {kind.__module__}.{kind.__qualname__}; write a table in memory "
+                "to a file, and read that, for example with read_parquet"
+            )
+
+
+def _loosened(node: Node, nullable: set[str]) -> Node:
+    """The tree, with these columns nullable."""
+    strict = tuple(
+        field.name for field in node.schema if field.name in nullable and not field.nullable
+    )
+    return Stepped(node, Nullable(strict)) if strict else node
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -1,4 +1,4 @@
-"""Steps on columns and rows that SQL expressions describe: select, with_columns, filter, drop, rename.
+"""Steps on columns and rows that SQL expressions describe: select, with_columns, filter, drop, rename; and on schemas.
 
 Guarantee: columns that are only passed through keep their exact type and are not copied, except by a filter, which
 copies what it keeps.
@@ -130,6 +130,41 @@ class Filter:
                 f"filter {self.condition!r} is {condition.type}; it must be true or false, so compare it with something"
             )
         return condition
+
+
+@dataclass(frozen=True)
+class Nullable:
+    """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
+
+    Attributes:
+        columns: Names.
+    """
+
+    columns: tuple[str, ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        fields = [
+            field.with_nullable(True) if field.name in self.columns else field for field in schema
+        ]
+        return pa.schema(fields, schema.metadata)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        schema = self.output_schema(batches.schema)
+        tables = tables_of(batches)
+        return streamed(
+            schema, (pa.Table.from_arrays(table.columns, schema=schema) for table in tables)
+        )
 
 
 @dataclass(frozen=True)
