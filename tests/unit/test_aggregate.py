@@ -17,8 +17,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.errors import InputError, OptionsError, SchemaError
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.aggregate_functions import FUNCTIONS
 from exoshuffle.operators.aggregate_parsing import parse_aggregates
 from exoshuffle.operators.aggregate_rows import Operands
 
@@ -689,6 +691,31 @@ def test_wrong_arguments(
 ) -> None:
     with pytest.raises(error, match=message):
         parse_aggregates(SCHEMA, keys, specs)
+
+
+def test_approximate_quantiles_are_of_finite_values() -> None:
+    """As the documentation of ``agg`` says; exact ones know NaN and infinities."""
+    values = [1.0, 2.0, 3.0, math.nan, math.nan, math.inf, -math.inf, None]
+    specs: dict[str, Any] = {"low": ("x", "approx_quantile", 0.0)}
+    specs |= {"middle": ("x", "approx_quantile", 0.5), "high": ("x", "approx_quantile", 1.0)}
+    specs |= {"exact": ("x", "quantile", 1.0), "largest": ("x", "max")}
+    found = in_two_stages(*_of_x(values, specs), 2).to_pylist()
+    assert [found[0][name] for name in ("low", "middle", "high")] == [1.0, 2.0, 3.0]
+    assert math.isnan(found[0]["exact"])
+    assert math.isnan(found[0]["largest"])
+    nothing = in_two_stages(*_of_x([math.nan, math.inf, -math.inf], specs), 2).to_pylist()
+    assert nothing[0]["middle"] is None
+
+
+def _of_x(values: list[float | None], specs: dict[str, Any]) -> tuple[pa.Table, GroupBy]:
+    table = pa.table({"x": pa.array(values, pa.float64())})
+    return table, parse_aggregates(table.schema, [], specs)
+
+
+def test_the_documentation_names_every_function() -> None:
+    assert Grouped.agg.__doc__ is not None
+    documented = Grouped.agg.__doc__.partition("Args:")[0]
+    assert [name for name in FUNCTIONS if f"``{name}``" not in documented] == []
 
 
 def test_a_decimal_of_too_many_digits_is_refused() -> None:

@@ -36,10 +36,20 @@ class Grouped:
     def agg(self, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
+        Functions, of values that are not null (what each gives is in ``exoshuffle.operators.aggregate``):
+
+        * of any: ``count``, ``count_distinct``, ``approx_count_distinct``, ``min``, ``max``, ``first`` and ``last`` in
+          input order, ``top_k`` (k), ``list`` (with nulls);
+        * of numbers: ``sum`` and ``mean`` (of booleans, too), ``var`` and ``std`` of a sample, ``median``,
+          ``quantile`` (fraction), ``approx_quantile`` (fraction);
+        * of booleans: ``any``, ``all``.
+
+        NaN is greater than all numbers, and infinities are values like others. ``approx_quantile`` is the exception: it
+        leaves NaN and infinities out, and is null where nothing else is there.
+
         Args:
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
-                parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``. Functions are
-                listed in ``exoshuffle.operators.aggregate``.
+                parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``.
 
         Returns:
             A dataset; its ``stream`` yields estimates while the aggregation runs.

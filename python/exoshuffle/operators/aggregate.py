@@ -5,7 +5,7 @@ of integers to the bit, of floats up to rounding. Keys, and values that are only
 list), come back as they were, whatever their types. Groups of a partition are in order of their first row.
 
 Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``; a group without
-values gives null, except from counts. NaN is greater than all numbers.
+values gives null, except from counts. NaN is greater than all numbers, but ``approx_quantile`` leaves it out.
 
 | Function | Result |
 | --- | --- |
@@ -20,7 +20,7 @@ values gives null, except from counts. NaN is greater than all numbers.
 | ``top_k`` (k) | list of the k largest, largest first |
 | ``list`` | list of all values in input order, nulls too |
 | ``median``, ``quantile`` (fraction) | double, interpolated |
-| ``approx_quantile`` (fraction) | double, in memory that does not grow with the group (t-digest) |
+| ``approx_quantile`` (fraction) | double, of finite values, in memory that does not grow with the group (t-digest) |
 
 Maps combine rows of equal keys, unless a function needs them all: ``list``, ``median`` and the quantiles. Then the
 needed columns travel as they are (``Uncombined``), as they do where that is less: which it is, is measured before work
