@@ -24,7 +24,7 @@ def parse_bytes(text: float | str) -> int:
         if not 0 <= text < float("inf"):
             raise OptionsError(f"size is {text}; it must be a number of bytes, not negative")
         return int(text)
-    match = _PATTERN.fullmatch(text)
+    match = _PATTERN.fullmatch(str(text))
     unit = match.group(2).upper() if match else None
     if match is None or unit not in _UNITS:
         raise OptionsError(f"{text!r} is not a size; write for example 500MB, 2GB or 2GiB")

@@ -77,10 +77,8 @@ def sample_command(**arguments: Any) -> None:
 @click.option("--by", help="Columns whose values decide, with commas; default: in turn.")
 @click.option(
     "--method",
-    type=click.Choice(["hash", "range"]),
-    default="hash",
-    show_default=True,
-    help="With --by: equal values meet, or partitions follow each other in order.",
+    type=click.Choice(["hash", "range", "round-robin"]),
+    help="With --by: equal values meet (hash, the default), or partitions follow each other in order (range).",
 )
 @shuffle_options
 def repartition_command(**arguments: Any) -> None:

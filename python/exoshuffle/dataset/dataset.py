@@ -19,16 +19,17 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
-from exoshuffle.dataset.narrow import Narrow
+from exoshuffle.dataset.narrow import Narrow, check_datasets
+from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.sampling import check_seed
 from exoshuffle.dataset.windows import check_window
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.distinct import parse_distinct
 from exoshuffle.operators.join import JoinOptions, parse_join
-from exoshuffle.operators.keys import SortKey, names_of, parse_keys
-from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named, round_robin
+from exoshuffle.operators.keys import SortKey, check_names, names_of, parse_keys
+from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.table import Sorted
 from exoshuffle.shuffle.strategy import Strategy
@@ -105,6 +106,7 @@ class Dataset(Narrow):
         return self._sort_by(tuple(keys), ShuffleOptions(**options))
 
     def _sort_by(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Dataset:
+        check_names(keys, self.schema.names)
         child = self.node
         # A stable sort of sorted rows is one sort by both, the later one first.
         while isinstance(child, Shuffled) and isinstance(child.shuffle.finish, Sorted):
@@ -201,7 +203,7 @@ class Dataset(Narrow):
         *,
         target_size: int | str | None = None,
         by: str | Sequence[str] | None = None,
-        method: str = "hash",
+        method: str | None = None,
         strategy: str | Strategy = "auto",
     ) -> Dataset:
         """Cuts the rows into other partitions: files of ``write_*``, or parts of ``iter_batches``.
@@ -213,7 +215,8 @@ class Dataset(Narrow):
             num_partitions: How many.
             target_size: About how large, instead of how many.
             by: Column or columns whose values decide.
-            method: With ``by``: ``"hash"`` (equal values meet) or ``"range"`` (partitions follow each other in order).
+            method: With ``by`` ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
+                other in order), without it ``"round-robin"``.
             strategy: As in ``sort``.
 
         Raises:
@@ -225,29 +228,32 @@ class Dataset(Narrow):
         target = None if target_size is None else parse_bytes(target_size)
         if target is not None and target < 1:
             raise OptionsError(f"target_size is {target}; it must be at least 1 byte")
-        if by is None:
-            shuffle = shuffles.repartition(self.schema, (), round_robin)
-        else:
-            shuffle = shuffles.repartition(self.schema, names_of(by), assignment_named(method))
+        keys = () if by is None else names_of(by, "by")
+        shuffle = shuffles.repartition(self.schema, keys, assignment_named(method, bool(keys)))
         return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions, target))
 
     def group_by(
-        self, *keys: str, strategy: str | Strategy = "auto", num_partitions: int | None = None
+        self,
+        *keys: str | Sequence[str],
+        strategy: str | Strategy = "auto",
+        num_partitions: int | None = None,
     ) -> Grouped:
         """Groups rows with equal keys: ``group_by("k").agg(n="count", total=("x", "sum"))``.
 
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
 
         Args:
-            *keys: Columns; without any all rows are one group.
+            *keys: Columns, or a list of them; without any all rows are one group.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
         Raises:
+            OptionsError: Something else than names.
             SchemaError: A column is unknown.
         """
         options = ShuffleOptions(strategy, num_partitions)
-        return Grouped(self.schema, keys, options, self._shuffled)
+        names = tuple(name for key in keys for name in names_of(key, "group_by"))
+        return Grouped(self.schema, names, options, self._shuffled)
 
     def distinct(
         self,
@@ -266,7 +272,7 @@ class Dataset(Narrow):
         Raises:
             SchemaError: A column is unknown or cannot be compared.
         """
-        rows = parse_distinct(self.schema, None if subset is None else names_of(subset))
+        rows = parse_distinct(self.schema, None if subset is None else names_of(subset, "subset"))
         return self._shuffled(shuffles.distinct(rows), ShuffleOptions(strategy, num_partitions))
 
     def join(  # noqa: PLR0913  the arguments that users of pandas and Polars know
@@ -299,13 +305,14 @@ class Dataset(Narrow):
 
         Rows of a partition come in the order of the left side, and for each in that of the right side.
         """
+        check_datasets("join", [other])
         joined = parse_join(
             self.schema,
             other.schema,
             JoinOptions(
-                on=None if on is None else names_of(on),
-                left_on=None if left_on is None else names_of(left_on),
-                right_on=None if right_on is None else names_of(right_on),
+                on=None if on is None else names_of(on, "on"),
+                left_on=None if left_on is None else names_of(left_on, "left_on"),
+                right_on=None if right_on is None else names_of(right_on, "right_on"),
                 how=how,
                 suffix=suffix,
             ),
@@ -321,9 +328,12 @@ class Dataset(Narrow):
             results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
 
         Raises:
+            OptionsError: Another word for ``results``.
             MemoryLimitError: It cannot fit into memory.
         """
-        path = None if output is None else os.fspath(output)
+        if results not in ("files", "batches"):
+            raise OptionsError(f'results is {results!r}; write "files" or "batches"')
+        path = None if output is None else local_path(output, OutputError)
         return explain_node(self.node, current_engine(), path, results)
 
     def __repr__(self) -> str:

@@ -12,8 +12,8 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
-from exoshuffle.shuffle.plan import MAX_PARTITIONS
-from exoshuffle.shuffle.strategy import Strategy
+from exoshuffle.shuffle.plan import check_num_partitions
+from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ class ShuffleOptions:
         seed: Of the key sample.
 
     Raises:
-        OptionsError: A number of partitions that cannot work.
+        OptionsError: A number of partitions or a strategy that cannot work.
     """
 
     strategy: str | Strategy = "auto"
@@ -39,13 +39,9 @@ class ShuffleOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        number = self.num_partitions
-        if number is None:
-            return
-        if not isinstance(number, Integral):
-            raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")
-        if not 1 <= number <= MAX_PARTITIONS:
-            raise OptionsError(f"{number} partitions; choose between 1 and {MAX_PARTITIONS}")
+        check_strategy(self.strategy, ["auto", *strategy_names()])
+        if self.num_partitions is not None:
+            check_num_partitions(self.num_partitions)
 
 
 @dataclass(frozen=True)

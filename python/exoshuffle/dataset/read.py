@@ -1,20 +1,20 @@
 """Datasets from files: one function per format, all with the same path rules.
 
 ``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_``
-are skipped) and globs (``*``, ``?``, ``**``, ``[...]``).
+are skipped) and globs (``*``, ``?``, ``**``, ``[...]``). ``~`` is the home directory, and ``file://`` URLs are paths.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.logical import Files
-from exoshuffle.errors import InputError
+from exoshuffle.dataset.paths import local_path
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -77,15 +77,9 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
 
 def open_dataset(paths: Paths, **options: Any) -> Dataset:
     """A dataset over files; without ``format`` the file extension decides. Reads metadata only."""
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    listed: Any = paths
+    if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+        listed = [paths]
+    names = [local_path(path) for path in listed]
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
-    names = [os.fspath(path) for path in listed]
-    for name in names:
-        if not _is_utf8(name):
-            raise InputError(f"path {name!r} is not UTF-8 text; rename the file or link to it")
     return Dataset(Files(_native.Source(names, read_options)))
-
-
-def _is_utf8(name: str) -> bool:
-    """Whether no byte of the name had to be smuggled in as a lone surrogate."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)

@@ -8,7 +8,7 @@ its number there.
 from __future__ import annotations
 
 import dataclasses
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from exoshuffle.dataset.logical import (
@@ -39,8 +39,8 @@ def fraction_of(node: Node, fraction: float, seed: int) -> Node:
     Raises:
         OptionsError: No such probability, or no such seed.
     """
-    if not 0 < fraction <= 1:
-        raise OptionsError(f"fraction is {fraction}; it must be above 0 and at most 1")
+    if not isinstance(fraction, Real) or not 0 < fraction <= 1:
+        raise OptionsError(f"fraction is {fraction!r}; it must be above 0 and at most 1")
     step = _numbering(node, seed)
     return Stepped(_numbered(node, step), Chosen(fraction, step.column))
 

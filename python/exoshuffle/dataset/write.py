@@ -16,7 +16,14 @@ from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
-from exoshuffle.errors import ExoshuffleError, OptionsError, ShuffleCheckError, TaskError
+from exoshuffle.dataset.paths import local_path
+from exoshuffle.errors import (
+    ExoshuffleError,
+    OptionsError,
+    OutputError,
+    ShuffleCheckError,
+    TaskError,
+)
 from exoshuffle.futures import Engine, get
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
@@ -127,6 +134,7 @@ def write_node(
     Raises:
         ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
     """
+    path = local_path(path, OutputError)
     if (options.format == "records") != is_records(node):
         kind = "fixed-length records" if is_records(node) else "tables"
         raise OptionsError(f"{kind} cannot be written as {options.format}")
@@ -149,7 +157,7 @@ def write_node(
         output.commit(files)
     spilled = engine.stats().get("spilled_bytes")
     return WriteResult(
-        path=str(path),
+        path=path,
         rows=rows,
         bytes=sum(file["bytes"] for file in files),
         files=files,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, SchemaError
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,53 @@ def parse_keys(
     """Sort keys from the arguments of ``Dataset.sort``.
 
     Raises:
-        OptionsError: No key, lists of different lengths, or a word other than first and last for ``nulls``.
+        OptionsError: No key, something else than names, directions and placements, or lists of different lengths.
     """
-    columns = [by] if isinstance(by, str) else list(by)
+    columns = names_of(by, "by")
     if not columns:
         raise OptionsError("sort needs at least one column in by=")
-    directions = [descending] * len(columns) if isinstance(descending, bool) else list(descending)
-    placements = [nulls] * len(columns) if isinstance(nulls, str) else list(nulls)
-    for name, values in (("descending", directions), ("nulls", placements)):
-        if len(values) != len(columns):
-            raise OptionsError(f"{name} has {len(values)} values for {len(columns)} columns in by=")
+    directions = _each("descending", descending, len(columns))
+    placements = _each("nulls", nulls, len(columns))
+    for down in directions:
+        if not isinstance(down, bool):
+            raise OptionsError(f"descending is {down!r}; write True or False, or a list of these")
     for placement in placements:
         if placement not in ("first", "last"):
             raise OptionsError(f'nulls is {placement!r}; write "first" or "last"')
     return tuple(
-        SortKey(column, bool(down), placement == "first")
+        SortKey(column, down, placement == "first")
         for column, down, placement in zip(columns, directions, placements, strict=True)
     )
+
+
+def _each(name: str, values: Any, count: int) -> list[Any]:
+    """The values of an argument for each column: one is for all."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return [values] * count
+    listed = list(values)
+    if len(listed) != count:
+        raise OptionsError(f"{name} has {len(listed)} values for {count} columns in by=")
+    return listed
+
+
+def check_names(keys: Iterable[SortKey], columns: Sequence[str]) -> None:
+    """Tells those who write SQL into ``by`` how a direction is given here; other names are left to the native object.
+
+    Raises:
+        SchemaError: A key is the name of a column with a direction behind it.
+    """
+    for key in keys:
+        if key.column in columns or not key.column.strip():
+            continue
+        try:
+            meant = _parse_key(key.column)
+        except OptionsError:
+            continue
+        if meant.column in columns:
+            raise SchemaError(
+                f"there is no column {key.column!r}; for the order of {meant.column!r} write "
+                f"descending={meant.descending}, and nulls= for the place of nulls"
+            )
 
 
 def parse_by(text: str) -> tuple[SortKey, ...]:
@@ -89,6 +120,18 @@ def _parse_key(text: str) -> SortKey:
     return SortKey(column, descending, nulls_first)
 
 
-def names_of(columns: str | Sequence[str]) -> tuple[str, ...]:
-    """Column names: a single one may be given without a list."""
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
+    """Column names: a single one may be given without a list.
+
+    Raises:
+        OptionsError: Something else than text; names the argument.
+    """
+    is_one = isinstance(columns, str | bytes) or not isinstance(columns, Iterable)
+    names: tuple[Any, ...] = (columns,) if is_one else tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            hint = "; directions are given by descending=" if isinstance(name, tuple) else ""
+            raise OptionsError(
+                f"{argument} names {name!r}; it must be the name of a column, or a list of names{hint}"
+            )
+    return names

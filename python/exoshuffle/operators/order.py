@@ -8,11 +8,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.keys import SortKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Order(Protocol):
@@ -40,6 +43,30 @@ class ByKeys:
         """
         keys = [(key.column, key.descending, key.nulls_first) for key in self.keys]
         return _native.Sorter.table(read_options, schema, keys)
+
+
+def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
+    """Whether rows of equal keys can be brought together.
+
+    Raises:
+        SchemaError: A key has values that the native object cannot compare; names the columns that can be keys.
+    """
+    encoded = schema.serialize().to_pybytes()
+
+    def is_comparable(name: str) -> bool:
+        try:
+            ByKeys((SortKey(name),)).build("{}", encoded)
+        except SchemaError:
+            return False
+        return True
+
+    for key in keys:
+        if not is_comparable(key):
+            others = ", ".join(repr(name) for name in schema.names if is_comparable(name))
+            raise SchemaError(
+                f"column {key!r} is {schema.field(key).type}, which cannot be a key of groups; columns that can are "
+                f"{others or 'none of these'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -135,15 +162,26 @@ def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> b
     return assignment
 
 
-def assignment_named(method: str) -> Assign:
-    """The assignment by keys of that name.
+def assignment_named(method: str | None, has_keys: bool) -> Assign:
+    """The assignment of that name; default: by hash if there are keys, else in turn.
 
     Raises:
-        OptionsError: Unknown name.
+        OptionsError: Unknown name, or one that needs keys where there are none, or the other way round.
     """
-    if method not in _BY_KEYS:
-        raise OptionsError(f"unknown method {method!r}; known are {', '.join(_BY_KEYS)}")
-    return _BY_KEYS[method]
+    if method is None:
+        method = "hash" if has_keys else "round-robin"
+    assign = _METHODS.get(str(method).replace("_", "-"))
+    if assign is None:
+        raise OptionsError(f"unknown method {method!r}; known are {', '.join(_METHODS)}")
+    if has_keys and assign is round_robin:
+        raise OptionsError(
+            f"method {method!r} deals rows out in turn, whatever they hold; leave out by=, or choose hash or range"
+        )
+    if not has_keys and assign is not round_robin:
+        raise OptionsError(
+            f"method {method!r} goes by the values of columns; name them in by=, or choose round-robin"
+        )
+    return assign
 
 
-_BY_KEYS: dict[str, Assign] = {"hash": by_hash, "range": by_range}
+_METHODS: dict[str, Assign] = {"hash": by_hash, "range": by_range, "round-robin": round_robin}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.aggregate_rows import check_keys
 from exoshuffle.operators.groups import MapGroups
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import (
@@ -20,6 +21,7 @@ from exoshuffle.operators.order import (
     RowsConfig,
     by_hash,
     by_range,
+    check_group_keys,
     round_robin,
 )
 from exoshuffle.operators.steps import Step
@@ -149,7 +151,12 @@ def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuff
 
 
 def group_by(grouping: GroupBy) -> Shuffle:
-    """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces."""
+    """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces.
+
+    Raises:
+        SchemaError: A key cannot be one.
+    """
+    check_group_keys(grouping.schema, grouping.keys)
     shuffle = _aggregation(grouping)
     if not grouping.combines or not grouping.keys:
         return shuffle
@@ -174,7 +181,14 @@ def map_groups(
     function: Callable[[pa.Table], Any],
     result: pa.Schema | None,
 ) -> Shuffle:
-    """Groups of equal keys, each handed to a user's function."""
+    """Groups of equal keys, each handed to a user's function.
+
+    Raises:
+        OptionsError: A key twice.
+        SchemaError: A key is unknown, or cannot be one.
+    """
+    check_keys(schema, keys)
+    check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
     final = step.output_schema(schema)
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
@@ -182,7 +196,12 @@ def map_groups(
 
 
 def distinct(rows: Distinct) -> Shuffle:
-    """The first row of every key in input order: among those of a map, then of a partition."""
+    """The first row of every key in input order: among those of a map, then of a partition.
+
+    Raises:
+        SchemaError: A key cannot be one.
+    """
+    check_group_keys(rows.schema, rows.keys)
     names = tuple(rows.schema.names)
     partial, final = (Whole(step, rows.schema, names) for step in (rows.partial, rows.final))
     return _meeting("distinct", rows.keys, (partial,), rows.schema, final, rows.schema)

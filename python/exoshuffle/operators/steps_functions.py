@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import Noted, SchemaError
+from exoshuffle.errors import Noted, OptionsError, SchemaError
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
 
@@ -35,7 +35,20 @@ class MapBatches:
     place: str = ""
 
     def resolved(self, schema: pa.Schema) -> MapBatches:
-        """The step with its schema, which then travels: else every task would call the function to learn it."""
+        """The step with its schema, which then travels: else every task would call the function to learn it.
+
+        Raises:
+            OptionsError: What was given is no function, or no schema.
+            SchemaError: The schema cannot be learnt.
+        """
+        import pyarrow as pa
+
+        if not callable(self.function):
+            raise OptionsError(f"map_batches needs a function, and got {self.function!r}")
+        if self.schema is not None and not isinstance(self.schema, pa.Schema):
+            raise OptionsError(
+                f"schema is {self.schema!r}; give a pyarrow.Schema, or leave it out to have it learnt"
+            )
         return replace(self, schema=self.output_schema(schema))
 
     def at(self, place: str) -> MapBatches:

@@ -6,14 +6,14 @@ has to keep what the reduce relies on, which only its author knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle.errors import InputError, Noted, OptionsError
 from exoshuffle.futures import Ref
 from exoshuffle.futures.options import Executor, TaskOptions
-from exoshuffle.shuffle.plan import MAX_PARTITIONS, ShufflePlan
+from exoshuffle.shuffle.plan import ShufflePlan, check_num_partitions
 from exoshuffle.shuffle.speculation import num_cpus
 from exoshuffle.shuffle.strategy import Strategy, get_strategy
 from exoshuffle.units import parse_bytes
@@ -90,7 +90,7 @@ class FunctionTasks:
 
 
 def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
-    inputs: Sequence[Any],
+    inputs: Iterable[Any],
     *,
     map: Callable[[int, Any], Sequence[Any]],  # noqa: A002  its name in every paper
     num_partitions: int,
@@ -144,16 +144,18 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     A map or merge that returns another number of values fails with ``InputError``, which ``get`` raises as the cause of
     a ``TaskError``. Cost: the driver holds O(inputs + partitions).
     """
-    if not 1 <= num_partitions <= MAX_PARTITIONS:
-        raise OptionsError(f"{num_partitions} partitions; choose between 1 and {MAX_PARTITIONS}")
+    check_num_partitions(num_partitions)
+    if not isinstance(inputs, Iterable):
+        raise OptionsError(f"inputs is {inputs!r}; it must be a list, with one item for each map")
+    splits = list(inputs)
     memory_bytes = parse_bytes(memory)
     TaskOptions(executor=executor, memory=memory_bytes)
     chosen = get_strategy(strategy)
     tasks = FunctionTasks(num_partitions, executor, map, merge, reduce, fold)
     for step in getattr(chosen, "steps", ()):
         tasks.check(step)
-    plan = _plan(len(inputs), num_partitions, memory_bytes)
-    return chosen.shuffle(tasks, inputs, plan)
+    plan = _plan(len(splits), num_partitions, memory_bytes)
+    return chosen.shuffle(tasks, splits, plan)
 
 
 def _plan(num_inputs: int, num_partitions: int, memory_bytes: int) -> ShufflePlan:

@@ -8,6 +8,8 @@ strategy ``auto`` takes depends on these numbers alone. What fits is in ``memory
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle.choice import cheapest, compared, reason
@@ -27,7 +29,14 @@ from exoshuffle.shuffle.memory import (
 from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
 
-__all__ = ["MAX_PARTITIONS", "Resources", "ShufflePlan", "Workload", "plan_shuffle"]
+__all__ = [
+    "MAX_PARTITIONS",
+    "Resources",
+    "ShufflePlan",
+    "Workload",
+    "check_num_partitions",
+    "plan_shuffle",
+]
 
 #: Riffle measured groups of 5 to 40 (§4.1).
 MAX_MERGED = 40
@@ -115,6 +124,14 @@ class ShufflePlan:
         return self.num_blocks * self.num_partitions
 
 
+def check_num_partitions(number: Any) -> None:
+    """Raises ``OptionsError`` unless so many partitions can be asked for."""
+    if not isinstance(number, Integral):
+        raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")
+    if not 1 <= int(number) <= MAX_PARTITIONS:
+        raise OptionsError(f"{number} partitions; choose between 1 and {MAX_PARTITIONS}")
+
+
 def plan_shuffle(
     workload: Workload,
     resources: Resources,
@@ -133,8 +150,8 @@ def plan_shuffle(
         MemoryLimitError: It cannot fit; the message names the smallest budget that would do.
         OptionsError: A number of partitions that cannot work.
     """
-    if num_partitions is not None and not 1 <= num_partitions <= MAX_PARTITIONS:
-        raise OptionsError(f"{num_partitions} partitions; choose between 1 and {MAX_PARTITIONS}")
+    if num_partitions is not None:
+        check_num_partitions(num_partitions)
     plan = _try_plan(workload, resources, strategy, num_partitions)
     if plan is not None:
         return plan

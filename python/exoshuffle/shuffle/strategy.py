@@ -93,17 +93,32 @@ def strategy_names() -> list[str]:
     return [name for name in _STRATEGIES if name != "streaming"]
 
 
+def check_strategy(strategy: Any, names: Sequence[str]) -> None:
+    """Raises ``OptionsError`` unless it is one of these names, or a strategy itself."""
+    known = ", ".join(names)
+    if isinstance(strategy, str):
+        if strategy not in names:
+            raise OptionsError(f"unknown strategy {strategy!r}; known are {known}")
+    elif isinstance(strategy, type):
+        name = strategy.__name__
+        raise OptionsError(
+            f"strategy is the class {name}; pass an instance of it, such as {name}()"
+        )
+    elif not callable(getattr(strategy, "shuffle", None)):
+        raise OptionsError(
+            f"strategy is {strategy!r}; pass a name ({known}) or an object with a method shuffle"
+        )
+
+
 def get_strategy(strategy: str | Strategy) -> Strategy:
     """The strategy of that name, or the instance itself.
 
     Raises:
-        OptionsError: Unknown name.
+        OptionsError: Unknown name, or no strategy.
     """
+    check_strategy(strategy, list(_STRATEGIES))
     if not isinstance(strategy, str):
         return strategy
-    if strategy not in _STRATEGIES:
-        known = ", ".join(["auto", *_STRATEGIES])
-        raise OptionsError(f"unknown strategy {strategy!r}; known are {known}")
     module, _, name = _STRATEGIES[strategy].partition(":")
     made: Strategy = getattr(importlib.import_module(module), name)()
     return made

@@ -1,0 +1,41 @@
+"""Paths as users write them: text or path objects, with ``~`` for a home directory, or ``file://`` URLs.
+
+Why other URLs are refused here: taken as paths, ``s3://bucket/key`` would be a folder ``s3:`` that does not exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from exoshuffle.errors import InputError, OutputError
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
+
+
+def local_path(path: Any, error: type[InputError | OutputError] = InputError) -> str:
+    """The path on this machine.
+
+    Raises:
+        error: It is no text, not UTF-8, or a URL of something else than a file of this machine.
+    """
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(name, str):
+        raise error(f"path is {name!r}; it must be text or a path object such as pathlib.Path")
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        # A byte that is not UTF-8 was smuggled in as a lone surrogate.
+        raise error(f"path {name!r} is not UTF-8 text; rename the file or link to it")
+    url = _URL.fullmatch(name)
+    if url is None:
+        return os.path.expanduser(name)
+    scheme, host, rest = url.groups()
+    if scheme.lower() != "file":
+        raise error(
+            f"path {name!r} has the scheme {scheme!r}, and only local paths are read and written here; copy the files "
+            "to a disk of this machine first, or mount them"
+        )
+    if host not in ("", "localhost"):
+        raise error(f"path {name!r} is on {host!r}; write file:/// before a path of this machine")
+    return unquote(rest)
