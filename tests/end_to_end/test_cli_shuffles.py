@@ -102,6 +102,13 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
         (["repartition", "good", "out"], 2, ["num_partitions", "target_size"]),
         (["repartition", "good", "out", "--partitions", "0"], 2, ["0 partitions"]),
         (["repartition", "good", "out", "--partitions", "2", "--by", "kye"], 1, ["kye", "text"]),
+        (
+            ["repartition", "good", "out", "--partitions", "2", "--method", "range"],
+            2,
+            ["'range'", "name them in by="],
+        ),
+        (["sample", "s3://good/x", "out", "--fraction", "0.5"], 1, ["'s3'", "only local paths"]),
+        (["distinct", "good", "s3://out"], 1, ["'s3'", "only local paths"]),
         (["groupby", "good", "out", "--agg", "sum(x"], 2, ["sum(x", "write for example"]),
         (["groupby", "good", "out", "--by", "kye", "--agg", "n=count()"], 1, ["kye"]),
         (["groupby", "good", "out", "--by", "key", "--agg", "n=best(text)"], 2, ["best"]),

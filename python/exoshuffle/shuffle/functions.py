@@ -119,7 +119,8 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     repeated rows: what a row is, only the functions know. Source: Exoshuffle §3.2, listings 1 and 2.
 
     Args:
-        inputs: One for each map; they travel to the tasks, so pass names of files rather than what is in them.
+        inputs: One for each map, in a list or one after the other; they travel to the tasks, so pass names of files
+            rather than what is in them.
         map: ``map(index, input)`` returns ``num_partitions`` values, one for each partition.
         num_partitions: Partitions, which is also the number of results.
         reduce: ``reduce(partition, slices)`` returns the result of a partition; ``slices`` has its value from every
