@@ -256,6 +256,37 @@ def test_an_ipc_stream_is_read_where_it_lies() -> None:
     assert stream(_native.Rows.from_ipc(ipc_bytes(empty))).equals(empty)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("num_rows", [0, 1, 7, 5_000, 70_000])
+def test_a_stream_is_made_in_its_block(num_rows: int, seed: int) -> None:
+    """Of types whose size is known from their rows; the block is hardly larger than the stream."""
+    some = mixed_table(1_000, seed).drop_columns(["v", "d", "l"])
+    table = pa.concat_tables([some] * (num_rows // 1_000 + 1)).slice(0, num_rows)
+    table = table.append_column("z", pa.nulls(num_rows))
+    rows = one_partition(sorter(table.schema, ascending("s", "n")), table)
+    made = rows.to_ipc_stream()
+    block = bytearray(b"\xff" * made.num_bytes)
+    made.write_into(block)
+    source = pa.BufferReader(block)
+    with pa.ipc.open_stream(source) as reader:
+        result = reader.read_all()
+    assert rows_of(result) == rows_of(stream(rows))
+    assert result.schema.equals(table.schema)
+    rest = bytes(block[source.tell() :])
+    assert not any(rest)
+    assert len(rest) < 10_000 + 0.02 * len(block)
+    with pytest.raises(ValueError, match="was written"):
+        made.write_into(block)
+
+
+def test_numbers_of_a_permutation_take_no_room() -> None:
+    table = pa.table({"a": pa.array(range(50_000), pa.int64())})
+    made = _native.Sorter.permutation("{}", table.schema.serialize().to_pybytes(), 1)
+    rows = one_partition(made, table)
+    assert table.nbytes < rows.to_ipc_stream().num_bytes < 1.05 * table.nbytes + 2_000
+    assert sorted(read_ipc(rows)["a"].to_pylist()) == table["a"].to_pylist()
+
+
 def test_a_damaged_ipc_stream_is_an_error() -> None:
     content = ipc_bytes(mixed_table(100, seed=5))
     for damaged in (b"", b"no stream at all", content[:40]):

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{new_empty_array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::batches::Batches;
 use crate::check::CheckError;
@@ -22,7 +22,7 @@ use crate::output::{output_schema, undo_wire};
 use crate::pieces::{pieces, recount, walk, Piece};
 use crate::prefetch::{prefetch_line, LINE_BYTES};
 use crate::sections::Sections;
-use crate::slot::Slot;
+use crate::slot::{Column, Slot};
 use crate::tally::Tally;
 use crate::ties::TieBreaker;
 
@@ -124,6 +124,25 @@ impl GatheredRows {
         Batches::new(self, step)
     }
 
+    /// The most that the buffers of `batches` of `step` rows take with the declared types of the first columns, each buffer
+    /// padded to a multiple of `alignment`. `None` where it depends on the values: dictionaries, nested columns, views.
+    pub fn declared_bytes(
+        &self,
+        declared: &Schema,
+        step: usize,
+        alignment: usize,
+    ) -> Option<usize> {
+        let layout = &self.layout;
+        let num_batches = self.num_rows().div_ceil(step.max(1));
+        let mut bytes = self.num_bytes - self.num_rows() * layout.fixed_bytes();
+        for (column, field) in layout.columns().iter().zip(declared.fields()) {
+            let (bits, buffers) = declared_width(column, field.data_type())?;
+            bytes += (self.num_rows() * bits).div_ceil(8) + num_batches * buffers * alignment;
+        }
+        // Rows of a batch end within a byte, and offsets are one more than rows.
+        Some(bytes + num_batches * layout.columns().len() * size_of::<u64>())
+    }
+
     /// Whether rows that were handed on are those that the maps sent.
     pub(crate) fn check(&self, mut handed_on: Tally) -> Result<(), CheckError> {
         for (slice, range) in &self.encoded {
@@ -217,6 +236,20 @@ impl GatheredRows {
         }
         prefetch_line(row.as_ptr().wrapping_add(self.prefetch_bytes));
         row
+    }
+}
+
+/// Bits for each row of a column beside the values of variable length, those that tell nulls among them, and the number of
+/// its buffers.
+fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)> {
+    match (column.slot, declared) {
+        _ if declared != &column.value_type => None,
+        (Slot::Nothing, _) => Some((0, 0)),
+        (Slot::Bool { .. }, _) => Some((1 + 1, 2)),
+        (Slot::Fixed { width, .. }, _) => Some((1 + 8 * width, 2)),
+        (Slot::Variable { .. }, DataType::Utf8 | DataType::Binary) => Some((1 + 32, 3)),
+        (Slot::Variable { .. }, DataType::LargeUtf8 | DataType::LargeBinary) => Some((1 + 64, 3)),
+        (Slot::Variable { .. } | Slot::Framed { .. }, _) => None,
     }
 }
 

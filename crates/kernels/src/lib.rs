@@ -31,6 +31,7 @@ pub mod order;
 mod output;
 mod permutation;
 mod pieces;
+mod plain;
 mod prefetch;
 mod prefix;
 pub mod records;

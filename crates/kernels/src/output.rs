@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use crate::error::{KernelError, Result};
 use crate::layout::RowLayout;
+use crate::plain;
 use crate::slot::Slot;
 
 /// Overflow is an error, never a null.
@@ -75,6 +76,9 @@ pub fn cast_to_user_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<Re
 fn cast_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if array.data_type() == field.data_type() {
         return Ok(Arc::clone(array));
+    }
+    if let Some(plain) = plain::from_views(array, field.data_type()) {
+        return Ok(plain);
     }
     cast_with_options(array, field.data_type(), &STRICT).map_err(|error| {
         match (error, field.data_type()) {

@@ -1,14 +1,25 @@
 //! Schemas and tables as Arrow IPC streams: the form in which they cross to Python and between processes.
 
+use std::io::{Cursor, Write};
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::MetadataVersion;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use exoshuffle_io::ChunkWriter;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::buffers::ByteViewMut;
 use crate::errors::{arrow_error, options_error};
 use crate::row_source::Batches;
+
+/// Buffers of a stream start at multiples of so many bytes: a cache line, as the format recommends.
+const ALIGNMENT: usize = 64;
+/// What the description of a batch may take beyond that of a batch without rows, whose zeros are left out.
+const LEFT_OUT_BYTES: usize = 256;
 
 /// Serialises a schema.
 pub fn schema_to_ipc(schema: &Schema) -> PyResult<Vec<u8>> {
@@ -24,17 +35,41 @@ pub fn schema_from_ipc(bytes: &[u8]) -> PyResult<SchemaRef> {
 
 /// An Arrow IPC stream, waiting for the block it goes to.
 #[pyclass(frozen)]
-pub struct IpcStream(ChunkWriter);
+pub struct IpcStream {
+    num_bytes: usize,
+    content: Mutex<Option<Content>>,
+}
+
+enum Content {
+    /// Made when the block is there. `num_bytes` is the most that it takes; zeros follow its end.
+    Planned(SchemaRef, Batches),
+    /// Made before, since only that tells its size.
+    Made(ChunkWriter),
+}
 
 impl IpcStream {
-    /// The stream of these batches.
-    pub fn of(schema: &Schema, batches: Batches) -> PyResult<Self> {
-        let stream = StreamWriter::try_new(ChunkWriter::default(), schema);
-        let mut stream = stream.map_err(arrow_error)?;
-        for batch in batches {
-            stream.write(&batch?).map_err(arrow_error)?;
-        }
-        stream.into_inner().map(Self).map_err(arrow_error)
+    /// The stream of these batches, which `most` knows the number of, and the most bytes of their buffers if these are
+    /// padded to multiples of its argument.
+    pub fn of(
+        schema: &SchemaRef,
+        batches: Batches,
+        most: impl FnOnce(usize) -> Option<(usize, usize)>,
+    ) -> PyResult<Self> {
+        let (num_bytes, content) = match most(ALIGNMENT) {
+            Some((num_batches, bytes)) => {
+                let around = around(schema, num_batches).map_err(arrow_error)?;
+                let content = Content::Planned(SchemaRef::clone(schema), batches);
+                (around + bytes, content)
+            }
+            None => {
+                let made = write(ChunkWriter::default(), schema, batches)?;
+                (made.len(), Content::Made(made))
+            }
+        };
+        Ok(Self {
+            num_bytes,
+            content: Mutex::new(Some(content)),
+        })
     }
 }
 
@@ -42,27 +77,67 @@ impl IpcStream {
 impl IpcStream {
     #[getter]
     fn num_bytes(&self) -> usize {
-        self.0.len()
+        self.num_bytes
     }
 
-    /// Fills the block.
+    /// Fills the block. Works once.
     fn write_into(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut out = ByteViewMut::new(block)?;
         py.detach(|| {
-            let mut out = out.as_mut();
-            if out.len() != self.0.len() {
+            let out = out.as_mut();
+            if out.len() != self.num_bytes {
                 return Err(options_error(format!(
                     "the block has {} bytes; {} are needed",
                     out.len(),
-                    self.0.len()
+                    self.num_bytes
                 )));
             }
-            for chunk in self.0.chunks() {
-                let (place, rest) = out.split_at_mut(chunk.len());
-                place.copy_from_slice(chunk);
-                out = rest;
+            let content = self
+                .content
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            match content.ok_or_else(|| PyValueError::new_err("the stream was written"))? {
+                Content::Planned(schema, batches) => {
+                    let written = write(Cursor::new(&mut *out), &schema, batches)?;
+                    let end = written.position() as usize;
+                    out[end..].fill(0);
+                }
+                Content::Made(made) => copy(&made, out),
             }
             Ok(())
         })
+    }
+}
+
+/// What a stream takes beside the buffers of its batches.
+fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
+    let empty = RecordBatch::new_empty(SchemaRef::new(schema.clone()));
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), schema, options()?)?;
+    let before = writer.get_ref().len();
+    writer.write(&empty)?;
+    let each = writer.get_ref().len() - before + LEFT_OUT_BYTES;
+    Ok(writer.into_inner()?.len() + num_batches * each)
+}
+
+fn write<W: Write>(out: W, schema: &Schema, batches: Batches) -> PyResult<W> {
+    let options = options().map_err(arrow_error)?;
+    let stream = StreamWriter::try_new_with_options(out, schema, options);
+    let mut stream = stream.map_err(arrow_error)?;
+    for batch in batches {
+        stream.write(&batch?).map_err(arrow_error)?;
+    }
+    stream.into_inner().map_err(arrow_error)
+}
+
+fn options() -> Result<IpcWriteOptions, ArrowError> {
+    IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
+}
+
+fn copy(made: &ChunkWriter, mut out: &mut [u8]) {
+    for chunk in made.chunks() {
+        let (place, rest) = out.split_at_mut(chunk.len());
+        place.copy_from_slice(chunk);
+        out = rest;
     }
 }

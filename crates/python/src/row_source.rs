@@ -7,7 +7,7 @@ use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use exoshuffle_io::{open_split, Split};
 use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
@@ -18,7 +18,7 @@ use crate::sections::TaggedSections;
 use crate::source::ReadConfig;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
-const BATCH_BYTES: usize = 1 << 19;
+pub const BATCH_BYTES: usize = 1 << 19;
 const MAX_BATCH_ROWS: usize = 8 * 1024;
 
 /// Batches of one schema, in order; they end after the first error.
@@ -60,10 +60,15 @@ impl RowSource {
     /// The batches; their strings may be views, and dictionaries plain values. Opens files and sorts records at once,
     /// so that what fails at the beginning fails here.
     pub fn batches(&self) -> Result<Batches, RowError> {
+        self.batches_of(BATCH_BYTES)
+    }
+
+    /// The same; where rows are gathered, so many bytes of them for each batch.
+    pub fn batches_of(&self, bytes: usize) -> Result<Batches, RowError> {
         let batches: Batches = match self {
-            Self::Table(rows, side) => reported(gathered(rows), side),
+            Self::Table(rows, side) => reported(gathered(rows, bytes), side),
             Self::Permuted(rows, side) => Box::new(
-                reported(gathered(rows), side)
+                reported(gathered(rows, bytes), side)
                     .map(|batch| Permutation::without_numbers(&batch?).map_err(RowError::Kernel)),
             ),
             Self::Records {
@@ -104,14 +109,34 @@ impl RowSource {
         };
         Ok(Box::new(Fenced(Some(batches))))
     }
+
+    /// The number of batches of `batches_of`, and the most that their buffers take with the declared types if each is padded
+    /// to a multiple of `alignment`; `None` where that shows only when they are made.
+    pub fn declared_bytes(
+        &self,
+        declared: &Schema,
+        bytes: usize,
+        alignment: usize,
+    ) -> Option<(usize, usize)> {
+        let (Self::Table(rows, _) | Self::Permuted(rows, _)) = self else {
+            return None;
+        };
+        let step = step(rows, bytes);
+        let most = rows.declared_bytes(declared, step, alignment)?;
+        Some((rows.num_rows().div_ceil(step), most))
+    }
 }
 
-/// The rows of sections, a batch at a time.
-pub fn gathered(rows: &Arc<GatheredRows>) -> Batches {
-    let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
-    let step = (BATCH_BYTES / mean).clamp(1, MAX_BATCH_ROWS);
-    let batches = Arc::clone(rows).batches(step);
+/// The rows of sections, about so many bytes of them at a time.
+pub fn gathered(rows: &Arc<GatheredRows>, bytes: usize) -> Batches {
+    let batches = Arc::clone(rows).batches(step(rows, bytes));
     Box::new(batches.map(|batch| batch.map_err(RowError::Kernel)))
+}
+
+/// Rows that have about so many bytes.
+fn step(rows: &GatheredRows, bytes: usize) -> usize {
+    let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
+    (bytes / mean).clamp(1, bytes / BATCH_BYTES * MAX_BATCH_ROWS)
 }
 
 /// The batches; tells the sections when all were handed on, or why that cannot be.

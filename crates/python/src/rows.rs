@@ -19,9 +19,12 @@ use crate::buffers::ByteView;
 use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream};
-use crate::row_source::{Batches, RowSource};
+use crate::row_source::{Batches, RowSource, BATCH_BYTES};
 use crate::source::{parse_split, ReadConfig};
 use crate::write_options::write_options;
+
+/// Bytes of rows in each batch of a stream.
+const STREAM_BYTES: usize = 4 * BATCH_BYTES;
 
 /// Rows, waiting for where they go.
 #[pyclass(frozen)]
@@ -37,10 +40,10 @@ impl Rows {
         Self { source, schema }
     }
 
-    /// The batches with the declared types instead of views and plain values.
-    fn declared(&self) -> Result<Batches, RowError> {
+    /// The batches with the declared types instead of views and plain values; see `RowSource::batches_of`.
+    fn declared(&self, bytes: usize) -> Result<Batches, RowError> {
         let schema = Arc::clone(&self.schema);
-        let batches = self.source.batches()?;
+        let batches = self.source.batches_of(bytes)?;
         Ok(Box::new(batches.map(move |batch| {
             cast_to_user_schema(&schema, &batch?).map_err(RowError::Kernel)
         })))
@@ -105,7 +108,7 @@ impl Rows {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // A wish that producers are free not to grant.
         let _ = requested_schema;
-        let batches = py.detach(|| self.declared())?;
+        let batches = py.detach(|| self.declared(BATCH_BYTES))?;
         export(py, Arc::clone(&self.schema), batches)
     }
 
@@ -130,9 +133,16 @@ impl Rows {
         Ok(PendingFiles(Mutex::new(Some(files))))
     }
 
-    /// An Arrow IPC stream of all rows, in memory.
+    /// An Arrow IPC stream of all rows, which is made in its block where the size of that is known before.
     fn to_ipc_stream(&self, py: Python<'_>) -> PyResult<IpcStream> {
-        py.detach(|| IpcStream::of(&self.schema, self.declared()?))
+        py.detach(|| {
+            let most = |alignment| {
+                let declared = &self.schema;
+                self.source
+                    .declared_bytes(declared, STREAM_BYTES, alignment)
+            };
+            IpcStream::of(&self.schema, self.declared(STREAM_BYTES)?, most)
+        })
     }
 }
 
