@@ -17,9 +17,9 @@ corresponds to what:
   has in it. The original had it too, but its disk was slow enough to hide it.
 * *Ahead* is the engine as it is: the object is an argument, and one thread fetches for the tasks to come. *Late*: the
   task gets a list with the reference and asks for the object when it runs. A task that waits gives its CPU back, so a
-  declared resource keeps the number of tasks at two, each of which fetches for itself. (Not ahead: there what is staged
-  would hold the resource, and nothing be fetched for tasks to come.) An SSD serves both at once, where a hard disk would
-  have to turn from one to the other.
+  declared resource keeps the number of tasks at two, each of which fetches for itself. (Not ahead: there what is
+  fetched for would hold the resource, and nothing be fetched for tasks to come.) An SSD serves both at once, where a
+  hard disk would have to turn from one to the other.
 
     python -m benchmarks.engine.spilling --gb 1
 """
