@@ -12,6 +12,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.shuffle import (
+    BestEffort,
     FixedBlockSize,
     FixedFiles,
     MergeOptions,
@@ -94,12 +95,14 @@ ALL_STRATEGIES = {
     "simple-copies": Simple(COPIES),
     "push*": Push(),
     "push": Push(keep_map_outputs=True, speculation=COPIES),
+    "push-effort": Push(keep_map_outputs=True, best_effort=BestEffort(percent=50)),
     "push*-bytes": Push(merge_bytes=1000),
     # Merges that are not done when half of them are get cancelled.
     "pre-shuffle-merge": PreShuffleMerge(MergeOptions(FixedFiles(2), percent=50)),
     "pre-shuffle-merge-copies": PreShuffleMerge(MergeOptions(FixedFiles(3)), COPIES),
     "pre-shuffle-merge-bytes": PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100)),
     "streaming": Streaming(round_size=2),
+    "streaming-copies": Streaming(round_size=4, speculation=COPIES),
 }
 WITHOUT_COPIES = ["simple", "push*", "push*-bytes", "pre-shuffle-merge", "streaming"]
 

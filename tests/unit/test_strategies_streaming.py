@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
-from exoshuffle.shuffle import PreShuffleMerge, Round, Simple, Streaming, get_strategy
+from exoshuffle.shuffle import PreShuffleMerge, Round, Simple, Speculation, Streaming, get_strategy
 from exoshuffle.shuffle.strategy import strategy_name, strategy_names
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
@@ -124,6 +124,19 @@ def test_the_next_round_of_maps_runs_beside_the_folds() -> None:
         next(rounds)
         assert engine.now == pytest.approx(11)
         assert engine.submitted == {"map": 4, "fold": 2}
+
+
+def test_folds_run_beside_maps_of_which_a_slow_one_is_copied() -> None:
+    script = Script(lambda call: 50.0 if call == Call("map", 5) else 1.0)
+    with stepped(script) as engine:
+        chosen = Speculation(multiple=2, fraction=0.5, min_seconds=0, clock=engine.clock)
+        strategy = Streaming(round_size=4, speculation=chosen)
+        assert_every_row_arrives(strategy, 8, 2)
+        assert engine.submitted == {"map": 9, "fold": 4}
+        assert engine.cancelled == [Call("map", 5)]
+        # Two CPUs: a round of maps takes two seconds, and the copy starts when map 5 has run for as long as twice that
+        # of others; the folds of the last round take one more.
+        assert engine.now == pytest.approx(6)
 
 
 def test_a_failed_fold_ends_the_rounds() -> None:

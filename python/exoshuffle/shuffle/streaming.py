@@ -25,6 +25,7 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.shuffle.plan import NUM_ROUNDS, ShufflePlan
 from exoshuffle.shuffle.reduces import check_states, partition_bytes, reduce_states
+from exoshuffle.shuffle.speculation import Speculation, run_all
 from exoshuffle.shuffle.strategy import StreamingTaskSet, TaskSet, stage
 
 
@@ -52,6 +53,7 @@ class Streaming:
         on_round: Called with each round when its folds are submitted, in the program, which submits the next one
             when it returns: ``get(round.states)`` in it waits for the round.
         round_size: Maps per round; default: the plan's, but at most a tenth of the maps.
+        speculation: Copies of slow maps; default: none. With it, the maps of a round are awaited.
 
     Raises:
         OptionsError: ``round_size`` below 1.
@@ -63,11 +65,13 @@ class Streaming:
         self,
         on_round: Callable[[Round], None] | None = None,
         round_size: int | None = None,
+        speculation: Speculation | None = None,
     ) -> None:
         if round_size is not None and round_size < 1:
             raise OptionsError(f"round_size is {round_size}; it must be at least 1")
         self.on_round = on_round
         self.round_size = round_size
+        self.speculation = speculation
 
     def shuffle(
         self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
@@ -102,6 +106,10 @@ class Streaming:
         memory = 0 if _are_slices(tasks) else plan.reduce_memory_bytes
         run_fold = stage(tasks, "fold", memory=memory)
 
+        def submit(index: int) -> Ref:
+            ref: Ref = run_map.remote(index, splits[index])
+            return ref
+
         sizes = [0] * plan.num_partitions
         num_maps = len(splits)
         size = self.round_size or max(1, min(plan.round_size, -(-num_maps // NUM_ROUNDS)))
@@ -109,7 +117,7 @@ class Streaming:
         # Without any input there is one round all the same: a state is due for every partition.
         for start in range(0, max(num_maps, 1), size):
             stop = min(start + size, num_maps)
-            blocks = Refs(run_map.remote(index, splits[index]) for index in range(start, stop))
+            blocks = Refs(run_all(submit, range(start, stop), self.speculation))
             wait(states, num_ready=len(states))
             raise_errors(states)
             if _are_slices(tasks):
