@@ -77,7 +77,7 @@ class Dataset(Narrow):
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
-                which is where options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
+                to which options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
                 ``Push(merge_bytes=10**8)``, ``Simple(Speculation())`` (all in ``exoshuffle.shuffle``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
