@@ -112,6 +112,7 @@ def test_what_happens_is_what_the_bill_says(
         assert counted.stats["restored_bytes"] <= bill.read_back_bytes * 1.2
         assert 0.9 * bill.merges - 1 <= counted.tasks["merge"] <= bill.merges
     else:
+        assert counted.stats["fallback_bytes"] == 0
         read_back = pytest.approx(bill.read_back_bytes, rel=max(share, 0.2))
         assert counted.stats["restored_bytes"] == read_back
         assert counted.tasks["merge"] == bill.merges
