@@ -48,7 +48,10 @@ class MemoryLimitError(OptionsError):
 
 
 class LargeGroupError(MemoryLimitError):
-    """The rows of one key must be in memory together and do not fit; found while the shuffle runs. Names the key."""
+    """The rows of one key must be in memory together and do not fit; found while the shuffle runs. Names the key.
+
+    By the strategy ``streaming``, the rows of one partition; names that.
+    """
 
 
 class InputError(ExoshuffleError):

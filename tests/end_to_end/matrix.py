@@ -20,6 +20,7 @@ from exoshuffle.shuffle import (
     PreShuffleMerge,
     Push,
     ShufflePlan,
+    Streaming,
     TaskSet,
     memory,
     plan,
@@ -54,6 +55,8 @@ STRATEGIES: dict[str, Any] = {
     "push-keeping": Push(keep_map_outputs=True),
     "pre_shuffle_merge": PreShuffleMerge(MergeOptions(FixedFiles(3))),
     "pre_shuffle_merge-size": PreShuffleMerge(MergeOptions(FixedBlockSize(6_000), percent=100)),
+    "streaming": "streaming",
+    "streaming-rounds": Streaming(round_size=3),
     "own": Backwards(),
 }
 

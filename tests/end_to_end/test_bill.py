@@ -88,7 +88,7 @@ OPERATORS: dict[str, Callable[[Dataset, str], Dataset]] = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "pre_shuffle_merge", "streaming"])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_what_happens_is_what_the_bill_says(
     operator: str, strategy: str, folder: Path, counted: Counted, tmp_path: Path
@@ -99,16 +99,22 @@ def test_what_happens_is_what_the_bill_says(
     counted.end()
     assert counted.tasks["map"] == bill.splits
     assert counted.tasks["reduce"] == bill.partitions
+    assert counted.tasks["fold"] == bill.folds
+    assert bill.folds == (bill.rounds * bill.partitions if strategy == "streaming" else 0)
     assert len(result.files) == bill.output_files
     assert bill.spilled_bytes > BUDGET_BYTES // 4
-    assert counted.stats["spilled_bytes"] == pytest.approx(bill.spilled_bytes, rel=0.15)
+    # By streaming it depends on when folds run beside maps, which states are still in memory.
+    share = 0.3 if strategy == "streaming" else 0.15
+    assert counted.stats["spilled_bytes"] == pytest.approx(bill.spilled_bytes, rel=share)
     assert result.bytes == pytest.approx(bill.output_bytes, rel=0.25)
     if strategy == "pre_shuffle_merge":
         # It gives up the last merges, and finds some of their inputs still in memory.
         assert counted.stats["restored_bytes"] <= bill.read_back_bytes * 1.2
         assert 0.9 * bill.merges - 1 <= counted.tasks["merge"] <= bill.merges
     else:
-        assert counted.stats["restored_bytes"] == pytest.approx(bill.read_back_bytes, rel=0.2)
+        assert counted.stats["fallback_bytes"] == 0
+        read_back = pytest.approx(bill.read_back_bytes, rel=max(share, 0.2))
+        assert counted.stats["restored_bytes"] == read_back
         assert counted.tasks["merge"] == bill.merges
 
 

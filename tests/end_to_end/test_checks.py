@@ -100,6 +100,28 @@ class Lossy(TableTasks):
         return super().merge(first, [b"", *list(second)[1:]], *others)
 
 
+class Forgotten(TableTasks):
+    """A fold that loses the first slice of each round but the first."""
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        return super().fold(partition, state, slices[1:] if state is not None else slices)
+
+
+class Restarted(TableTasks):
+    """A fold that begins anew in each round."""
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        del state
+        return super().fold(partition, None, slices)
+
+
+class Repeating(TableTasks):
+    """A fold that gets the slices of the first round twice."""
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        return super().fold(partition, state, slices * (2 if state is None else 1))
+
+
 class Flipping(TableTasks):
     """A map whose output changes by one bit, in a row, after it was written: as memory or a disk would do it."""
 
@@ -174,6 +196,8 @@ def last_lost(blocks: Blocks) -> Blocks:
     return blocks[:-1]
 
 
+IN_PAIRS = Streaming(round_size=2)
+
 DEFECTS: dict[str, tuple[Strategy, str]] = {
     "a map output is lost": (Careless(lost), "did not get the output of map 1"),
     "one is handed on twice": (Careless(twice), "got the output of map 2 twice"),
@@ -184,6 +208,10 @@ DEFECTS: dict[str, tuple[Strategy, str]] = {
     "a merge loses a slice": (With(Lossy, Push()), "did not get the output of (.*the first of them )?map 1"),
     "a bit flips": (With(Flipping, Simple()), "got rows of map 2 that are not those which the map sent"),
     "a bit flips before a merge": (With(Flipping, Push()), "got rows of map 2 that are not those"),
+    "a bit flips before a fold": (With(Flipping, Streaming()), "got rows of map 2 that are not those"),
+    "a fold loses a slice": (With(Forgotten, IN_PAIRS), "did not get the output of (.*first of them )?map 2"),
+    "a fold loses the state": (With(Restarted, IN_PAIRS), r"did not get the output of \d maps.* map 0"),
+    "a fold repeats a round": (With(Repeating, IN_PAIRS), "got the output of map 0 (twice|behind)"),
 }  # fmt: skip
 
 #: The same in partitions that are divided, whose rows are read a slice at a time; or by one map.
@@ -306,6 +334,7 @@ def test_without_a_defect_the_same_strategies_succeed(
         Careless(lambda blocks: blocks),
         With(TableTasks, Push()),
         With(TableTasks, Simple()),
+        With(TableTasks, IN_PAIRS),
     ]
     tables = [OPERATORS[operator](xs.read_parquet(source), each).to_arrow() for each in strategies]
     assert tables[0].num_rows > 0

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle import __version__
+from exoshuffle.shuffle.strategy import strategy_names
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed
 
@@ -152,7 +153,7 @@ def test_explain_runs_nothing(source: Path, command, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("strategy", ["auto", "simple", "push"])
+@pytest.mark.parametrize("strategy", ["auto", *strategy_names()])
 def test_strategies_give_the_same_files(
     strategy: str, source: Path, command, tmp_path: Path
 ) -> None:

@@ -81,8 +81,10 @@ def test_there_are_many_maps_and_rounds(tables: Tables, local_engine: LocalEngin
         assert bill.rounds >= 4
 
 
-def test_streaming_makes_the_same_groups(tables: Tables, local_engine: LocalEngine) -> None:
-    """The strategy ``streaming`` runs aggregations only; its last result is all of them."""
+def test_online_aggregation_makes_the_same_groups(
+    tables: Tables, local_engine: LocalEngine
+) -> None:
+    """States are aggregates there, which are not reduced; the last result is all of them."""
     del local_engine
     groups = xs.read_parquet(tables.folder / "left").group_by("k", num_partitions=7)
     *_, last = groups.agg(n="count", total=("id", "sum")).stream()

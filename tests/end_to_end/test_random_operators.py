@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import exoshuffle as xs
+from exoshuffle.shuffle.strategy import strategy_names
 from tests.end_to_end.generated import assert_same_rows, query
 from tests.end_to_end.matrix import cut_small
 from tests.end_to_end.oracle import write_files
@@ -23,7 +24,7 @@ from tests.end_to_end.tables import KEY_TYPES, columns
 pytestmark = pytest.mark.shares_engine
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
+STRATEGIES = strategy_names()
 quick = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 

@@ -349,6 +349,36 @@ def test_a_group_that_does_not_fit_is_named(function: str, strategy: str, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("operator", ["sort", "repartition", "group_by"])
+def test_streaming_names_a_partition_that_does_not_fit(
+    operator: str, tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    """It keeps partitions in one piece: what would exceed the limit is found before it is put together."""
+    rows = written(tmp_path / "in", rows_of("half"))
+    options: dict[str, Any] = {"strategy": "streaming", "num_partitions": 3}
+    made = {
+        "sort": lambda: rows.sort("key", **options),
+        "repartition": lambda: rows.repartition(3, by="key", strategy="streaming"),
+        "group_by": lambda: rows.group_by("key", **options).agg(a=("text", "list")),
+    }[operator]()
+    words = r"partition \d has grown to 6\d.\d kB.* leaves 60.0 kB .*choose another strategy"
+    with pytest.raises(LargeGroupError, match=words):
+        made.write_parquet(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert tiny["fold"] > 0, "the rounds before"
+    assert tiny["reduce"] == 0
+
+
+@pytest.mark.parametrize("whole_bytes", [10**9])
+def test_streaming_reduces_large_partitions_that_fit_alone(
+    tiny: collections.Counter[str], tmp_path: Path
+) -> None:
+    table = rows_of("half")
+    made = written(tmp_path / "in", table).sort("key", strategy="streaming", num_partitions=2)
+    assert_same(made.to_arrow(), query("select * from t order by key, n", t=table))
+    assert tiny["reduce"] == 2
+
+
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("whole_bytes", [10**9])
 def test_a_group_that_fits_alone_is_reduced_alone(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_examples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     local = [block for block in blocks if 'engine="ray"' not in block]
-    assert len(local) == len(blocks) - 1 == 4
+    assert len(local) == len(blocks) - 1 == 5
     names: dict[str, object] = {}
     for block in local:
         code = block.replace("/mnt/fast", str(folder / "fast"))

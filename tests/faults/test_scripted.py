@@ -12,6 +12,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.shuffle import (
+    BestEffort,
     FixedBlockSize,
     FixedFiles,
     MergeOptions,
@@ -94,12 +95,14 @@ ALL_STRATEGIES = {
     "simple-copies": Simple(COPIES),
     "push*": Push(),
     "push": Push(keep_map_outputs=True, speculation=COPIES),
+    "push-effort": Push(keep_map_outputs=True, best_effort=BestEffort(percent=50)),
     "push*-bytes": Push(merge_bytes=1000),
     # Merges that are not done when half of them are get cancelled.
     "pre-shuffle-merge": PreShuffleMerge(MergeOptions(FixedFiles(2), percent=50)),
     "pre-shuffle-merge-copies": PreShuffleMerge(MergeOptions(FixedFiles(3)), COPIES),
     "pre-shuffle-merge-bytes": PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100)),
     "streaming": Streaming(round_size=2),
+    "streaming-copies": Streaming(round_size=4, speculation=COPIES),
 }
 WITHOUT_COPIES = ["simple", "push*", "push*-bytes", "pre-shuffle-merge", "streaming"]
 
@@ -114,15 +117,17 @@ def test_whatever_fails_every_row_arrives_once(strategy: str, seed: int) -> None
             assert engine.attempts()  # Otherwise the script names nothing that has run.
 
 
-@pytest.mark.parametrize("strategy", ["simple", "push"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "streaming"])
 def test_a_sort_writes_every_record_once(tmp_path: Path, strategy: str) -> None:
     gensort(tmp_path / "records", 20_000, partitions=2)
     before = valsort(tmp_path / "records")
     dataset = xs.read_records(tmp_path / "records")
     script: Script = {("map", 0, 1): "die", ("reduce", 1, 1): "die", ("reduce", 2, 1): "raise"}
+    if strategy == "streaming":
+        script |= {("fold", 2, 1): "die", ("fold", 5, 1): "raise"}
     with failing(script) as engine:
         dataset.sort(strategy=strategy, num_partitions=4).write_records(tmp_path / "sorted")
-        assert set(engine.attempts().values()) == {2}
+        assert engine.attempts() == {(name, number): 2 for name, number, _ in script}
     after = valsort(tmp_path / "sorted")
     assert after.is_sorted
     assert (after.records, after.checksum) == (before.records, before.checksum)

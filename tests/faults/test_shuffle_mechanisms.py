@@ -20,6 +20,7 @@ from exoshuffle.shuffle import (
     Simple,
     Speculation,
     Strategy,
+    Streaming,
 )
 from exoshuffle.testing import assert_every_row_arrives, failing
 from exoshuffle.testing.meeting import Counter, Gate, helper
@@ -28,26 +29,30 @@ from exoshuffle.testing.scripted import Script
 from exoshuffle.testing.shuffles import small_plan
 
 PAIRS = PreShuffleMerge(MergeOptions(FixedFiles(2), percent=100))
+KEEPING = Push(keep_map_outputs=True)
 BY_SIZE = PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100))
 AT_ONCE = Speculation(multiple=1, fraction=0.5, min_seconds=0)
 
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("outcome", ["raise", "die"])
-def test_a_merge_that_never_succeeds_is_replaced_by_its_inputs(outcome: Any) -> None:
+@pytest.mark.parametrize("strategy", [PAIRS, KEEPING], ids=["pre-shuffle-merge", "push"])
+def test_a_merge_that_never_succeeds_is_replaced_by_its_inputs(
+    strategy: Strategy, outcome: Any
+) -> None:
     script: Script = {
         **{("merge", 1, attempt): outcome for attempt in range(1, 10)},
         **{("map", index, 9): "raise" for index in range(7)},
     }
     with failing(script) as engine:
-        assert_every_row_arrives(PAIRS, 7, 5)
+        assert_every_row_arrives(strategy, 7, 5)
         attempts = engine.attempts()
     assert attempts.pop(("merge", 1)) == 4
     assert attempts == {("map", index): 1 for index in range(7)}
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("strategy", [PAIRS, BY_SIZE, PreShuffleMerge()])
+@pytest.mark.parametrize("strategy", [PAIRS, BY_SIZE, PreShuffleMerge(), KEEPING])
 def test_every_step_fails_in_its_own_way(strategy: Strategy) -> None:
     script: Script = {
         **{("map", index, 1): "die" for index in (0, 6)},
@@ -78,11 +83,14 @@ class Watched:
         return ref
 
 
-def test_a_merge_that_is_lost_runs_again_and_no_map(engine: LocalEngine) -> None:
+@pytest.mark.parametrize("strategy", [PAIRS, KEEPING], ids=["pre-shuffle-merge", "push"])
+def test_a_merge_that_is_lost_runs_again_and_no_map(
+    strategy: Strategy, engine: LocalEngine
+) -> None:
     watched = Watched(engine)
     tasks = LabelTasks(3)
     splits = [[index] * 5_000 for index in range(6)]
-    results = PAIRS.shuffle(tasks, splits, small_plan(6, 3))
+    results = strategy.shuffle(tasks, splits, small_plan(6, 3))
     first = next(results)
     xs.wait([first])
     merges = watched.made["merge"]
@@ -123,8 +131,9 @@ class HangingLabels(LabelTasks):
         Simple(AT_ONCE),
         Push(speculation=AT_ONCE),
         PreShuffleMerge(MergeOptions(FixedFiles(2)), AT_ONCE),
+        Streaming(round_size=4, speculation=AT_ONCE),
     ],
-    ids=["simple", "push*", "pre-shuffle-merge"],
+    ids=["simple", "push*", "pre-shuffle-merge", "streaming"],
 )
 def test_a_map_that_hangs_is_overtaken_by_its_copy(strategy: Strategy) -> None:
     # Nobody ever opens the gate: the shuffle ends because the copy passes, and the first one is cancelled.

@@ -150,6 +150,23 @@ def test_merges_stay_on_their_node_where_the_network_is_what_is_short() -> None:
     assert by_name["pre_shuffle_merge"].network_seconds < by_name["push"].network_seconds
 
 
+def test_streaming_makes_its_states_anew_in_every_round() -> None:
+    given = Resources(2 * GB, 2)
+    plan = plan_shuffle(records(GB), given, "streaming")
+    assert plan.num_rounds == 8, "of 4 maps each, but for the last one"
+    assert plan.num_splits == 32
+    assert plan.num_folds == 8 * plan.num_partitions
+    assert plan.num_slices == (32 + 8) * plan.num_partitions
+    traffic = plan.costs[0].traffic
+    assert traffic.num_tasks == 32 + 9 * plan.num_partitions
+    states = GB + SLICE_BYTES * 32 * plan.num_partitions
+    assert traffic.merged_bytes == pytest.approx(4.5 * states)
+    assert traffic.written_bytes == 0
+    large = plan_shuffle(records(4 * GB), given, "streaming")
+    assert large.spilled_bytes > 4 * plan_shuffle(records(4 * GB), given, "simple").spilled_bytes
+    assert large.costs[0].traffic.read_bytes >= large.spilled_bytes
+
+
 def test_a_pre_shuffle_merge_spills_its_inputs_too() -> None:
     given = Resources(2 * GB, 2)
     push = plan_shuffle(records(20 * GB), given, "push")

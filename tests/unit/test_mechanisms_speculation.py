@@ -10,7 +10,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Ref
-from exoshuffle.shuffle import PreShuffleMerge, Push, Simple, Speculation, as_finished
+from exoshuffle.shuffle import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
 from exoshuffle.testing import assert_every_row_arrives
 from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
 
@@ -138,6 +138,7 @@ def test_copies_may_go_elsewhere() -> None:
         Simple,
         lambda chosen: Push(speculation=chosen),
         lambda chosen: PreShuffleMerge(speculation=chosen),
+        lambda chosen: Streaming(round_size=4, speculation=chosen),
     ],
 )
 def test_strategies_copy_slow_maps(make: Callable[[Speculation], Any]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle import Resources, ShufflePlan, Workload, memory, plan_shuffle
 from exoshuffle.shuffle import plan as plan_module
+from exoshuffle.shuffle.strategy import strategy_names
 
 workloads = st.builds(
     lambda rows, width, results: Workload(rows * width, rows, width, results=results),
@@ -21,7 +22,7 @@ resources = st.builds(
     budget_bytes=st.integers(1, 10**9) | st.integers(1, 10**12),
     num_cpus=st.integers(1, 64),
 )
-strategies = st.sampled_from(["auto", "simple", "push", "pre_shuffle_merge"])
+strategies = st.sampled_from(["auto", *strategy_names()])
 
 
 def try_plan(workload: Workload, given: Resources, strategy: str) -> ShufflePlan | None:
@@ -52,6 +53,11 @@ def test_every_phase_fits_into_the_budget(
     if plan.strategy == "push":
         rounds = 3 * plan.merge_factor * plan.split_bytes + cpus * plan.map_memory_bytes
         assert rounds <= given.budget_bytes
+    if plan.strategy == "streaming":
+        # Each that runs holds its partition twice, and arguments of others are there before they run.
+        assert cpus * 3 * partition <= given.budget_bytes
+        assert cpus * 2 * plan.max_partition_bytes <= given.budget_bytes
+        assert 2 * plan.max_whole_bytes <= given.budget_bytes
 
 
 def test_reduces_run_at_once_beside_map_outputs_in_memory() -> None:
@@ -95,6 +101,7 @@ def test_splits_and_partitions_cover_everything(
     assert plan.num_slices >= plan.num_partitions
     blocks = 2 if plan.strategy == "pre_shuffle_merge" else 1
     blocks += workload.results == "blocks"
+    blocks += plan.num_rounds if plan.strategy == "streaming" else 0
     headers = plan_module.SLICE_BYTES * plan.num_splits * plan.num_partitions
     assert 0 <= plan.spilled_bytes <= blocks * (max(workload.total_bytes, 1) + headers)
     assert plan.costs[0].traffic.written_bytes == plan.spilled_bytes
@@ -130,7 +137,7 @@ def test_whatever_fits_fits_with_more_memory(
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 4, 16])
-@pytest.mark.parametrize("strategy", ["simple", "push"])
+@pytest.mark.parametrize("strategy", ["simple", "push", "streaming"])
 def test_ten_times_the_memory_fits_on_any_number_of_cpus(cpus: int, strategy: str) -> None:
     budget = Resources(60_000_000 * cpus, cpus)
     ordinary = Workload(10 * budget.budget_bytes, budget.budget_bytes // 10, 100)

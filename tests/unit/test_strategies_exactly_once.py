@@ -266,7 +266,12 @@ def strategies(engine: SteppedEngine, draw: random.Random) -> list[Strategy]:
         memory_bytes=draw.choice([None, 0, 5_000, 100_000_000]),
         clock=engine.clock,
     )
-    return [PreShuffleMerge(options, speculation), Simple(speculation), Streaming(round_size=3)]
+    return [
+        PreShuffleMerge(options, speculation),
+        Simple(speculation),
+        Streaming(round_size=3, speculation=speculation),
+        Push(True, draw.choice([None, 200, 2_000]), speculation, options.effort),
+    ]
 
 
 @settings(max_examples=150)
@@ -279,7 +284,7 @@ def strategies(engine: SteppedEngine, draw: random.Random) -> list[Strategy]:
 def test_every_row_arrives_once_and_in_order(
     seed: int, num_nodes: int, num_splits: int, num_partitions: int
 ) -> None:
-    for number in range(3):
+    for number in range(4):
         with stepped(troubled(seed, num_nodes), num_nodes) as engine:
             strategy = strategies(engine, random.Random(seed))[number]
             assert_every_row_arrives(strategy, num_splits, num_partitions)

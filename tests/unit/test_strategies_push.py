@@ -9,10 +9,12 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import OptionsError
-from exoshuffle.shuffle import Push
+from exoshuffle.errors import OptionsError, TaskError
+from exoshuffle.shuffle import BestEffort, Push
+from exoshuffle.testing import assert_every_row_arrives
+from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import stepped
+from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
 
 
 class Sized:
@@ -57,6 +59,92 @@ def test_a_block_that_finds_no_other_is_not_copied() -> None:
 def test_a_merge_takes_a_byte_at_least() -> None:
     with pytest.raises(OptionsError, match="merge_bytes is 0"):
         Push(merge_bytes=0)
+
+
+# --- what is given up, and what takes its place --------------------------------------------------------------------
+
+
+def keeping(**best_effort: Any) -> Push:
+    return Push(keep_map_outputs=True, best_effort=BestEffort(**best_effort))
+
+
+def sources(engine: SteppedEngine) -> list[str]:
+    """What a reduce reads, in order; the same for all."""
+    assert len(set(engine.reduced)) == 1
+    return [f"{call.name} {call.number}" for call in engine.reduced[0]]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_failed_merge_is_replaced_by_the_map_outputs_that_were_kept(number: int) -> None:
+    with stepped(Script(fails=lambda call: call == Call("merge", number))) as engine:
+        # Rounds of four maps, merged in pairs.
+        assert_every_row_arrives(Push(keep_map_outputs=True), 8, 2)
+        wanted = [[f"merge {merge}"] for merge in range(4)]
+        wanted[number] = [f"map {2 * number}", f"map {2 * number + 1}"]
+        assert sources(engine) == [source for group in wanted for source in group]
+        assert engine.submitted["map"] == 8
+
+
+def test_so_is_a_lost_one_and_one_that_was_limited_by_bytes() -> None:
+    lost = Script(is_lost=lambda call: call == Call("merge", 1))
+    with stepped(lost) as engine:
+        assert_every_row_arrives(Push(keep_map_outputs=True, merge_bytes=10**6), 6, 2)
+        assert sources(engine) == ["merge 0", "map 2", "map 3", "merge 2"]
+        assert engine.submitted["map"] == 6
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_without_map_outputs_a_failed_merge_is_an_error(number: int) -> None:
+    with (
+        stepped(Script(fails=lambda call: call == Call("merge", number))),
+        pytest.raises(TaskError, match="task merge failed"),
+    ):
+        assert_every_row_arrives(Push(), 6, 2)
+
+
+def test_a_failed_map_is_an_error_before_the_next_round_is_merged() -> None:
+    with stepped(Script(fails=lambda call: call == Call("map", 1))) as engine:
+        with pytest.raises(TaskError, match="task map failed"):
+            assert_every_row_arrives(Push(keep_map_outputs=True), 12, 2)
+        assert engine.submitted == {"map": 8, "merge": 2}
+
+
+def test_the_last_merges_of_each_round_are_given_up() -> None:
+    late = {Call("merge", 1): NEVER, Call("merge", 2): 50.0}
+    with stepped(Script(lambda call: late.get(call, 1.0))) as engine:
+        assert_every_row_arrives(keeping(percent=50), 8, 2)
+        assert engine.cancelled == [Call("merge", 1), Call("merge", 2)]
+        assert sources(engine) == ["merge 0", "map 2", "map 3", "map 4", "map 5", "merge 3"]
+
+
+@pytest.mark.parametrize("can_cancel", [True, False])
+def test_a_timeout_counts_from_the_last_map_of_the_round(can_cancel: bool) -> None:
+    late = {Call("map", 3): 60.0, Call("merge", 0): 75.0, Call("merge", 3): NEVER}
+    script = Script(lambda call: late.get(call, 1.0), can_cancel=lambda _: can_cancel)
+    with stepped(script) as engine:
+        results = keeping(timeout_seconds=5).shuffle(
+            LabelTasks(2), [[index] for index in range(8)], small_plan(8, 2)
+        )
+        next(results)
+        # The first round is given up at 65; by then merge 1 has ended, though its map was late, and the maps of the
+        # second have, whose merges begin then.
+        assert engine.now == pytest.approx(70)
+        assert engine.cancelled == [Call("merge", 0), Call("merge", 3)]
+        list(results)
+        assert sources(engine) == ["map 0", "map 1", "merge 1", "merge 2", "map 6", "map 7"]
+
+
+def test_nothing_is_merged_for_no_effort_at_all() -> None:
+    with stepped() as engine:
+        assert_every_row_arrives(keeping(percent=0), 6, 2)
+        assert sources(engine) == [f"map {index}" for index in range(6)]
+
+
+def test_best_effort_needs_something_to_fall_back_on() -> None:
+    with pytest.raises(OptionsError, match=r"best_effort is .*percent=90.*keep_map_outputs=True"):
+        Push(best_effort=BestEffort(percent=90))
+    with pytest.raises(OptionsError, match="percent is 101"):
+        BestEffort(percent=101)
 
 
 def spilled_bytes(engine: LocalEngine, strategy: Push) -> int:

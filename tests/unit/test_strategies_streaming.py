@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -9,12 +12,12 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
-from exoshuffle.shuffle import PreShuffleMerge, Round, Simple, Streaming, get_strategy
+from exoshuffle.shuffle import PreShuffleMerge, Round, Simple, Speculation, Streaming, get_strategy
 from exoshuffle.shuffle.strategy import strategy_name, strategy_names
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import Call, Script, stepped
+from tests.unit.test_strategies_exactly_once import Call, Script, Task, stepped, task_of
 
 WORDS = ["to be or not", "to be that", "is the question", "whether tis", "nobler in", "the mind"]
 
@@ -62,6 +65,54 @@ def test_rows_reach_the_states_in_the_order_of_the_maps() -> None:
         assert_every_row_arrives(Streaming(round_size=3), 10, 4)
 
 
+class SlicedLabels(LabelTasks):
+    """States are slices; says in which order partitions were folded."""
+
+    states_are_slices = True
+
+    def __init__(self, num_partitions: int) -> None:
+        super().__init__(num_partitions)
+        self.folded: list[int] = []
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        self.folded.append(partition)
+        return [*(state or []), *itertools.chain(*slices)]
+
+
+def test_states_that_are_slices_are_reduced() -> None:
+    late = Script(lambda call: 9.0 if call.name == "map" and call.number % 2 == 0 else 1.0)
+    with stepped(late) as engine:
+        assert_every_row_arrives(Streaming(round_size=3), 10, 4, SlicedLabels(4))
+        assert engine.submitted == {"map": 10, "fold": 16, "reduce": 4}
+        assert engine.reduced == [(Call("fold", number),) for number in (15, 14, 13, 12)]
+
+
+@pytest.mark.parametrize(("num_rounds", "first"), [(2, [0, 1, 2]), (3, [2, 1, 0])])
+def test_rounds_fold_to_and_fro_and_the_last_one_downwards(
+    num_rounds: int, first: list[int]
+) -> None:
+    tasks = SlicedLabels(3)
+    with stepped():
+        assert_every_row_arrives(Streaming(round_size=2), 2 * num_rounds - 1, 3, tasks)
+    assert tasks.folded[:3] == first
+    assert tasks.folded[-6:] == [0, 1, 2, 2, 1, 0]
+
+
+def test_a_state_is_let_go_when_its_reduce_is_submitted() -> None:
+    tasks, splits, plan = SlicedLabels(3), [[1], [2]], small_plan(2, 3)
+    seen: list[weakref.ref[Task]] = []
+
+    def look(folded: Round) -> None:
+        seen[:] = [weakref.ref(task_of(state)) for state in folded.states]
+
+    with stepped():
+        results = Streaming(look).shuffle(tasks, splits, plan)
+        for partition in range(2):
+            assert xs.get(next(results))[0] == partition
+        gc.collect()
+        assert [state() is None for state in seen] == [True, True, False]
+
+
 def test_the_next_round_of_maps_runs_beside_the_folds() -> None:
     script = Script(lambda call: 10.0 if call.name == "fold" else 1.0)
     with stepped(script) as engine:
@@ -73,6 +124,19 @@ def test_the_next_round_of_maps_runs_beside_the_folds() -> None:
         next(rounds)
         assert engine.now == pytest.approx(11)
         assert engine.submitted == {"map": 4, "fold": 2}
+
+
+def test_folds_run_beside_maps_of_which_a_slow_one_is_copied() -> None:
+    script = Script(lambda call: 50.0 if call == Call("map", 5) else 1.0)
+    with stepped(script) as engine:
+        chosen = Speculation(multiple=2, fraction=0.5, min_seconds=0, clock=engine.clock)
+        strategy = Streaming(round_size=4, speculation=chosen)
+        assert_every_row_arrives(strategy, 8, 2)
+        assert engine.submitted == {"map": 9, "fold": 4}
+        assert engine.cancelled == [Call("map", 5)]
+        # Two CPUs: a round of maps takes two seconds, and the copy starts when map 5 has run for as long as twice that
+        # of others; the folds of the last round take one more.
+        assert engine.now == pytest.approx(6)
 
 
 def test_a_failed_fold_ends_the_rounds() -> None:
@@ -117,7 +181,7 @@ def test_strategies_by_name() -> None:
     assert get_strategy(chosen := Simple()) is chosen
     with pytest.raises(OptionsError, match="known are simple, push, pre_shuffle_merge, streaming"):
         get_strategy("merge")
-    assert strategy_names() == ["simple", "push", "pre_shuffle_merge"]
+    assert strategy_names() == ["simple", "push", "pre_shuffle_merge", "streaming"]
 
 
 def test_instances_are_planned_by_what_they_are() -> None:

@@ -54,7 +54,7 @@ _RUN_OPTIONS = [
         default="auto",
         show_default=True,
         type=click.Choice(["auto", *strategy_names()]),
-        help="How tasks are arranged; auto takes what is predicted to be fastest.",
+        help="How tasks are arranged; auto takes the fastest by prediction. Options of strategies are for Python.",
     ),
     click.option("--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)),
     click.option(

@@ -24,12 +24,13 @@ class Bill:
         row_bytes: Size of all rows while they travel.
         splits: Map tasks.
         merges: Merge tasks.
+        folds: Fold tasks of a streaming shuffle.
         partitions: Reduce tasks.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         rounds: Rounds of maps.
         merge_factor: Blocks per merge; 1 means that nothing is merged.
-        blocks: Blocks that maps and merges make, and results that are kept for a later shuffle.
-        slices: Slices that the reduces read.
+        blocks: Blocks that maps, merges and folds make, and results that are kept for a later shuffle.
+        slices: Slices that the reduces read; by streaming, those that folds read, and the states.
         requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
         memory_bytes: Projected peak of the whole program.
         spilled_bytes: Bytes written to spill directories.
@@ -63,12 +64,13 @@ class Bill:
     spill_free_bytes: int | None
     output_bytes: int
     output_free_bytes: int | None
+    folds: int = 0
     before: tuple[Bill, ...] = ()
 
     @property
     def tasks(self) -> int:
-        """Maps, merges and reduces."""
-        return self.splits + self.merges + self.partitions
+        """Maps, merges, folds and reduces."""
+        return self.splits + self.merges + self.folds + self.partitions
 
     @property
     def fits_on_disk(self) -> bool:
@@ -83,7 +85,8 @@ class Bill:
 
     def __str__(self) -> str:
         read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
-        tasks = f"{self.splits:,} maps, {self.merges:,} merges, {self.partitions:,} reduces"
+        folds = f"{self.folds:,} folds, " if self.folds else ""
+        tasks = f"{self.splits:,} maps, {self.merges:,} merges, {folds}{self.partitions:,} reduces"
         read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
         lines = [
             ("operator", self.operator),

@@ -77,7 +77,9 @@ class Dataset(Narrow):
             by: Column or columns, the first one first. Fixed-length records need none: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"`` or an instance.
+            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
+                to which options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
+                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())`` (all in ``exoshuffle.shuffle``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:

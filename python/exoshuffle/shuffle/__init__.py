@@ -1,5 +1,6 @@
 """Shuffle as a library: plans (how much), strategies (when and where) and the mechanisms that strategies share."""
 
+from exoshuffle.shuffle.best_effort import BestEffort
 from exoshuffle.shuffle.functions import shuffle
 from exoshuffle.shuffle.merge_policy import FixedBlockSize, FixedFiles, MergePolicy
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
@@ -11,6 +12,7 @@ from exoshuffle.shuffle.strategy import Strategy, StreamingTaskSet, TaskSet, get
 from exoshuffle.shuffle.streaming import Round, Streaming
 
 __all__ = [
+    "BestEffort",
     "FixedBlockSize",
     "FixedFiles",
     "MergeOptions",

@@ -130,7 +130,8 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
             merges that fail, and warns of them.
         fold: ``fold(partition, state, slices)`` returns the new state of a partition, without changing ``state``,
             which is None at first. The strategy ``"streaming"`` needs it; the last states are the results.
-        strategy: ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance.
+        strategy: ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance, to which options
+            of strategies are given (``Push(merge_bytes=10**8)``).
         executor: As in ``TaskOptions``.
         memory: Working memory of a map, a reduce or a fold, in bytes or as in ``"100MB"``; reserved from the budget.
 

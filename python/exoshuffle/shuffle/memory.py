@@ -39,8 +39,7 @@ MAX_PARTITION_BYTES = 32_000_000
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
-#: An Arrow stream of a result, before it is copied into its block: where only its values tell its size, as those of
-#: dictionaries and nested columns. A plan does not know.
+#: An Arrow stream of a result, copied into its block: of dictionaries or nested columns, but a plan knows no types.
 STREAM_PERCENT = 100
 #: Beside it, where nothing is written to files.
 STREAM_BUFFER_BYTES = 8_000_000

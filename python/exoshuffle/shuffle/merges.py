@@ -18,10 +18,11 @@ from __future__ import annotations
 import collections
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Ref, RemoteFunction, cancel, locate, wait
+from exoshuffle.shuffle.best_effort import BestEffort
 from exoshuffle.shuffle.merge_policy import MergePolicy
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.speculation import failure, has_failed
@@ -36,14 +37,14 @@ class Output:
     Attributes:
         index: Of the map.
         block: What it made.
-        node: Where that lies.
-        num_bytes: Its size, known or estimated.
+        node: Where that lies, if anybody has asked.
+        num_bytes: Its size, known or estimated, if anybody has asked.
     """
 
     index: int
     block: Ref
-    node: str
-    num_bytes: int
+    node: str = ""
+    num_bytes: int = 0
 
 
 @dataclass
@@ -51,12 +52,17 @@ class Group:
     """Adjacent outputs on one node. Merged if there are at least two.
 
     Attributes:
-        outputs: In the order of the maps.
+        outputs: In the order of the maps; none if only the merge was kept.
         merged: Their merge, once it was submitted.
+        num_maps: How many there are, or were.
     """
 
     outputs: list[Output]
     merged: Ref | None = None
+    num_maps: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.num_maps = len(self.outputs)
 
     @property
     def node(self) -> str:
@@ -68,14 +74,23 @@ class Group:
         """What merging it takes."""
         return merge_memory(output.num_bytes for output in self.outputs)
 
+    def drop_inputs(self) -> None:
+        """Keeps the merge alone: nothing takes its place then, and if it is lost the maps run again."""
+        if self.merged is not None:
+            self.outputs = []
+
     def sources(self) -> list[tuple[Ref, int]]:
         """Blocks, and of how many maps each is.
 
         The merge, if it is there now; else the inputs, whether it failed, was cancelled, is late or was lost.
         """
-        if self.merged is not None and not has_failed(self.merged) and locate(self.merged):
-            return [(self.merged, len(self.outputs))]
+        if self.merged is not None and (not self.outputs or _is_there(self.merged)):
+            return [(self.merged, self.num_maps)]
         return [(output.block, 1) for output in self.outputs]
+
+
+def _is_there(merged: Ref) -> bool:
+    return not has_failed(merged) and bool(locate(merged))
 
 
 def merge_memory(sizes: Iterable[int]) -> int:
@@ -171,13 +186,11 @@ class Merges:
         self._admit()
         return self._refs()
 
-    def finish(self, percent: int, timeout: float | None, clock: Callable[[], float]) -> None:
-        """Waits for ``percent`` of the merges to end, ``timeout`` seconds at most, and cancels the others.
-
-        Failed ones have ended too: nothing more will come of them.
-        """
+    def finish(self, effort: BestEffort, clock: Callable[[], float]) -> None:
+        """Waits for as many of the merges to end as is asked for, of which some may not run yet; cancels the others."""
+        timeout = effort.timeout_seconds
         deadline = None if timeout is None else clock() + timeout
-        enough = -(-self._num_merges * percent // 100)
+        enough = effort.enough(self._num_merges)
         running = self.poll()
         while self._num_merges - len(running) - len(self._queued) < enough:
             left = None if deadline is None else deadline - clock()

@@ -42,6 +42,10 @@ __all__ = [
 MAX_MERGED = 40
 #: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
 SLICE_BYTES = 56
+#: Rounds of a streaming shuffle: each makes all states once more.
+NUM_ROUNDS = 10
+#: A fold that concatenates holds the state before and slices, and what it makes of them: the partition twice.
+FOLD_PERCENT = 100
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class ShufflePlan:
         split_bytes: Size of a split.
         partition_bytes: Mean size of a partition.
         row_group_bytes: Rows that a writer collects before it writes them.
-        round_size: Maps per round (push).
+        round_size: Maps per round (push, streaming).
         merge_factor: Blocks per merge (push, pre_shuffle_merge), 1 if nothing is merged.
         map_memory_bytes: Working memory of a map.
         reduce_memory_bytes: Working memory of a reduce.
@@ -102,11 +106,12 @@ class ShufflePlan:
     @property
     def num_rounds(self) -> int:
         """Rounds of maps."""
-        return ceil_div(self.num_splits, self.round_size) if self.strategy == "push" else 1
+        in_rounds = self.strategy in ("push", "streaming")
+        return ceil_div(self.num_splits, self.round_size) if in_rounds else 1
 
     @property
     def num_blocks(self) -> int:
-        """Blocks that the reduces read slices of: map outputs, or merges of them."""
+        """Blocks that reduces, or folds, read slices of: map outputs, or merges of them."""
         if self.strategy != "push":
             return ceil_div(self.num_splits, self.merge_factor)
         full, rest = divmod(self.num_splits, self.round_size)
@@ -119,9 +124,14 @@ class ShufflePlan:
         return self.num_blocks if self.merge_factor > 1 else 0
 
     @property
+    def num_folds(self) -> int:
+        """Fold tasks, each of which makes a state."""
+        return self.num_rounds * self.num_partitions if self.strategy == "streaming" else 0
+
+    @property
     def num_slices(self) -> int:
-        """Slices that the reduces read, M x R after merging."""
-        return self.num_blocks * self.num_partitions
+        """Slices that reduces read, M x R after merging; folds do so in their place, and each state is read once."""
+        return self.num_blocks * self.num_partitions + self.num_folds
 
 
 def check_num_partitions(number: Any) -> None:
@@ -168,6 +178,9 @@ def plan_shuffle(
 def _try_plan(
     workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
 ) -> ShufflePlan | None:
+    if strategy == "streaming":
+        percent = max(workload.reduce_percent, FOLD_PERCENT)
+        workload = replace(workload, reduce_percent=percent)
     sizes = choose_sizes(workload, resources, num_partitions)
     if sizes is None:
         return None
@@ -213,6 +226,9 @@ def _plan(
     held = min(workload.held_bytes, room)
     at_once = max(cpus, PUSH_BLOCKS * factor if is_push else 0) * sizes.split_bytes
     peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
+    round_size = _round_size(strategy, factor, splits)
+    states = _state_bytes(blocks, ceil_div(splits, round_size)) if strategy == "streaming" else []
+    spilled = max(0, blocks + kept + held - room)
     plan = ShufflePlan(
         strategy=strategy,
         why="",
@@ -221,12 +237,12 @@ def _plan(
         split_bytes=sizes.split_bytes,
         partition_bytes=ceil_div(total, sizes.num_partitions),
         row_group_bytes=sizes.row_group_bytes,
-        round_size=factor if is_push else splits,
+        round_size=round_size,
         merge_factor=factor,
         map_memory_bytes=map_memory,
         reduce_memory_bytes=sizes.reduce_memory_bytes,
         peak_bytes=min(resources.budget_bytes, peak + blocks + kept + held),
-        spilled_bytes=max(0, blocks + kept + held - room),
+        spilled_bytes=spilled + sum(max(0, size - room) for size in states[1:]),
         merge_memory_bytes=merge_memory_bytes(sizes, resources)
         if strategy == "pre_shuffle_merge"
         else 0,
@@ -234,28 +250,50 @@ def _plan(
         max_whole_bytes=sizes.max_whole_bytes,
         reduce_percent=sizes.reduce_percent,
     )
-    return replace(plan, costs=(predict(_traffic(plan, workload, blocks + kept), resources),))
+    traffic = _traffic(plan, workload, resources, sum(states), blocks + kept + sum(states))
+    return replace(plan, costs=(predict(traffic, resources),))
 
 
-def _traffic(plan: ShufflePlan, workload: Workload, blocks: int) -> Traffic:
-    """What moves by a plan; ``blocks`` is the size of all blocks, any of which may be spilled."""
+def _round_size(strategy: str, factor: int, splits: int) -> int:
+    if strategy == "streaming":
+        return ceil_div(splits, NUM_ROUNDS)
+    return factor if strategy == "push" else splits
+
+
+def _state_bytes(blocks: int, rounds: int) -> list[int]:
+    """Sizes of the states after each round.
+
+    Those before are let go, so that memory has to hold one of these at a time, and beside it what the maps of the next
+    round make, with which it is as large as the next one.
+    Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17 of what follows from that (19 runs).
+    """
+    return [blocks * number // rounds for number in range(1, rounds + 1)]
+
+
+def _traffic(
+    plan: ShufflePlan, workload: Workload, resources: Resources, states: int, made: int
+) -> Traffic:
+    """What moves by a plan; ``states`` is the size of all states, ``made`` that of all blocks, any may be spilled."""
     total = max(workload.total_bytes, 1)
-    merged = total if plan.merge_factor > 1 else 0
+    merged = total if plan.merge_factor > 1 else states
+    last = plan.merge_factor * plan.split_bytes
+    if states:  # The last folds find nothing beside them either, but run on all CPUs.
+        last = ceil_div(total, resources.num_cpus)
     read_again = plan.strategy == "pre_shuffle_merge"
     return Traffic(
         strategy=plan.strategy,
         merge_factor=plan.merge_factor,
         total_bytes=total,
         merged_bytes=merged,
-        tail_bytes=min(merged, plan.merge_factor * plan.split_bytes) if merged else 0,
-        moved_bytes=total + (merged if plan.strategy == "push" else 0),
+        tail_bytes=min(merged, last),
+        moved_bytes=total + (0 if read_again else merged),
         written_bytes=plan.spilled_bytes,
-        merge_read_bytes=total * plan.spilled_bytes // blocks if read_again else 0,
-        reduce_read_bytes=total * plan.spilled_bytes // blocks,
+        merge_read_bytes=total * plan.spilled_bytes // made if read_again else 0,
+        reduce_read_bytes=(total + states) * plan.spilled_bytes // made,
         touched_bytes=plan.peak_bytes,
-        num_tasks=plan.num_splits + plan.num_merges + plan.num_partitions,
+        num_tasks=plan.num_splits + plan.num_merges + plan.num_folds + plan.num_partitions,
         num_slices=plan.num_slices,
-        num_spilled_slices=plan.num_slices * plan.spilled_bytes // blocks,
+        num_spilled_slices=plan.num_slices * plan.spilled_bytes // made,
         output_bytes=workload.all_result_bytes if workload.results == "files" else 0,
     )
 

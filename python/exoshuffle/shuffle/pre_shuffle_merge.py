@@ -15,7 +15,6 @@ shuffle, even if the merge function is wrong: a warning of the logger ``exoshuff
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, ClassVar
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
+from exoshuffle.shuffle.best_effort import BestEffort
 from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
@@ -34,7 +34,7 @@ from exoshuffle.shuffle.strategy import TaskSet, stage
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How a pre-shuffle merge goes on.
+    """How a pre-shuffle merge goes on: ``strategy=PreShuffleMerge(MergeOptions(...))``.
 
     Attributes:
         policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
@@ -55,13 +55,14 @@ class MergeOptions:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        if not 0 <= self.percent <= 100:
-            raise OptionsError(f"percent is {self.percent}; choose between 0 and 100")
-        timeout = self.timeout_seconds
-        if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
-            raise OptionsError(f"timeout_seconds is {timeout}; it must be a number from 0 on")
+        _ = self.effort  # which checks
         if self.memory_bytes is not None and self.memory_bytes < 0:
             raise OptionsError(f"memory_bytes is {self.memory_bytes}; it must not be negative")
+
+    @property
+    def effort(self) -> BestEffort:
+        """When to stop waiting."""
+        return BestEffort(self.percent, self.timeout_seconds)
 
 
 class PreShuffleMerge:
@@ -105,7 +106,7 @@ class PreShuffleMerge:
             output = Output(index, block, node, policy.size(block, plan))
             for group in groups[layout.stripe(index)].add(output):
                 merges.add(group)
-        merges.finish(options.percent, options.timeout_seconds, options.clock)
+        merges.finish(options.effort, options.clock)
 
         # ``merges`` keeps the map outputs until this function ends.
         sources = merges.sources()

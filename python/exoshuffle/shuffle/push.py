@@ -5,7 +5,9 @@ Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in o
 * ``keep_map_outputs=False`` (default), the papers' ES-push* (Cosco): the map outputs of a round are dropped once
   merged, so that with rounds that fit into memory only merged blocks are ever written to disk. A lost merged block
   costs its maps again.
-* ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, are spilled too, and a lost merge is cheap to repeat.
+* ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, and are spilled too. So a merge that fails, comes late
+  or is lost is replaced by its inputs, as ``pre_shuffle_merge`` does it (``shuffle.merges``): every map output reaches
+  every reduce once, in the order of the maps, as such or within a merge.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref, Refs, raise_errors, wait
+from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
+from exoshuffle.shuffle.best_effort import BestEffort
+from exoshuffle.shuffle.merges import Group, Output
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.sizes import block_sizes
@@ -32,9 +36,11 @@ class Push:
             that finds no other goes to the reduces as it is. Blocks are measured for it, for which the maps of a
             round are awaited. Default: no limit.
         speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited.
+        best_effort: Of the merges of each round, when those of the next one are due; only with ``keep_map_outputs``.
+            Default: all are awaited, and only failed and lost ones replaced.
 
     Raises:
-        OptionsError: ``merge_bytes`` below 1.
+        OptionsError: ``merge_bytes`` below 1, or ``best_effort`` without the inputs that it falls back on.
     """
 
     steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
@@ -44,12 +50,19 @@ class Push:
         keep_map_outputs: bool = False,
         merge_bytes: int | None = None,
         speculation: Speculation | None = None,
+        best_effort: BestEffort | None = None,
     ) -> None:
         if merge_bytes is not None and merge_bytes < 1:
             raise OptionsError(f"merge_bytes is {merge_bytes}; it must be at least 1")
+        if best_effort is not None and not keep_map_outputs:
+            raise OptionsError(
+                f"best_effort is {best_effort}, and without map outputs nothing can take the place of a merge; "
+                "add keep_map_outputs=True"
+            )
         self.keep_map_outputs = keep_map_outputs
         self.merge_bytes = merge_bytes
         self.speculation = speculation
+        self.best_effort = best_effort or BestEffort()
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
@@ -60,41 +73,55 @@ class Push:
             ref: Ref = run_map.remote(index, splits[index])
             return ref
 
-        merged: list[Ref] = []
-        num_merged: list[int] = []
-        kept: list[Ref] = []
-        merging: list[Ref] = []
+        groups: list[Group] = []
+        merging: list[Group] = []
         for start in range(0, len(splits), plan.round_size):
-            stop = min(start + plan.round_size, len(splits))
-            mapped = run_all(submit, range(start, stop), self.speculation)
-            wait(merging, num_ready=len(merging))
-            raise_errors(merging)
-            groups = self._groups(mapped, plan.merge_factor)
-            merging = [
-                run_merge.remote(*group) if self.merge_bytes is None or group[1:] else group[0]
-                for group in groups
-            ]
-            merged += merging
-            num_merged += map(len, groups)
-            if self.keep_map_outputs:
-                kept += mapped
-            del mapped, groups
-        blocks = Refs(merged)
-        yield from run_reduces(tasks, blocks, plan, num_merged)
+            indices = range(start, min(start + plan.round_size, len(splits)))
+            mapped = run_all(submit, indices, self.speculation)
+            self._finish(merging)
+            merging = self._groups(mapped, start, plan.merge_factor)
+            self._merge(merging, run_merge)
+            groups += merging
+            del mapped
+        if self.keep_map_outputs:
+            self._finish(merging)
 
-    def _groups(self, blocks: list[Ref], merge_factor: int) -> list[list[Ref]]:
-        """What is merged with what."""
-        if self.merge_bytes is None:
-            return [
-                blocks[first : first + merge_factor]
-                for first in range(0, len(blocks), merge_factor)
-            ]
-        groups: list[list[Ref]] = []
+        # What was kept is in ``groups``, until this function ends.
+        sources = [source for group in groups for source in group.sources()]
+        blocks = Refs(block for block, _ in sources)
+        yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
+
+    def _merge(self, groups: list[Group], run_merge: RemoteFunction) -> None:
+        for group in groups:
+            if self.merge_bytes is None or len(group.outputs) > 1:
+                group.merged = run_merge.remote(*(output.block for output in group.outputs))
+            if not self.keep_map_outputs:
+                group.drop_inputs()
+
+    def _finish(self, groups: list[Group]) -> None:
+        """Waits for the merges of a round, or as many as are worth it.
+
+        Raises:
+            TaskError: A map has failed; or a merge, where nothing can take its place.
+        """
+        merges = [group.merged for group in groups if group.merged is not None]
+        kept = [output.block for group in groups for output in group.outputs]
+        wait(kept, num_ready=len(kept))
+        raise_errors(kept)
+        self.best_effort.finish(merges)
+        if not self.keep_map_outputs:
+            raise_errors(merges)
+
+    def _groups(self, blocks: list[Ref], start: int, merge_factor: int) -> list[Group]:
+        """What is merged with what; ``start`` is the number of the first map."""
+        limit = self.merge_bytes
+        sizes = [0] * len(blocks) if limit is None else block_sizes(blocks)
+        groups: list[list[Output]] = []
         room = 0
-        for block, size in zip(blocks, block_sizes(blocks), strict=True):
+        for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start):
             if not groups or size > room or len(groups[-1]) == merge_factor:
                 groups.append([])
-                room = self.merge_bytes
-            groups[-1].append(block)
+                room = limit or 0
+            groups[-1].append(Output(index, block, num_bytes=size))
             room -= size
-        return groups
+        return [Group(outputs) for outputs in groups]

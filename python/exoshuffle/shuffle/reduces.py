@@ -17,9 +17,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes, wait
 from exoshuffle.shuffle.division import (
     STUCK_PERCENT,
@@ -31,6 +33,7 @@ from exoshuffle.shuffle.division import (
 )
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.strategy import TaskSet, stage
+from exoshuffle.units import format_bytes
 
 #: Parts of a divided partition: enough that one holds a third of what may be, so that few have to be divided again, and
 #: that a key or two in a part of their own are seen to be such.
@@ -61,9 +64,41 @@ def run_reduces(
 
     Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) of them.
     """
-    totals = _partition_bytes(tasks, blocks, plan)
+    totals = partition_bytes(tasks, blocks, plan)
     large = _large(blocks, plan, totals, _maps(num_merged or [1] * len(blocks), plan))
     yield from _reduces(tasks, blocks, plan, totals, large)
+
+
+def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
+    """Raises if one of the states that slices are put together to, of these sizes, would not fit into memory.
+
+    Raises:
+        LargeGroupError: It would not. In one piece it cannot be divided, as the slices that make it could be.
+    """
+    partition, largest = max(enumerate(sizes), key=operator.itemgetter(1))
+    if largest > plan.max_whole_bytes:
+        raise LargeGroupError(
+            f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
+            f"{format_bytes(plan.max_whole_bytes)} for one, which strategy='streaming' keeps in one piece: choose "
+            "another strategy, which divides it, ask for more partitions, or raise memory_limit"
+        )
+
+
+def reduce_states(
+    tasks: Any, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan
+) -> Iterator[Ref]:
+    """As ``run_reduces``, of partitions in one piece each; takes the states, so that each ends with its reduce.
+
+    Args:
+        tasks: What has put slices together to states.
+        states: One for each partition.
+        sizes: Bytes of each; zeros where nobody knows.
+        plan: Of the shuffle.
+    """
+    run_reduce = stage(tasks, "reduce")
+    for partition, num_bytes in enumerate(sizes):
+        run = run_reduce.options(memory=plan.reduce_memory(num_bytes))
+        yield run.remote(partition, Refs([states.popleft()]).column(0))
 
 
 def _reduces(
@@ -113,7 +148,7 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
     tasks = again.tasks.assigned(samples, plan.num_partitions)
     run_map = stage(tasks, "map", num_returns=plan.num_partitions + 1, memory=plan.map_memory_bytes)
     blocks = Refs(run_map.remote(index, slices) for index, slices in enumerate(inputs))
-    totals = _partition_bytes(tasks, blocks, plan)
+    totals = partition_bytes(tasks, blocks, plan)
     again.tasks.check(get([block[plan.num_partitions] for block in blocks]))
     parts = {
         number: dataclasses.replace(
@@ -158,8 +193,12 @@ def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShuffleP
     )
 
 
-def _partition_bytes(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[int]:
-    """Bytes of each partition; zeros, and nothing is awaited, if the task set cannot divide."""
+def partition_bytes(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[int]:
+    """Bytes of each partition; zeros, and nothing is awaited, if the task set cannot divide.
+
+    Raises:
+        TaskError: A block has failed.
+    """
     totals = [0] * plan.num_partitions
     if hasattr(tasks, "divide"):
         _await(blocks)

@@ -5,7 +5,9 @@ copies that succeeds; the others are cancelled, and what they still make is drop
 
 When a task starts is not part of the futures API. So with speculation no more tasks are submitted than there are CPUs,
 and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
-strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs.
+strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs. Slow
+merges and folds have no copies either: to find them the program would have to await them, and could not submit the maps
+that run beside them. Late merges are given up for their inputs instead, where these are kept (``best_effort``).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Submit = Callable[[int], Ref]
 
 @dataclass(frozen=True)
 class Speculation:
-    """When a task is slow enough for a copy.
+    """When a map is slow enough for a copy: ``strategy=Simple(Speculation(...))``, and so of every other strategy.
 
     Attributes:
         multiple: Of the median duration of the tasks that are done.

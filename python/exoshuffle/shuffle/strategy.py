@@ -32,7 +32,11 @@ class TaskSet(Protocol):
 
 
 class StreamingTaskSet(Protocol):
-    """What to shuffle by in rounds (the strategy ``streaming``); a task set may be this and ``TaskSet`` at once."""
+    """What to shuffle by in rounds (the strategy ``streaming``); a task set may be this and ``TaskSet`` at once.
+
+    One that is both may have an attribute ``states_are_slices`` that is true: a state is then the slices so far, put
+    together as ``merge`` does. Folding it takes no working memory, and the last one is handed to ``reduce`` as a slice.
+    """
 
     @property
     def executor(self) -> Executor:
@@ -89,8 +93,8 @@ _STRATEGIES = {
 
 
 def strategy_names() -> list[str]:
-    """Names of the strategies that shuffle any ``TaskSet``; ``streaming`` needs one that can ``fold``."""
-    return [name for name in _STRATEGIES if name != "streaming"]
+    """Names of the strategies of the library; each runs any operator on tables."""
+    return list(_STRATEGIES)
 
 
 def check_strategy(strategy: Any, names: Sequence[str]) -> None:

@@ -1,0 +1,47 @@
+"""How long merges are worth waiting for while what they merge is kept: the others are given up, their inputs read.
+
+Source: Exoshuffle §3.5, listing 5; Riffle §4.3 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import Ref, cancel, wait
+
+
+@dataclass(frozen=True)
+class BestEffort:
+    """When to stop waiting for merges: ``strategy=Push(keep_map_outputs=True, best_effort=BestEffort(...))``.
+
+    Attributes:
+        percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
+        timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
+
+    Raises:
+        OptionsError: A value that cannot work.
+    """
+
+    percent: int = 100
+    timeout_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.percent <= 100:
+            raise OptionsError(f"percent is {self.percent}; choose between 0 and 100")
+        timeout = self.timeout_seconds
+        if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
+            raise OptionsError(f"timeout_seconds is {timeout}; it must be a number from 0 on")
+
+    def enough(self, num_merges: int) -> int:
+        """How many of so many merges have to end. Failed ones have ended too: nothing more will come of them."""
+        return -(-num_merges * self.percent // 100)
+
+    def finish(self, merges: Sequence[Ref]) -> None:
+        """Waits for merges that run, and cancels those that are late; their maps are done."""
+        enough = self.enough(len(merges))
+        _, late = wait(merges, num_ready=enough, timeout=self.timeout_seconds)
+        for ref in late:
+            cancel(ref)
