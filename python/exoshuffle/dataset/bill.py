@@ -25,7 +25,6 @@ class Bill:
         splits: Map tasks.
         merges: Merge tasks.
         partitions: Reduce tasks.
-        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         rounds: Rounds of maps.
         merge_factor: Blocks per merge; 1 means that nothing is merged.
         blocks: Blocks that maps and merges make, and results that are kept for a later shuffle.
@@ -35,9 +34,13 @@ class Bill:
         spilled_bytes: Bytes written to spill directories.
         read_back_bytes: Bytes read from there.
         spill_free_bytes: Free space there; None if it cannot be told.
-        output_bytes: Size of the output, as that of the input where rows stay as they are; else an estimate.
-        output_free_bytes: Free space where the output goes; None if that is not known.
         before: Bills of the shuffles that come before.
+        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
+        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
+            else an estimate by the size of rows.
+        output_free_bytes: Free space where the output goes; None if that is not known.
+        output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
+        shares_disk: Whether what is spilled and the output go to one file system.
     """
 
     operator: str
@@ -51,7 +54,6 @@ class Bill:
     splits: int
     merges: int
     partitions: int
-    output_files: int
     rounds: int
     merge_factor: int
     blocks: int
@@ -61,9 +63,12 @@ class Bill:
     spilled_bytes: int
     read_back_bytes: int
     spill_free_bytes: int | None
-    output_bytes: int
-    output_free_bytes: int | None
     before: tuple[Bill, ...] = ()
+    output_files: int = 0
+    output_bytes: int = 0
+    output_free_bytes: int | None = None
+    output_is_most: bool = False
+    shares_disk: bool = False
 
     @property
     def tasks(self) -> int:
@@ -72,10 +77,17 @@ class Bill:
 
     @property
     def fits_on_disk(self) -> bool:
-        """Whether there is room for what is spilled and for the output."""
-        return _fits(self.spilled_bytes, self.spill_free_bytes) and _fits(
-            self.output_bytes, self.output_free_bytes
-        )
+        """Whether there is room for what is spilled and for the output, on one disk for both together."""
+        return self._spill_fits and self._output_fits
+
+    @property
+    def _spill_fits(self) -> bool:
+        return _fits(self.spilled_bytes, self.spill_free_bytes)
+
+    @property
+    def _output_fits(self) -> bool:
+        beside = self.spilled_bytes if self.shares_disk else 0
+        return _fits(self.output_bytes + beside, self.output_free_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -85,6 +97,7 @@ class Bill:
         read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
         tasks = f"{self.splits:,} maps, {self.merges:,} merges, {self.partitions:,} reduces"
         read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
+        output = _needed_of(self.output_bytes, self.output_free_bytes, self._output_fits)
         lines = [
             ("operator", self.operator),
             ("input", read),
@@ -99,10 +112,10 @@ class Bill:
             ("blocks", f"{self.blocks:,}"),
             ("slices to read", f"{self.slices:,}"),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
-            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
+            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes, self._spill_fits)),
             ("read back", read_back),
             ("output files", f"{self.output_files:,}"),
-            ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
+            ("output disk", ("at most " if self.output_is_most else "") + output),
         ]
         bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
         return "\n\n".join([*map(str, self.before), bill])
@@ -112,7 +125,7 @@ def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
     return free_bytes is None or needed_bytes <= free_bytes
 
 
-def _needed_of(needed_bytes: int, free_bytes: int | None) -> str:
+def _needed_of(needed_bytes: int, free_bytes: int | None, fits: bool) -> str:
     free = "unknown" if free_bytes is None else format_bytes(free_bytes)
-    verdict = "" if _fits(needed_bytes, free_bytes) else "  <- does not fit"
+    verdict = "" if fits else "  <- does not fit"
     return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
