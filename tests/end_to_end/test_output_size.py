@@ -1,19 +1,25 @@
-"""The bill says how large files will be, and refuses what writing refuses."""
+"""The bill says how large files will be, refuses what writing refuses, and writing refuses what cannot have room."""
 
 from __future__ import annotations
 
+import collections
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset import output
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import DiskFullError
 from tests.end_to_end.generated import generated
+from tests.end_to_end.oracle import write_files
 from tests.end_to_end.test_bad_options import CASES
 
 ROWS = 40_000
@@ -165,3 +171,103 @@ def test_explaining_refuses_in_the_same_words(
             command(word, arguments[0], where, *arguments[1:]) for word in ("sort", "explain")
         )
         assert (explaining.code, explaining.err) == (code, sorting.err)
+
+
+def with_free(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
+    """Makes the disk of outputs look as if it had so much room; that of spilling keeps its own."""
+    monkeypatch.setattr(output, "free_bytes", lambda _: num_bytes)
+
+
+#: Name: how the result is made, and written.
+WRITTEN: dict[str, tuple[Callable[[Path], Dataset], WriteOptions]] = {
+    "sorted": (lambda folder: read(folder, "plain").sort("k"), WriteOptions("parquet")),
+    "compressed input": (lambda folder: read(folder, "zstd").sort("k"), WriteOptions("parquet")),
+    "shuffled twice": (
+        lambda folder: read(folder, "snappy").repartition(3).sort("k"),
+        WriteOptions("parquet"),
+    ),
+    "scan": (lambda folder: read(folder, "zstd"), WriteOptions("parquet")),
+    "records": (
+        lambda folder: xs.read_records(folder / "records", record_size=100, key_size=10).sort(),
+        WriteOptions("records"),
+    ),
+    "arrow": (
+        lambda folder: read(folder, "dictionary").random_shuffle(1),
+        WriteOptions("arrow"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_surely_has_no_room_is_refused_before_the_first_task(
+    name: str,
+    folder: Path,
+    engine: LocalEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make, options = WRITTEN[name]
+    size = make(folder).write(tmp_path / "all", options).bytes
+    tasks: collections.Counter[str] = collections.Counter()
+    engine.add_observer(lambda event: tasks.update([event.name]))
+    # What has room is written.
+    with_free(monkeypatch, size)
+    assert make(folder).write(tmp_path / "again", options).bytes == size
+    tasks.clear()
+    with_free(monkeypatch, size // 2)
+    with pytest.raises(
+        DiskFullError, match=rf"^the output takes at least .* and {tmp_path} has .* free; write to"
+    ):
+        make(folder).write(tmp_path / "out", options)
+    xs.shutdown()
+    assert not tasks
+    assert not (tmp_path / "out").exists()
+
+
+UNSURE: dict[str, tuple[Callable[[Dataset], Dataset], WriteOptions]] = {
+    "compressed": (lambda rows: rows.sort("k"), WriteOptions("parquet", "zstd")),
+    "fewer rows": (lambda rows: rows.filter("id < 10").sort("k"), WriteOptions("parquet")),
+    "first rows": (lambda rows: rows.limit(10), WriteOptions("parquet")),
+    "groups": (lambda rows: rows.group_by("small").agg(n="count"), WriteOptions("parquet")),
+    "text": (lambda rows: rows.limit(10).sort("k"), WriteOptions("csv")),
+}
+
+
+@pytest.mark.parametrize("name", UNSURE)
+@pytest.mark.usefixtures("engine")
+def test_what_may_have_room_is_not_refused(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_free(monkeypatch, 10_000)
+    make, options = UNSURE[name]
+    assert make(read(folder, "plain")).write(tmp_path / "out", options).rows
+
+
+@pytest.mark.usefixtures("engine")
+def test_values_that_repeat_may_have_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted, a column of few values takes next to nothing."""
+    table = pa.table({"k": pa.array([row % 5 for row in range(200_000)], pa.int64())})
+    write_files(tmp_path / "in", table, 2)
+    with_free(monkeypatch, 20_000)
+    result = xs.read_parquet(tmp_path / "in").sort("k").write_parquet(tmp_path / "out")
+    assert result.bytes < 20_000
+
+
+def test_spilled_and_written_on_one_disk_count_together(
+    tmp_path: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "some.dat").write_bytes(bytes(range(100)) * 1_200_000)
+    dataset = xs.read_records(tmp_path / "in", record_size=100, key_size=10).sort()
+    bill = dataset.explain(tmp_path / "out")
+    assert bill.shares_disk
+    assert bill.spilled_bytes > 40_000_000
+    assert bill.output_bytes == 120_000_000
+    monkeypatch.setattr("exoshuffle.dataset.explain.free_bytes", lambda _: 130_000_000)
+    assert not dataset.explain(tmp_path / "out").fits_on_disk
+    with_free(monkeypatch, 130_000_000)
+    with pytest.raises(DiskFullError, match=r"114 MB beside about \d+\.\d MB that are spilled"):
+        dataset.write_records(tmp_path / "out")
+    monkeypatch.setattr(output, "is_same_disk", lambda *_: False)
+    assert dataset.write_records(tmp_path / "out").bytes == 120_000_000

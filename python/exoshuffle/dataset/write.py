@@ -16,6 +16,7 @@ from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
+from exoshuffle.dataset.output import check_room
 from exoshuffle.errors import ExoshuffleError, OptionsError, ShuffleCheckError, TaskError
 from exoshuffle.futures import Engine, get
 from exoshuffle.observe.memory import peak_resident_bytes
@@ -131,6 +132,7 @@ def write_node(
 
     Raises:
         ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
+        DiskFullError: There is less room for files than they take at least.
     """
     started = time.monotonic()
     output = output_directory(node, path, options, overwrite)
@@ -138,10 +140,13 @@ def write_node(
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
         with observed(engine, progress), PlainErrors():
+            folder, spill_dirs = str(output.staging), engine.spill_dirs
+            check_room(node, options, folder, spill_dirs)
             job = execution.job(node, "files")
             plan = job.plan
+            check_room(node, options, folder, spill_dirs, plan)
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
-            sink = WriteSink(str(output.staging), options.to_json(node, row_group_bytes))
+            sink = WriteSink(folder, options.to_json(node, row_group_bytes))
             refs = finished(job.run(sink), engine.num_cpus)
             files = [file for ref in refs for file in get(ref)]
         rows = sum(file["rows"] for file in files)
