@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,10 @@ def test_what_is_compressed_is_billed_by_its_rows(name: str, folder: Path, tmp_p
     assert bill.output_bytes == plain.output_bytes
     assert "at most " in str(bill)
     assert "at most " not in str(plain)
+    for found, verdict in ((bill, "  <- may not fit"), (plain, "  <- does not fit")):
+        tight = dataclasses.replace(found, output_free_bytes=1000)
+        assert not tight.fits_on_disk
+        assert str(tight).endswith(f"of 1.00 kB free{verdict}")
     assert dataset.write_parquet(tmp_path / "out", compression="zstd").bytes < bill.output_bytes
 
 

@@ -97,7 +97,13 @@ class Bill:
         read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
         tasks = f"{self.splits:,} maps, {self.merges:,} merges, {self.partitions:,} reduces"
         read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
-        output = _needed_of(self.output_bytes, self.output_free_bytes, self._output_fits)
+        at_most, misfit = (
+            ("at most ", "may not fit") if self.output_is_most else ("", "does not fit")
+        )
+        spill_misfit = "" if self._spill_fits else "does not fit"
+        output_misfit = "" if self._output_fits else misfit
+        spill = _needed_of(self.spilled_bytes, self.spill_free_bytes, spill_misfit)
+        output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
         lines = [
             ("operator", self.operator),
             ("input", read),
@@ -112,10 +118,10 @@ class Bill:
             ("blocks", f"{self.blocks:,}"),
             ("slices to read", f"{self.slices:,}"),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
-            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes, self._spill_fits)),
+            ("spill disk", spill),
             ("read back", read_back),
             ("output files", f"{self.output_files:,}"),
-            ("output disk", ("at most " if self.output_is_most else "") + output),
+            ("output disk", at_most + output),
         ]
         bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
         return "\n\n".join([*map(str, self.before), bill])
@@ -125,7 +131,6 @@ def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
     return free_bytes is None or needed_bytes <= free_bytes
 
 
-def _needed_of(needed_bytes: int, free_bytes: int | None, fits: bool) -> str:
+def _needed_of(needed_bytes: int, free_bytes: int | None, misfit: str) -> str:
     free = "unknown" if free_bytes is None else format_bytes(free_bytes)
-    verdict = "" if fits else "  <- does not fit"
-    return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
+    return f"{format_bytes(needed_bytes)} of {free} free" + (f"  <- {misfit}" if misfit else "")
