@@ -75,7 +75,7 @@ class StorageError(ExoshuffleError, OSError):
 
 
 class DiskFullError(StorageError):
-    """Every spill directory is full, or has less room than a shuffle will need."""
+    """Every spill directory is full, or has less room than a shuffle will need; or the output's disk has."""
 
 
 class CorruptBlockError(StorageError):

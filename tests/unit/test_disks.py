@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exoshuffle.observe.disks import disk_kind, free_bytes, is_rotational
+from exoshuffle.observe.disks import disk_kind, free_bytes, is_rotational, is_same_disk
 
 
 def device(root: Path, name: str, number: str, rotational: str | None) -> Path:
@@ -58,3 +58,11 @@ def test_what_cannot_be_told(tmp_path: Path) -> None:
     assert free_bytes([str(tmp_path / "missing")]) is None
     assert disk_kind([]) == "ssd"
     assert disk_kind([str(tmp_path)]) in ("ssd", "rotational", "network")
+
+
+def test_folders_of_one_file_system(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    assert is_same_disk(str(tmp_path), [str(tmp_path / "other")])
+    assert not is_same_disk(str(tmp_path), [str(tmp_path), "/proc"])
+    assert not is_same_disk(str(tmp_path), [])
+    assert not is_same_disk(str(tmp_path), [str(tmp_path / "nowhere")])

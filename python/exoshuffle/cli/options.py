@@ -115,15 +115,17 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
 
 def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
     """Writes the dataset and reports, or prints its plan."""
-    if arguments["explain_only"]:
-        bill = dataset.explain(arguments["output"])
-        click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
-        return
     options = WriteOptions(
         arguments["output_format"] or dataset.format,
         arguments["compression"],
         arguments["target_file_size"],
     )
+    if arguments["explain_only"]:
+        bill = dataset.explain(
+            arguments["output"], options=options, overwrite=arguments["overwrite"]
+        )
+        click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
+        return
     result = dataset.write(
         arguments["output"], options, overwrite=arguments["overwrite"], progress=Progress(label)
     )

@@ -164,6 +164,10 @@ def distinct_command(**arguments: Any) -> None:
 def join_command(**arguments: Any) -> None:
     """Join two datasets where keys are equal.
 
+    Without --strategy and --partitions, nothing is shuffled where one side is small (up to 16 MB and a sixteenth of
+    the budget): it is given to every task that reads the other. So the right side of inner, left, semi and anti
+    joins, the left side of inner and right joins, and either side of cross joins.
+
     \b
     Example:
       exoshuffle join lineitem/ orders/ joined/ --left-on l_orderkey --right-on o_orderkey

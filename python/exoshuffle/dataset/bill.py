@@ -26,7 +26,6 @@ class Bill:
         merges: Merge tasks.
         folds: Fold tasks of a streaming shuffle.
         partitions: Reduce tasks.
-        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
         rounds: Rounds of maps.
         merge_factor: Blocks per merge; 1 means that nothing is merged.
         blocks: Blocks that maps, merges and folds make, and results that are kept for a later shuffle.
@@ -36,9 +35,13 @@ class Bill:
         spilled_bytes: Bytes written to spill directories.
         read_back_bytes: Bytes read from there.
         spill_free_bytes: Free space there; None if it cannot be told.
-        output_bytes: Size of the output, as that of the input where rows stay as they are; else an estimate.
-        output_free_bytes: Free space where the output goes; None if that is not known.
         before: Bills of the shuffles that come before.
+        output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
+        output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
+            else an estimate by the size of rows.
+        output_free_bytes: Free space where the output goes; None if that is not known.
+        output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
+        shares_disk: Whether what is spilled and the output go to one file system.
     """
 
     operator: str
@@ -52,7 +55,6 @@ class Bill:
     splits: int
     merges: int
     partitions: int
-    output_files: int
     rounds: int
     merge_factor: int
     blocks: int
@@ -62,10 +64,13 @@ class Bill:
     spilled_bytes: int
     read_back_bytes: int
     spill_free_bytes: int | None
-    output_bytes: int
-    output_free_bytes: int | None
     folds: int = 0
     before: tuple[Bill, ...] = ()
+    output_files: int = 0
+    output_bytes: int = 0
+    output_free_bytes: int | None = None
+    output_is_most: bool = False
+    shares_disk: bool = False
 
     @property
     def tasks(self) -> int:
@@ -74,10 +79,17 @@ class Bill:
 
     @property
     def fits_on_disk(self) -> bool:
-        """Whether there is room for what is spilled and for the output."""
-        return _fits(self.spilled_bytes, self.spill_free_bytes) and _fits(
-            self.output_bytes, self.output_free_bytes
-        )
+        """Whether there is room for what is spilled and for the output, on one disk for both together."""
+        return self._spill_fits and self._output_fits
+
+    @property
+    def _spill_fits(self) -> bool:
+        return _fits(self.spilled_bytes, self.spill_free_bytes)
+
+    @property
+    def _output_fits(self) -> bool:
+        beside = self.spilled_bytes if self.shares_disk else 0
+        return _fits(self.output_bytes + beside, self.output_free_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -88,6 +100,13 @@ class Bill:
         folds = f"{self.folds:,} folds, " if self.folds else ""
         tasks = f"{self.splits:,} maps, {self.merges:,} merges, {folds}{self.partitions:,} reduces"
         read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
+        at_most, misfit = (
+            ("at most ", "may not fit") if self.output_is_most else ("", "does not fit")
+        )
+        spill_misfit = "" if self._spill_fits else "does not fit"
+        output_misfit = "" if self._output_fits else misfit
+        spill = _needed_of(self.spilled_bytes, self.spill_free_bytes, spill_misfit)
+        output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
         lines = [
             ("operator", self.operator),
             ("input", read),
@@ -102,10 +121,10 @@ class Bill:
             ("blocks", f"{self.blocks:,}"),
             ("slices to read", f"{self.slices:,}"),
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
-            ("spill disk", _needed_of(self.spilled_bytes, self.spill_free_bytes)),
+            ("spill disk", spill),
             ("read back", read_back),
             ("output files", f"{self.output_files:,}"),
-            ("output disk", _needed_of(self.output_bytes, self.output_free_bytes)),
+            ("output disk", at_most + output),
         ]
         bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
         return "\n\n".join([*map(str, self.before), bill])
@@ -115,7 +134,6 @@ def _fits(needed_bytes: int, free_bytes: int | None) -> bool:
     return free_bytes is None or needed_bytes <= free_bytes
 
 
-def _needed_of(needed_bytes: int, free_bytes: int | None) -> str:
+def _needed_of(needed_bytes: int, free_bytes: int | None, misfit: str) -> str:
     free = "unknown" if free_bytes is None else format_bytes(free_bytes)
-    verdict = "" if _fits(needed_bytes, free_bytes) else "  <- does not fit"
-    return f"{format_bytes(needed_bytes)} of {free} free{verdict}"
+    return f"{format_bytes(needed_bytes)} of {free} free" + (f"  <- {misfit}" if misfit else "")

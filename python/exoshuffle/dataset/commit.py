@@ -55,6 +55,9 @@ class OutputDirectory:
     def _check(self, sources: Sequence[str]) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"output {self.path} is a file; name a directory")
+        existing = self.existing_folder
+        if not existing.is_dir():
+            raise OutputError(f"cannot write to {self.path.parent}: {existing} is a file")
         for source in sources:
             read = Path(os.path.realpath(source))
             if self.path == read or self.path in read.parents:
@@ -70,6 +73,11 @@ class OutputDirectory:
             raise OutputError(
                 f"output {self.path} exists; pass overwrite (--overwrite) to replace it"
             )
+
+    @property
+    def existing_folder(self) -> Path:
+        """The directory, or what there is of those that it will be in."""
+        return next(path for path in (self.path, *self.path.parents) if path.exists())
 
     def __enter__(self) -> Self:
         _remove_leftovers(self.path)

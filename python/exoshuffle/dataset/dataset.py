@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from exoshuffle.dataset.bill import Bill
-from exoshuffle.dataset.explain import explain_node
+from exoshuffle.dataset.explain import Destination, explain_node
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
     Shuffled,
@@ -23,6 +23,7 @@ from exoshuffle.dataset.narrow import Narrow, check_datasets
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.sampling import check_seed
 from exoshuffle.dataset.windows import check_window
+from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
@@ -302,10 +303,18 @@ class Dataset(Narrow):
             num_partitions: As in ``sort``.
 
         Raises:
-            OptionsError: Arguments that contradict each other.
+            OptionsError: Arguments that contradict each other; later, ``strategy`` or ``num_partitions`` for a cross
+                join of two large sides.
             SchemaError: A column is unknown, or types of keys cannot be compared.
 
         Rows of a partition come in the order of the left side, and for each in that of the right side.
+
+        Cost: as ``sort``, of both sides; less where a side is small, up to 16 MB and a sixteenth of what the memory
+        limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, such a side is given to every
+        task that reads the other, and nothing is shuffled: the right side of ``inner``, ``left``, ``semi`` and ``anti``
+        joins, the left one of ``inner`` and ``right`` joins. A cross join does so with either side, and deals out the
+        other one first if it was given one of the two arguments; where both sides are larger, both go into the store,
+        and a partition of the result is made for each two pieces of them.
         """
         check_datasets("join", [other])
         joined = parse_join(
@@ -322,21 +331,36 @@ class Dataset(Narrow):
         options = ShuffleOptions(strategy, num_partitions)
         return Dataset(Shuffled((self.node, other.node), _checked(shuffles.join(joined)), options))
 
-    def explain(self, output: PathLike | None = None, *, results: ResultPlace = "files") -> Bill:
+    def explain(
+        self,
+        output: PathLike | None = None,
+        *,
+        results: ResultPlace = "files",
+        options: WriteOptions | None = None,
+        overwrite: bool = False,
+    ) -> Bill:
         """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
         Args:
-            output: Where the result would go, to tell the free space there.
+            output: Where the result would go, to tell the free space there, and whether it can.
             results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
+            options: How files would be written; default: in the format of the input, without compression.
+            overwrite: As for ``write_parquet``.
 
         Raises:
-            OptionsError: Another word for ``results``.
             MemoryLimitError: It cannot fit into memory.
+            OptionsError: Another word for ``results``, or the result cannot be written in this format.
+            OutputError: The output exists, or cannot be written.
         """
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)
-        return explain_node(self.node, current_engine(), path, results)
+        # Records that are no longer as they were read are a table.
+        of_input = (
+            "parquet" if self.format == "records" and not is_records(self.node) else self.format
+        )
+        to = Destination(results, path, options or WriteOptions(of_input), overwrite)
+        return explain_node(self.node, current_engine(), to)
 
     def __repr__(self) -> str:
         return f"Dataset({describe(self.node)})"

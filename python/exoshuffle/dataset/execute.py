@@ -14,6 +14,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.combining import lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, ShuffleJob, finished
+from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side
 from exoshuffle.dataset.logical import (
     Files,
     Limited,
@@ -27,11 +28,11 @@ from exoshuffle.dataset.logical import (
 from exoshuffle.dataset.top import TopJob
 from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob
 from exoshuffle.dataset.windows import WindowJob
-from exoshuffle.errors import MemoryLimitError
-from exoshuffle.futures import Engine, get
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.join_broadcast import BroadcastJoin
+from exoshuffle.operators.join_broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 MadeInput = BlockInput | UnmadeInput
 
-#: A right side up to this size, and up to this share of the budget, is joined without a shuffle.
+#: A side of a join up to this size, and up to this share of the budget, is given to every task instead of a shuffle.
 MAX_BROADCAST_BYTES = 16_000_000
 BROADCAST_SHARE = 16
 
@@ -67,7 +68,7 @@ class Execution:
     def job(self, node: Node, results: ResultPlace) -> Job:
         """The job of a tree; runs the shuffles below the last one. ``results``: where its parts will go."""
         below, steps = _without_steps(node)
-        if isinstance(below, Files | United):
+        if isinstance(below, Files | United) or id(below) in self._made:
             # With the steps, so that columns which nobody needs are not read.
             return ScanJob(self.inputs(node), node.schema, self.engine)
         job = self._job(below, results)
@@ -75,7 +76,7 @@ class Execution:
 
     def _job(self, node: Shuffled | Limited | Windowed, results: ResultPlace) -> Job:
         if isinstance(node, Shuffled):
-            return self._broadcast_job(node, results) or self.shuffle_job(node, results)
+            return self._join_job(node, results) or self.shuffle_job(node, results)
         if isinstance(node, Windowed):
             return self.window_job(node)
         return self.top_job(node, results) or LimitJob(
@@ -112,43 +113,58 @@ class Execution:
         )
         return job if job.fits else None
 
-    def _broadcast_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
-        """The job of a join whose right side is small; None if it is not."""
-        found = self.broadcast(node)
-        if found is None or node.shuffle.broadcast is None:
-            return None
-        left, right = node.children
-        table = self._table(ScanJob(found[0], right.schema, self.engine))
-        step = BroadcastJoin(node.shuffle.broadcast, table)
-        return SteppedJob(self.job(left, results), (step,))
-
-    def broadcast(self, node: Shuffled) -> tuple[list[Input], int] | None:
-        """The right side of a join that is small enough to be given to every task, and its size; None if it is not.
-
-        Raises:
-            MemoryLimitError: It would have to be.
-        """
-        join = node.shuffle.broadcast
+    def _join_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
+        """The job of a join that needs no shuffle; None if it needs one."""
+        join = node.join
         if join is None:
             return None
-        right = node.children[1]
-        limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
-        inputs = self.inputs(right)
-        side = Side(right.schema, ByKeys())
-        size = sum(source.measure(side).total_bytes for source in inputs)
-        if size <= limit:
-            return inputs, size
+        small = self.small_side(node)
+        if small is not None:
+            table = self._table(ScanJob(small.inputs, small.schema, self.engine))
+            job = self.job(other_side(node, small.side), results)
+            return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
             return None
-        raise MemoryLimitError(
-            f"the right side of a cross join must fit into memory: it has {format_bytes(size)}, and the memory "
-            f"limit leaves {format_bytes(limit)} for it; swap the sides, or raise memory_limit"
+        left, right = map(self._blocks, self.cross_sides(node))
+        return CrossJob(join, left, right, self.engine)
+
+    def small_side(self, node: Shuffled) -> SmallSide | None:
+        """The side of a join that is given to every task; None if none is small enough, or a shuffle was asked for."""
+        join = node.join
+        if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
+            return None
+        limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
+        for side in BROADCAST_SIDES[join.how]:
+            small = SmallSide(side, node.children[side].schema, self.inputs(node.children[side]))
+            if small.size.total_bytes <= limit:
+                return small
+        return None
+
+    def cross_sides(self, node: Shuffled) -> tuple[ScanJob, ScanJob]:
+        """What reads the pieces of both sides of a cross join of which none is small.
+
+        Raises:
+            OptionsError: It was given a strategy or a number of partitions.
+        """
+        if node.options != ShuffleOptions():
+            limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
+            raise OptionsError(
+                f"a cross join of two sides of more than {format_bytes(limit)} has a partition for each two pieces of "
+                "them; leave out strategy and num_partitions, and repartition() its result"
+            )
+        left, right = (
+            ScanJob(self.inputs(child), child.schema, self.engine) for child in node.children
         )
+        return left, right
+
+    def _blocks(self, job: ScanJob) -> list[Ref]:
+        """What a job reads, in the store."""
+        return finished(job.run(CollectSink()), self.engine.num_cpus)
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
 
-        refs = finished(job.run(CollectSink()), self.engine.num_cpus)
+        refs = self._blocks(job)
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
         return pa.concat_tables([job.schema.empty_table(), *tables])
 

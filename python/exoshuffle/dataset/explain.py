@@ -3,59 +3,118 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+from dataclasses import dataclass
+from pathlib import Path
 
 from exoshuffle.dataset.bill import Bill
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.dataset.logical import Files, Limited, Node, Shuffled, Windowed, sources
-from exoshuffle.dataset.unshuffled import ScanJob
+from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
+from exoshuffle.dataset.logical import Limited, Node, Shuffled, Windowed, sources
+from exoshuffle.dataset.output import Result, estimated_size
+from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
+from exoshuffle.dataset.write import WriteOptions, check_format, output_directory
 from exoshuffle.futures import Engine
-from exoshuffle.observe.disks import free_bytes
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.observe.disks import free_bytes, is_same_disk
+from exoshuffle.operators.join import Join
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 
-def explain_node(node: Node, engine: Engine, output: str | None, results: ResultPlace) -> Bill:
+@dataclass(frozen=True)
+class Destination:
+    """Where a result would go.
+
+    Attributes:
+        results: Into files, or to whom else.
+        path: The directory of the files, if that is known.
+        options: How they are written.
+        overwrite: Whether what is there is replaced.
+    """
+
+    results: ResultPlace
+    path: str | None
+    options: WriteOptions
+    overwrite: bool = False
+
+
+def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
     """Plans the last shuffle of a tree, and estimates those below it; without any, what is read.
 
     Args:
         node: The tree.
         engine: Where it would run.
-        output: Where files would go.
-        results: Where results would go.
+        to: Where its result would go.
+
+    Raises:
+        ExoshuffleError: What writing it there would raise before its first task, but for disks without room.
     """
-    execution, job, place, first_rows = Estimation(engine), None, results, ""
+    if to.results != "files":
+        return _bill(node, engine, to.results)[0]
+    check_format(node, to.options)
+    folder: Path | None = None
+    if to.path is not None:
+        directory = output_directory(node, to.path, to.options, to.overwrite)
+        folder = directory.existing_folder
+    bill, result = _bill(node, engine, "files")
+    size = estimated_size(node, result, to.options)
+    return dataclasses.replace(
+        bill,
+        output_files=size.num_files,
+        output_bytes=size.num_bytes,
+        output_is_most=size.is_most,
+        output_free_bytes=None if folder is None else free_bytes([str(folder)]),
+        shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
+    )
+
+
+def _bill(node: Node, engine: Engine, results: ResultPlace) -> tuple[Bill, Result]:
+    """The bill but for files, and what it is for."""
+    execution, job, place, first, read = Estimation(engine), None, results, None, node
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results)
-            first_rows = f"the first {node.count:,} rows"
+            first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, whatever becomes of them then.
-            place = "batches"
+            place, read = "batches", node.child
         node = node.children[0]
     if isinstance(node, Windowed):
-        windows = execution.window_job(node)
         operator = f"random_shuffle within windows of {_size(node.window)}"
-        return _unshuffled_bill(
-            node, windows, operator, "rows stay in their window", output, results
-        )
-    if not isinstance(node, Shuffled):
-        scan = ScanJob(execution.inputs(node), node.schema, engine)
-        operator = first_rows or "scan"
-        return _unshuffled_bill(node, scan, operator, "no rows have to meet", output, results)
-    broadcast = execution.broadcast(node)
-    if broadcast is not None:
-        return _broadcast_bill(node, engine, output, results, broadcast[1])
+        windows = execution.window_job(node)
+        bill, result = _unshuffled_bill(node, windows, operator, "rows stay in their window")
+    elif isinstance(node, Shuffled):
+        bill, result = _shuffled_bill(node, execution, job, place, results)
+    else:
+        scan = ScanJob(execution.inputs(read), read.schema, engine)
+        operator = "scan" if first is None else f"the first {first:,} rows"
+        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet")
+    if results != "files" and not bill.blocks:
+        bill = dataclasses.replace(bill, blocks=result.num_parts)
+    return bill, result if first is None else result.first(first)
+
+
+def _shuffled_bill(
+    node: Shuffled,
+    execution: Estimation,
+    job: ShuffleJob | None,
+    place: ResultPlace,
+    results: ResultPlace,
+) -> tuple[Bill, Result]:
+    """Of a shuffle; ``job`` is the one that finds its first rows, if these are all that is wanted."""
+    engine, join = execution.engine, node.join
+    small = execution.small_side(node)
+    if join is not None and small is not None:
+        return _broadcast_bill(node, join, small, engine, results)
+    if join is not None and join.how == "cross":
+        return _cross_bill(node, join, execution)
     job = job or execution.shuffle_job(node, place)
     plan, cost = job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str)
-    return Bill(
+    bill = Bill(
         operator=job.shuffle.name,
         strategy=plan.strategy if is_library else type(node.options.strategy).__name__,
         why=plan.why if is_library else f"an instance, planned as {plan.strategy}",
@@ -68,7 +127,6 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         merges=plan.num_merges,
         folds=plan.num_folds,
         partitions=plan.num_partitions,
-        output_files=plan.num_partitions if results == "files" else 0,
         rounds=plan.num_rounds,
         merge_factor=plan.merge_factor,
         blocks=job.num_maps + plan.num_merges + plan.num_folds + kept,
@@ -78,95 +136,112 @@ def explain_node(node: Node, engine: Engine, output: str | None, results: Result
         spilled_bytes=plan.spilled_bytes,
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),
-        output_bytes=_output_bytes(node, job) if results == "files" else 0,
-        output_free_bytes=None if output is None else free_bytes([_existing_folder(output)]),
         before=_bills_below(node, engine),
     )
+    return bill, Result(job.result_rows, job.workload.all_result_bytes, plan.num_partitions)
 
 
 def _broadcast_bill(
-    node: Shuffled, engine: Engine, output: str | None, results: ResultPlace, right_bytes: int
-) -> Bill:
-    """Of a join that needs no shuffle: that of the shuffle of its left side, or of reading this."""
-    left = node.children[0]
-    operator = f"{node.shuffle.name} with {format_bytes(right_bytes)}, given to every task"
-    if _shuffles(left):
-        bill = explain_node(left, engine, output, results)
-        return dataclasses.replace(bill, operator=f"{bill.operator}, then {operator}")
-    scan = ScanJob(Estimation(engine).inputs(left), left.schema, engine)
-    why = "the right side is so small that every task can have it"
-    bill = _unshuffled_bill(left, scan, operator, why, output, results)
-    right = sources(node.children[1])
-    return dataclasses.replace(
+    node: Shuffled, join: Join, small: SmallSide, engine: Engine, results: ResultPlace
+) -> tuple[Bill, Result]:
+    """Of a join that needs no shuffle: that of making its other side."""
+    bill, other = _bill(other_side(node, small.side), engine, results)
+    size = small.size
+    operator = f"{node.shuffle.name} with {format_bytes(size.total_bytes)}, given to every task"
+    why = "a side is so small that every task can have it, so nothing is shuffled"
+    bill = dataclasses.replace(
         bill,
-        input_files=bill.input_files + sum(len(source.files) for source in right),
-        input_bytes=bill.input_bytes + sum(source.bytes for source in right),
-        memory_bytes=min(engine.memory_limit, bill.memory_bytes + engine.num_cpus * right_bytes),
+        operator=operator if bill.operator == "scan" else f"{bill.operator}, then {operator}",
+        why=why if bill.strategy == "none" else bill.why,
+        input_files=sum(len(source.files) for source in sources(node)),
+        input_bytes=sum(source.bytes for source in sources(node)),
+        memory_bytes=min(
+            engine.memory_limit, bill.memory_bytes + engine.num_cpus * size.total_bytes
+        ),
+        before=(*bill.before, *_bills_of(node.children[small.side], engine)),
     )
+    made = Workload(other.num_bytes, other.num_rows)
+    sides = (size, made) if small.side == 0 else (made, size)
+    return bill, _joined(join, sides, other.num_parts)
+
+
+def _cross_bill(node: Shuffled, join: Join, execution: Estimation) -> tuple[Bill, Result]:
+    """Of a cross join piece by piece."""
+    engine, jobs = execution.engine, execution.cross_sides(node)
+    left, right = (rows_size(job.inputs, job.schema) for job in jobs)
+    pieces = [job.num_tasks for job in jobs]
+    held = left.total_bytes + right.total_bytes
+    task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine)
+    tasks_memory = min(engine.budget_bytes, engine.num_cpus * task_memory)
+    scan, _ = _unshuffled_bill(
+        node, jobs[0], f"join of {pieces[0]:,} pieces with {pieces[1]:,}", "there are no keys"
+    )
+    spilled = max(0, held + tasks_memory - engine.budget_bytes)
+    bill = dataclasses.replace(
+        scan,
+        rows=left.num_rows + right.num_rows,
+        row_bytes=held,
+        splits=pieces[0] * pieces[1],
+        blocks=sum(pieces),
+        memory_bytes=min(
+            engine.memory_limit, engine.memory_limit - engine.budget_bytes + held + tasks_memory
+        ),
+        spilled_bytes=spilled,
+    )
+    return bill, _joined(join, (left, right), pieces[0] * pieces[1])
+
+
+def _joined(join: Join, sides: tuple[Workload, Workload], num_parts: int) -> Result:
+    num_rows = [side.num_rows for side in sides]
+    num_bytes = join.result_bytes(num_rows, [side.total_bytes for side in sides])
+    return Result(join.result_rows(num_rows), num_bytes, num_parts)
 
 
 def _unshuffled_bill(
-    node: Node,
-    job: ScanJob | WindowJob,
-    operator: str,
-    why: str,
-    output: str | None,
-    results: ResultPlace,
-) -> Bill:
+    node: Node, job: ScanJob | WindowJob, operator: str, why: str
+) -> tuple[Bill, Result]:
     """Of reading what is below a node, whose rows stay where they are."""
     engine, read = job.engine, sources(node)
-    side = Side(node.schema, ByKeys())
-    workloads = [source.measure(side) for source in job.inputs]
+    size = rows_size(job.inputs, job.schema)
     other_bytes = engine.memory_limit - engine.budget_bytes
     peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes
-    return Bill(
+    bill = Bill(
         operator=operator,
         strategy="none",
         why=f"{why}, so nothing is shuffled",
         compared=(),
         input_files=sum(len(source.files) for source in read),
         input_bytes=sum(source.bytes for source in read),
-        rows=sum(work.num_rows for work in workloads),
-        row_bytes=sum(work.total_bytes for work in workloads),
+        rows=size.num_rows,
+        row_bytes=size.total_bytes,
         splits=job.num_tasks,
         merges=0,
         partitions=0,
-        output_files=job.num_tasks if results == "files" else 0,
         rounds=1,
         merge_factor=1,
-        blocks=0 if results == "files" else job.num_tasks,
+        blocks=0,
         slices=0,
         requests=0,
         memory_bytes=min(engine.memory_limit, peak_bytes),
         spilled_bytes=0,
         read_back_bytes=0,
         spill_free_bytes=free_bytes(engine.spill_dirs),
-        output_bytes=sum(source.bytes for source in read) if results == "files" else 0,
-        output_free_bytes=None if output is None else free_bytes([_existing_folder(output)]),
         before=_bills_below(node, engine),
     )
+    return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
 
 
 def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
-    return tuple(
-        explain_node(below, engine, None, "blocks")
-        for child in node.children
-        for below in _shuffles(child)
-    )
+    return tuple(bill for child in node.children for bill in _bills_of(child, engine))
+
+
+def _bills_of(node: Node, engine: Engine) -> list[Bill]:
+    """Of what is made in the store before a node is read."""
+    return [_bill(below, engine, "blocks")[0] for below in _shuffles(node)]
 
 
 def _size(window: int | str) -> str:
     return window if isinstance(window, str) else f"{window:,} rows"
-
-
-def _output_bytes(node: Shuffled, job: ShuffleJob) -> int:
-    """Size of the files: as the input has them, and as many more or fewer bytes as results have than its rows."""
-    read = sources(node)
-    on_disk: int = sum(source.bytes for source in read)
-    if node.shuffle.keeps_rows and all(isinstance(child, Files) for child in node.children):
-        return on_disk
-    in_memory: int = sum(source.memory_bytes for source in read)
-    return job.workload.all_result_bytes * on_disk // max(in_memory, 1)
 
 
 class Estimation(Execution):
@@ -175,11 +250,17 @@ class Estimation(Execution):
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""
         below = _shuffles(node)
-        if not below:
-            return UnmadeInput(Workload(0, 0), 1)
-        job = self.shuffle_job(below[0], "blocks")
-        size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
-        return UnmadeInput(size, job.plan.num_partitions)
+        if below:
+            job = self.shuffle_job(below[0], "blocks")
+            size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
+            return UnmadeInput(size, job.plan.num_partitions)
+        [child] = node.children
+        scan = ScanJob(self.inputs(child), child.schema, self.engine)
+        read = rows_size(scan.inputs, child.schema)
+        made = Result(read.num_rows, read.total_bytes, scan.num_tasks)
+        if isinstance(node, Limited):
+            made = made.first(node.count)
+        return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
 
 
 def _shuffles(node: Node) -> list[Shuffled]:
@@ -187,10 +268,3 @@ def _shuffles(node: Node) -> list[Shuffled]:
     if isinstance(node, Shuffled):
         return [node]
     return [found for child in node.children for found in _shuffles(child)]
-
-
-def _existing_folder(path: str) -> str:
-    folder = os.path.abspath(path)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    return folder

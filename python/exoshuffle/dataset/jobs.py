@@ -104,11 +104,22 @@ class ShuffleJob:
         """Of a join; the results of all others are taken to be as large as what travels."""
         if not isinstance(self.shuffle.finish, Joined):
             return None
+        return self.shuffle.finish.join.result_bytes(*self._side_sizes())
+
+    @property
+    def result_rows(self) -> int:
+        """About how many rows come out; see ``_result_bytes``."""
+        if not isinstance(self.shuffle.finish, Joined):
+            return self.workload.num_rows
+        return self.shuffle.finish.join.result_rows(self._side_sizes()[0])
+
+    def _side_sizes(self) -> tuple[list[int], list[int]]:
+        """Rows and bytes of both sides of a join."""
         num_rows, num_bytes = [0, 0], [0, 0]
         for (_, side), work in zip(self.inputs, self.workloads, strict=True):
             num_rows[side.tag or 0] += work.num_rows
             num_bytes[side.tag or 0] += work.total_bytes
-        return self.shuffle.finish.join.result_bytes(num_rows, num_bytes)
+        return num_rows, num_bytes
 
     @cached_property
     def plan(self) -> ShufflePlan:

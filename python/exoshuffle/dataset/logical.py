@@ -12,11 +12,14 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
+from exoshuffle.operators.table import Joined
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from exoshuffle.operators.join import Join
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,12 @@ class Shuffled:
     children: tuple[Node, ...]
     shuffle: Shuffle
     options: ShuffleOptions
+
+    @property
+    def join(self) -> Join | None:
+        """The join, if it is one."""
+        finish = self.shuffle.finish
+        return finish.join if isinstance(finish, Joined) else None
 
     @property
     def schema(self) -> pa.Schema:

@@ -64,6 +64,7 @@ class Results:
 
         Raises:
             OutputError: The output exists or cannot be written.
+            DiskFullError: The spill directories, or the disk of the output, have less room than is needed.
         """
         return self.write(
             path, WriteOptions("parquet", compression, target_file_size), overwrite=overwrite

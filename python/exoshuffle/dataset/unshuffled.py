@@ -48,22 +48,17 @@ class ScanJob:
     @property
     def task_memory_bytes(self) -> int:
         """Working memory of a task."""
-        return 2 * self._item_bytes
+        return 2 * piece_bytes(self.engine)
 
     @property
     def num_tasks(self) -> int:
         """As many tasks as items."""
         return sum(map(len, self.items))
 
-    @property
-    def _item_bytes(self) -> int:
-        num_bytes = self.engine.budget_bytes // (8 * self.engine.num_cpus)
-        return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
-
     @cached_property
     def items(self) -> list[list[Any]]:
         """What the tasks read, input by input."""
-        return [source.cut(self._item_bytes, Workload(0, 0)) for source in self.inputs]
+        return [source.cut(piece_bytes(self.engine), Workload(0, 0)) for source in self.inputs]
 
     def run(self, sink: Sink) -> Iterator[Ref]:
         """See ``Job``."""
@@ -133,6 +128,12 @@ class LimitJob:
             left -= rows
             if left <= 0:
                 return
+
+
+def piece_bytes(engine: Engine) -> int:
+    """What a task of a scan reads."""
+    num_bytes = engine.budget_bytes // (8 * engine.num_cpus)
+    return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
 
 
 def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:

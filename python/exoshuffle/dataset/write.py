@@ -16,6 +16,7 @@ from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
+from exoshuffle.dataset.output import check_room
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.errors import (
     ExoshuffleError,
@@ -67,17 +68,22 @@ class WriteOptions:
             raise OptionsError(
                 f"{self.format} cannot be compressed by {self.compression!r}; known are {known}"
             )
+        target = self.target_bytes
+        if target is not None and target < 1:
+            raise OptionsError(f"target_file_size is {target}; it must be at least 1 byte")
+
+    @property
+    def target_bytes(self) -> int | None:
+        """The size of a file, if one was asked for."""
+        return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
     def to_json(self, node: Node, row_group_bytes: int) -> str:
         """The options as the native writer reads them."""
-        target = None if self.target_file_size is None else parse_bytes(self.target_file_size)
-        if target is not None and target < 1:
-            raise OptionsError(f"target_file_size is {target}; it must be at least 1 byte")
         return json.dumps(
             {
                 "format": self.format,
                 "compression": self.compression,
-                "target_file_bytes": target,
+                "target_file_bytes": self.target_bytes,
                 "row_group_bytes": row_group_bytes,
                 "dictionary_columns": dictionary_columns(node),
             }
@@ -133,22 +139,22 @@ def write_node(
 
     Raises:
         ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
+        DiskFullError: There is less room for files than they take at least.
     """
     path = local_path(path, OutputError)
-    if (options.format == "records") != is_records(node):
-        kind = "fixed-length records" if is_records(node) else "tables"
-        raise OptionsError(f"{kind} cannot be written as {options.format}")
     started = time.monotonic()
-    read = [path for source in sources(node) for path in (*source.paths, *source.files)]
-    output = OutputDirectory(path, read, overwrite)
+    output = output_directory(node, path, options, overwrite)
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:
         with observed(engine, progress), PlainErrors():
+            folder, spill_dirs = str(output.staging), engine.spill_dirs
+            check_room(node, options, folder, spill_dirs)
             job = execution.job(node, "files")
             plan = job.plan
+            check_room(node, options, folder, spill_dirs, plan)
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
-            sink = WriteSink(str(output.staging), options.to_json(node, row_group_bytes))
+            sink = WriteSink(folder, options.to_json(node, row_group_bytes))
             refs = finished(job.run(sink), engine.num_cpus)
             files = [file for ref in refs for file in get(ref)]
         rows = sum(file["rows"] for file in files)
@@ -166,6 +172,27 @@ def write_node(
         spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
     )
+
+
+def output_directory(
+    node: Node, path: str | os.PathLike[str], options: WriteOptions, overwrite: bool
+) -> OutputDirectory:
+    """Where the result of a tree goes; nothing is made yet.
+
+    Raises:
+        OptionsError: It cannot be written in this format.
+        OutputError: See ``OutputDirectory``.
+    """
+    check_format(node, options)
+    read = [path for source in sources(node) for path in (*source.paths, *source.files)]
+    return OutputDirectory(path, read, overwrite)
+
+
+def check_format(node: Node, options: WriteOptions) -> None:
+    """Raises ``OptionsError`` where records were to be written as tables, or the other way round."""
+    if (options.format == "records") != is_records(node):
+        kind = "fixed-length records" if is_records(node) else "tables"
+        raise OptionsError(f"{kind} cannot be written as {options.format}")
 
 
 @contextlib.contextmanager

@@ -29,6 +29,14 @@ def free_bytes(directories: Sequence[str]) -> int | None:
     return sum(free.values()) if free else None
 
 
+def is_same_disk(folder: str, others: Sequence[str]) -> bool:
+    """Whether there are other folders, all on the file system of this one; False if that cannot be told."""
+    try:
+        return {os.stat(other).st_dev for other in others} == {os.stat(folder).st_dev}
+    except OSError:
+        return False
+
+
 def disk_kind(directories: Sequence[str]) -> DiskKind:
     """The kind of disk behind the directories, the slowest where they differ; what cannot be told is an SSD."""
     kinds = {_kind(directory) for directory in directories}

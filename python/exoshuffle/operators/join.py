@@ -107,15 +107,21 @@ class Join:
         only_keys = (Select(tuple(names)),) if self.how in _LEFT_ONLY else ()
         return join_sides(self.left, self.right, self.keys, only_keys)
 
-    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int:
-        """About how large the result is, from the rows of both sides and their bytes.
+    def result_rows(self, num_rows: Sequence[int]) -> int:
+        """About how many rows the result has, from those of both sides.
 
         Taken as if the keys of the side with fewer rows were unique, as those of a table that others refer to, and
         every row of the other had its match.
         """
         if self.how in _LEFT_ONLY:
+            return num_rows[0]
+        return num_rows[0] * num_rows[1] if self.how == "cross" else max(num_rows)
+
+    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int:
+        """About how large the result is, from the rows of both sides and their bytes; see ``result_rows``."""
+        if self.how in _LEFT_ONLY:
             return num_bytes[0]
-        rows = num_rows[0] * num_rows[1] if self.how == "cross" else max(num_rows)
+        rows = self.result_rows(num_rows)
         pairs = zip(num_bytes, num_rows, strict=True)
         return sum(size * rows // max(count, 1) for size, count in pairs)
 

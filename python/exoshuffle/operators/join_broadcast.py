@@ -1,4 +1,4 @@
-"""A join whose right side is small enough to be everywhere: the left side is read once and nothing is shuffled."""
+"""A join with a side that is small enough to be everywhere: the other side is read once and nothing is shuffled."""
 
 from __future__ import annotations
 
@@ -10,18 +10,33 @@ from exoshuffle.operators.join import Join
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LEFT, RIGHT = 0, 1
+#: Which sides can be everywhere, the better one first. Not one whose rows are in the result by themselves, as those of
+#: the left side of a left join: whether such a row has a match is known only where all of the other side is.
+BROADCAST_SIDES = {
+    "inner": (RIGHT, LEFT),
+    "left": (RIGHT,),
+    "right": (LEFT,),
+    "full": (),
+    "semi": (RIGHT,),
+    "anti": (RIGHT,),
+    "cross": (RIGHT, LEFT),
+}
+
 
 @dataclass(frozen=True)
 class BroadcastJoin:
-    """The step that joins what it gets with a whole right side.
+    """The step that joins what it gets with a whole other side.
 
     Attributes:
-        join: The join; not ``right`` or ``full``, which must know all of the left side.
-        right: All rows of the right side.
+        join: The join.
+        side: Which side is whole; one of ``BROADCAST_SIDES``.
+        table: All of its rows.
     """
 
     join: Join
-    right: pa.Table
+    side: int
+    table: pa.Table
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
@@ -34,8 +49,11 @@ class BroadcastJoin:
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: the left rows at once; the right side is looked through once for all of them."""
+        """See ``Step``. Cost: the rows at once; the whole side is looked through once for all of them."""
         import pyarrow as pa
 
-        joined = self.join.run(batches.read_all(), self.right)
-        return pa.RecordBatchReader.from_batches(self.join.output_schema, joined)
+        rows = batches.read_all()
+        left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
+        return pa.RecordBatchReader.from_batches(
+            self.join.output_schema, self.join.run(left, right)
+        )

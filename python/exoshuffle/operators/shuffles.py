@@ -41,10 +41,6 @@ COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
 
 
-#: Joins of which each row of the left side can be made alone.
-BROADCAST_HOWS = ("inner", "left", "semi", "anti", "cross")
-
-
 @dataclass(frozen=True)
 class Side:
     """What the maps of one input do.
@@ -78,7 +74,6 @@ class Shuffle:
         reduce_percent: Memory that finishing takes, as a share of the partition, beside the partition itself.
         reduce_row_bytes: And further, per row of it.
         executor: Where tasks run.
-        broadcast: The join, if it needs no shuffle where the right side is small.
         plain: The same without combining rows in maps, for where less travels then.
         combines: Whether maps of this combine such rows, given those that maps of ``plain`` would send.
     """
@@ -94,7 +89,6 @@ class Shuffle:
     reduce_percent: int = 0
     reduce_row_bytes: int = 0
     executor: Executor = "thread"
-    broadcast: Join | None = None
     plain: Shuffle | None = None
     combines: Callable[[pa.Table], bool] | None = None
 
@@ -222,7 +216,6 @@ def join(joined: Join) -> Shuffle:
         joined.output_schema,
         reduce_percent=COMBINE_PERCENT,
         reduce_row_bytes=COMBINE_ROW_BYTES,
-        broadcast=joined if joined.how in BROADCAST_HOWS else None,
     )
 
 

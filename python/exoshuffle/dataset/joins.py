@@ -1,0 +1,116 @@
+"""Joins without a shuffle: every task gets one side, or, without keys, each piece of one meets each of the other.
+
+Guarantee: rows of a part come in the order of the left side, and for each in that of the right side, as those of a
+partition that was shuffled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs import Input
+from exoshuffle.dataset.jobs import steps_of
+from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.unshuffled import piece_bytes
+from exoshuffle.futures import Engine, Ref, remote
+from exoshuffle.operators import shuffles
+from exoshuffle.operators.join import Join
+from exoshuffle.operators.join_payload import BATCH_BYTES
+from exoshuffle.operators.order import ByKeys, round_robin
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.steps import executor_of
+from exoshuffle.operators.table import Sink, as_reader, as_rows, own_errors
+from exoshuffle.shuffle.plan import ShufflePlan, Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class SmallSide:
+    """A side of a join that every task can have.
+
+    Attributes:
+        side: 0 for the left one, 1 for the right one.
+        schema: Of its rows.
+        inputs: What has to be read for it.
+    """
+
+    side: int
+    schema: pa.Schema
+    inputs: list[Input]
+
+    @cached_property
+    def size(self) -> Workload:
+        """Size of its rows."""
+        return rows_size(self.inputs, self.schema)
+
+
+def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
+    """Size of all rows of some inputs."""
+    measured = [source.measure(Side(schema, ByKeys())) for source in inputs]
+    return Workload(
+        sum(work.total_bytes for work in measured), sum(work.num_rows for work in measured)
+    )
+
+
+def other_side(node: Shuffled, side: int) -> Node:
+    """What the tasks of a join read whom the rows of ``side`` are given to.
+
+    In a cross join that was given a strategy or a number of partitions, the other side is dealt out by these first.
+    """
+    other = node.children[1 - side]
+    if node.options == ShuffleOptions():
+        return other
+    dealt = shuffles.repartition(other.schema, (), round_robin)
+    return Shuffled((other,), dealt, node.options)
+
+
+@dataclass
+class CrossJob:
+    """A cross join of two sides of which none is small.
+
+    Attributes:
+        join: The join.
+        lefts: The pieces of the left side, in the store.
+        rights: Those of the right side.
+        engine: Where it runs.
+
+    Cost: a task for each two pieces, which reads both from the store.
+    """
+
+    join: Join
+    lefts: Sequence[Ref]
+    rights: Sequence[Ref]
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Ref]:
+        """See ``Job``."""
+        memory = cross_memory_bytes(self.engine)
+        executor = executor_of("thread", steps_of(sink))
+        run = remote(cross, memory=memory, name="cross", executor=executor)
+        for index, (left, right) in enumerate(itertools.product(self.lefts, self.rights)):
+            yield run.remote(index, self.join, left, right, sink)
+
+
+def cross_memory_bytes(engine: Engine) -> int:
+    """Working memory of a task of a ``CrossJob``: a copy of both pieces, and a batch of their pairs."""
+    # Where there is little memory, pieces are small and so are most batches.
+    at_most = engine.budget_bytes // (2 * engine.num_cpus)
+    return min(2 * piece_bytes(engine) + BATCH_BYTES, at_most)
+
+
+def cross(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Any:
+    """Task: all pairs of the rows of two pieces, to a sink."""
+    import pyarrow as pa
+
+    sides = [as_reader(_native.Rows.from_ipc(block)).read_all() for block in (left, right)]
+    batches = pa.RecordBatchReader.from_batches(join.output_schema, join.run(*sides))
+    with own_errors():
+        return sink(index, as_rows(batches))
