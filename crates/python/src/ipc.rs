@@ -112,12 +112,12 @@ impl IpcStream {
 
 /// What a stream takes beside the buffers of its batches.
 fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
-    let empty = RecordBatch::new_empty(SchemaRef::new(schema.clone()));
+    let batch = RecordBatch::new_empty(SchemaRef::new(schema.clone()));
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), schema, options()?)?;
     let before = writer.get_ref().len();
-    writer.write(&empty)?;
-    let each = writer.get_ref().len() - before + LEFT_OUT_BYTES;
-    Ok(writer.into_inner()?.len() + num_batches * each)
+    writer.write(&batch)?;
+    let empty = writer.get_ref().len() - before;
+    Ok(writer.into_inner()?.len() - empty + num_batches * (empty + LEFT_OUT_BYTES))
 }
 
 fn write<W: Write>(out: W, schema: &Schema, batches: Batches) -> PyResult<W> {

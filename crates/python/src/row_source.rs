@@ -255,6 +255,9 @@ fn records(side: &TaggedSections) -> Vec<&[u8]> {
         .collect()
 }
 
+/// What a stream ends with; what follows is not part of it.
+const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
 /// The batches of an Arrow IPC stream; their arrays are parts of its buffer.
 struct IpcBatches {
     decoder: StreamDecoder,
@@ -265,6 +268,10 @@ impl Iterator for IpcBatches {
     type Item = Result<RecordBatch, RowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // Behind a batch. The decoder takes any bytes behind the end for an error.
+        if self.rest.starts_with(&END_OF_STREAM) {
+            return None;
+        }
         match self.decoder.decode(&mut self.rest) {
             Ok(Some(batch)) => Some(Ok(batch)),
             Ok(None) => {
