@@ -55,21 +55,79 @@ impl IpcStream {
         batches: Batches,
         most: impl FnOnce(usize) -> Option<(usize, usize)>,
     ) -> PyResult<Self> {
-        let (num_bytes, content) = match most(ALIGNMENT) {
-            Some((num_batches, bytes)) => {
-                let around = around(schema, num_batches).map_err(arrow_error)?;
-                let content = Content::Planned(SchemaRef::clone(schema), batches);
-                (around + bytes, content)
-            }
-            None => {
-                let made = write(ChunkWriter::default(), schema, batches)?;
-                (made.len(), Content::Made(made))
-            }
+        let Some((num_batches, bytes)) = most(ALIGNMENT) else {
+            return write(ChunkWriter::default(), schema, batches).map(Self::made);
         };
+        let content = Content::Planned(SchemaRef::clone(schema), batches);
         Ok(Self {
-            num_bytes,
+            num_bytes: around(schema, num_batches).map_err(arrow_error)? + bytes,
             content: Mutex::new(Some(content)),
         })
+    }
+
+    fn made(stream: ChunkWriter) -> Self {
+        Self {
+            num_bytes: stream.len(),
+            content: Mutex::new(Some(Content::Made(stream))),
+        }
+    }
+}
+
+/// Rows as Arrow IPC streams that end once they have so many bytes; one at least.
+#[pyclass(frozen)]
+pub struct IpcStreams {
+    schema: SchemaRef,
+    piece_bytes: usize,
+    state: Mutex<Pieces>,
+}
+
+struct Pieces {
+    batches: Batches,
+    has_begun: bool,
+}
+
+impl IpcStreams {
+    /// The streams of these batches.
+    pub fn of(schema: &SchemaRef, batches: Batches, piece_bytes: usize) -> Self {
+        Self {
+            schema: SchemaRef::clone(schema),
+            piece_bytes,
+            state: Mutex::new(Pieces {
+                batches,
+                has_begun: false,
+            }),
+        }
+    }
+
+    fn next(&self) -> PyResult<Option<IpcStream>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = state.batches.next().transpose()?;
+        if batch.is_none() && state.has_begun {
+            return Ok(None);
+        }
+        state.has_begun = true;
+        let mut stream = writer(ChunkWriter::default(), &self.schema)?;
+        while let Some(rows) = batch {
+            stream.write(&rows).map_err(arrow_error)?;
+            if stream.get_ref().len() >= self.piece_bytes {
+                break;
+            }
+            batch = state.batches.next().transpose()?;
+        }
+        Ok(Some(IpcStream::made(
+            stream.into_inner().map_err(arrow_error)?,
+        )))
+    }
+}
+
+#[pymethods]
+impl IpcStreams {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<IpcStream>> {
+        py.detach(|| self.next())
     }
 }
 
@@ -121,13 +179,16 @@ fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
 }
 
 fn write<W: Write>(out: W, schema: &Schema, batches: Batches) -> PyResult<W> {
-    let options = options().map_err(arrow_error)?;
-    let stream = StreamWriter::try_new_with_options(out, schema, options);
-    let mut stream = stream.map_err(arrow_error)?;
+    let mut stream = writer(out, schema)?;
     for batch in batches {
         stream.write(&batch?).map_err(arrow_error)?;
     }
     stream.into_inner().map_err(arrow_error)
+}
+
+fn writer<W: Write>(out: W, schema: &Schema) -> PyResult<StreamWriter<W>> {
+    let options = options().map_err(arrow_error)?;
+    StreamWriter::try_new_with_options(out, schema, options).map_err(arrow_error)
 }
 
 fn options() -> Result<IpcWriteOptions, ArrowError> {

@@ -18,7 +18,7 @@ use crate::arrow_stream::{export, import, stream_error};
 use crate::buffers::ByteView;
 use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
-use crate::ipc::{schema_from_ipc, IpcStream};
+use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
 use crate::row_source::{Batches, RowSource, BATCH_BYTES};
 use crate::source::{parse_split, ReadConfig};
 use crate::write_options::write_options;
@@ -131,6 +131,18 @@ impl Rows {
             writer.end().map_err(io_error)
         })?;
         Ok(PendingFiles(Mutex::new(Some(files))))
+    }
+
+    /// Arrow IPC streams that end once they have so many bytes; one at least.
+    fn to_ipc_streams(&self, py: Python<'_>, piece_bytes: usize) -> PyResult<IpcStreams> {
+        let batches = py.detach(|| self.declared(STREAM_BYTES))?;
+        Ok(IpcStreams::of(&self.schema, batches, piece_bytes))
+    }
+
+    /// Whether rows are read as they are asked for, so that only their end tells how many there are.
+    #[getter]
+    fn is_stream(&self) -> bool {
+        matches!(self.source, RowSource::Stream(_))
     }
 
     /// An Arrow IPC stream of all rows, which is made in its block where the size of that is known before.

@@ -19,7 +19,7 @@ from exoshuffle.dataset.write import (
 )
 from exoshuffle.futures import current_engine, get
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.sinks import BatchesSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,15 +152,15 @@ class Results:
             del stream  # lets go of the block while the caller is busy
 
     def _streams(self) -> Iterator[Any]:
-        """One Arrow stream per partition, in the store's memory; a few partitions ahead of the caller."""
+        """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller."""
         engine = current_engine()
         with PlainErrors():
-            refs = Execution(engine).job(self.node, "batches").run(CollectSink())
+            refs = Execution(engine).job(self.node, "batches").run(BatchesSink())
             for ref in in_advance(refs, engine.num_cpus):
-                stream = get(ref)
+                made = get(ref)
                 del ref
-                yield stream
-                del stream
+                yield from _each(made)
+                del made
 
     def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """The batches of Arrow streams."""
@@ -177,3 +177,13 @@ class Results:
                     yield batch
                     del batch
         check_rows(self.node, num_rows)
+
+
+def _each(made: Any) -> Iterator[Any]:
+    """What ``BatchesSink`` made, object by object; of each nothing is kept when the next is asked for."""
+    if not isinstance(made, list):
+        yield made
+        return
+    made.reverse()
+    while made:
+        yield get(made.pop())

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exoshuffle.futures import allocate_block, waiting
+from exoshuffle.futures import allocate_block, put, waiting
 from exoshuffle.operators.steps import Step, apply_steps
 from exoshuffle.operators.steps_sample import Place
 from exoshuffle.operators.table import Sink, as_reader, as_rows
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: How large an object gets that holds a part of what a partition became.
+PIECE_BYTES = 8_000_000
 #: More than a shuffle has partitions.
 _PARTS = 2**20
 
@@ -75,15 +81,56 @@ class CollectSink:
     def __call__(self, partition: int, rows: Any) -> Any:
         """Returns the block."""
         del partition
-        stream = rows.to_ipc_stream()
-        block = allocate_block([0, stream.num_bytes])
-        stream.write_into(block)
-        return block
+        return _block(rows.to_ipc_stream())
 
     def within(self, partition: int) -> CollectSink:
         """See ``Sink``: blocks have no names."""
         del partition
         return self
+
+
+@dataclass(frozen=True)
+class BatchesSink:
+    """Makes Arrow IPC streams of a partition for whoever takes them one by one.
+
+    Mostly that is one, as of ``CollectSink``. What joins and functions of users make of a partition may be far larger
+    than it, or than memory: it becomes several objects, which the store spills one by one.
+    """
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return False
+
+    def __call__(self, partition: int, rows: Any) -> Any:
+        """Returns the block, or a list of references to ``PIECE_BYTES`` each."""
+        if not rows.is_stream:
+            return CollectSink()(partition, rows)
+        streams = rows.to_ipc_streams(PIECE_BYTES)
+        first, second = next(streams), next(streams, None)
+        if second is None:
+            return _block(first)
+        return [put(_buffer(stream)) for stream in itertools.chain((first, second), streams)]
+
+    def within(self, partition: int) -> BatchesSink:
+        """See ``Sink``: blocks have no names."""
+        del partition
+        return self
+
+
+def _block(stream: Any) -> Any:
+    block = allocate_block([0, stream.num_bytes])
+    stream.write_into(block)
+    return block
+
+
+def _buffer(stream: Any) -> pa.Buffer:
+    """A copy for ``put``, which takes no blocks."""
+    import pyarrow as pa
+
+    content = bytearray(stream.num_bytes)
+    stream.write_into(content)
+    return pa.py_buffer(content)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Batches of results far larger than the memory limit, out of one partition, stay under it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROWS = 6_000
+LIMIT_BYTES = 330_000_000
+PROGRAM = """
+import sys
+import pyarrow.compute as pc
+import exoshuffle as xs
+from exoshuffle.observe.memory import peak_resident_bytes
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+rows = xs.read_parquet({path!r})
+made = {made}
+count = total = 0
+for batch in made.iter_batches():
+    count += batch.num_rows
+    total += pc.sum(batch["a"]).as_py()
+sys.stdout.write(f"{{count}} {{total}} {{peak_resident_bytes()}}")
+"""
+#: What makes of every row as many as there are rows.
+WAYS = {
+    "cross join": 'rows.join(rows.rename({"a": "b"}), how="cross")',
+    "hot key": (
+        'rows.with_columns(k="1").join(rows.with_columns(k="1"), on="k", num_partitions=2)'
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_results_of_one_partition_are_handed_over_in_pieces(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"a": pa.array(range(ROWS), pa.int64())}), path)
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES, folder=str(tmp_path), path=str(path), made=WAYS[way]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    count, total, peak_bytes = map(int, done.stdout.split())
+    assert count == ROWS**2
+    assert total == ROWS * ROWS * (ROWS - 1) // 2
+    assert 16 * count > LIMIT_BYTES
+    assert peak_bytes <= LIMIT_BYTES
