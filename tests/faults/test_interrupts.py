@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from exoshuffle_command import main; main()"]
 
 
 class Sort:
@@ -108,3 +108,52 @@ def test_a_running_sort_keeps_its_files(records: Path) -> None:
     for sort in (second, first):
         sort.process.kill()
         sort.process.communicate()
+
+
+INTERRUPTED = """
+import signal, sys
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+from exoshuffle_command import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["exoshuffle", "exoshuffle.futures", "exoshuffle.dataset.dataset", "exoshuffle.cli.main"],
+)
+def test_interrupts_while_the_program_is_imported(module: str) -> None:
+    arguments = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nexoshuffle: interrupted; nothing was written\n"
+
+
+AGAIN = """
+import signal, sys
+from exoshuffle.cli import main as cli
+from exoshuffle.futures import shutdown
+main = sys.modules["exoshuffle.cli.main"]
+
+def interrupted():
+    signal.raise_signal(signal.SIGINT)
+    shutdown()
+
+main.shutdown = interrupted
+cli()
+"""
+
+
+def test_an_interrupt_while_the_program_shuts_down() -> None:
+    arguments = [sys.executable, "-c", AGAIN, "valsort", "nowhere"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith("exoshuffle: ")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1

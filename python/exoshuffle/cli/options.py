@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,7 +86,6 @@ def input_output(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def start(arguments: dict[str, Any]) -> None:
     """Starts the engine that the options ask for."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     of_engine = {}
     if arguments["address"] is not None:
         if arguments["engine"] != "ray":
