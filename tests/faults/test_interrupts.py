@@ -157,3 +157,43 @@ def test_an_interrupt_while_the_program_shuts_down() -> None:
     assert done.stderr.startswith("exoshuffle: ")
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def _interrupted(arguments: list[str], has_begun: Callable[[int], bool], number: int) -> str:
+    """Starts a program, sends it a signal when it has begun, and returns what it said within three seconds."""
+    with subprocess.Popen([*PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as running:
+        while not has_begun(running.pid):
+            assert running.poll() is None
+            os.sched_yield()
+        running.send_signal(number)
+        sent = time.monotonic()
+        _, err = running.communicate(timeout=60)
+        assert time.monotonic() - sent < 3
+        assert running.returncode == 130
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_the_middle_of_a_large_file_of_records(number: int, tmp_path: Path) -> None:
+    err = _interrupted(
+        ["gensort", "8GB", str(tmp_path / "out"), "--partitions", "1"],
+        lambda _: any(tmp_path.glob(".out.exoshuffle-*/part-*")),
+        number,
+    )
+    assert err.splitlines()[-1] == "exoshuffle: interrupted; nothing was written"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_a_large_file_is_checked(number: int, tmp_path: Path) -> None:
+    file = tmp_path / "zeros.dat"
+    with file.open("wb") as stream:
+        stream.truncate(100_000_000_000)  # a hole: takes no room
+
+    def has_begun(pid: int) -> bool:
+        folder = Path(f"/proc/{pid}/fd")
+        return any(os.path.realpath(descriptor) == str(file) for descriptor in folder.iterdir())
+
+    err = _interrupted(["valsort", str(file)], has_begun, number)
+    assert err.splitlines()[-1] == "exoshuffle: interrupted"

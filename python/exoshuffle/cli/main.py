@@ -28,6 +28,9 @@ from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
 
+#: Exit code.
+INTERRUPTED = 130
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="exoshuffle")
@@ -64,7 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             shutdown()
     except KeyboardInterrupt:
         # Again, or when all was done: what shutting down leaves to do ends with the process too.
-        os._exit(130)
+        os._exit(INTERRUPTED)
+    if code == INTERRUPTED:
+        os._exit(
+            code
+        )  # gensort and valsort have threads that cannot be stopped before the end of a file
     sys.exit(code)
 
 
@@ -78,7 +85,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         # click puts an exception of its own in the place of the one that may say what became of the output.
         outcome = str(error.__cause__ or error)
-        return _say(f"interrupted; {outcome}" if outcome else "interrupted", 130)
+        return _say(f"interrupted; {outcome}" if outcome else "interrupted", INTERRUPTED)
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:
