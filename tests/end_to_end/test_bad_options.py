@@ -27,6 +27,12 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         2,
         ["50.0 MB", "smallest that works"],
     ),
+    "memory limit beyond the machine": (
+        ["good", *BY, "--memory-limit", "1PB"],
+        "out",
+        2,
+        ["1000 TB", "this machine has"],
+    ),
     "memory limit is no size": (
         ["good", *BY, "--memory-limit", "lots"],
         "out",
