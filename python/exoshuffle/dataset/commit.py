@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset import replacing
+from exoshuffle.dataset.patterns import finds
 from exoshuffle.errors import OutputError
 
 if TYPE_CHECKING:
@@ -44,21 +45,26 @@ class OutputDirectory:
 
     Args:
         path: The directory to make.
-        sources: Files and directories that are being read; patterns among them are not looked at.
+        sources: Files, directories and patterns that are being read.
         overwrite: Replace what is there.
+        file: Name of one of the files that will be made, for patterns that would find it.
 
     Raises:
         OutputError: The output exists, is inside the input or holds it, or its parent is missing or not writable.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool
+        self,
+        path: str | os.PathLike[str],
+        sources: Sequence[str],
+        overwrite: bool,
+        file: str = "part-00000",
     ) -> None:
         # Behind symbolic links, because a link cannot be replaced by a rename.
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
         _put_back(self.path)
-        self._check(sources)
+        self._check(sources, file)
         self.staging = self._hidden("")
         self._made_parents: list[Path] = []
         self._lock = contextlib.ExitStack()
@@ -67,7 +73,7 @@ class OutputDirectory:
     def _hidden(self, kind: str) -> Path:
         return self.path.parent / f"{_prefix(self.path)}{kind}{uuid.uuid4().hex[:12]}"
 
-    def _check(self, sources: Sequence[str]) -> None:
+    def _check(self, sources: Sequence[str], file: str) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"output {self.path} is a file; name a directory")
         for source in sources:
@@ -81,9 +87,19 @@ class OutputDirectory:
                 raise OutputError(
                     f"output {self.path} lies inside the input {source}; choose another directory"
                 )
+            if glob.has_magic(source) and not read.exists():
+                self._check_pattern(source, file)
         if self.path.is_dir() and any(self.path.iterdir()) and not self._overwrite:
             raise OutputError(
                 f"output {self.path} exists; pass overwrite (--overwrite) to replace it"
+            )
+
+    def _check_pattern(self, pattern: str, file: str) -> None:
+        if any(
+            finds(pattern, found) for found in (self.path / file, self.path, *self.path.parents)
+        ):
+            raise OutputError(
+                f"output {self.path} would be found by the input {pattern} the next time; choose another directory"
             )
 
     def __enter__(self) -> Self:

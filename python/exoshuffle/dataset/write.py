@@ -132,7 +132,7 @@ def write_node(
         raise OptionsError(f"{kind} cannot be written as {options.format}")
     started = time.monotonic()
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
-    output = OutputDirectory(path, read, overwrite)
+    output = OutputDirectory(path, read, overwrite, file=f"part-00000.{options.format}")
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with output:

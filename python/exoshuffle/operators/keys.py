@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from exoshuffle.errors import OptionsError
@@ -31,7 +31,7 @@ def parse_keys(
     """Sort keys from the arguments of ``Dataset.sort``.
 
     Raises:
-        OptionsError: No key, lists of different lengths, or a word other than first and last for ``nulls``.
+        OptionsError: No key, one twice, lists of different lengths, or a word other than first and last for ``nulls``.
     """
     columns = [by] if isinstance(by, str) else list(by)
     if not columns:
@@ -44,7 +44,7 @@ def parse_keys(
     for placement in placements:
         if placement not in ("first", "last"):
             raise OptionsError(f'nulls is {placement!r}; write "first" or "last"')
-    return tuple(
+    return _once(
         SortKey(column, bool(down), placement == "first")
         for column, down, placement in zip(columns, directions, placements, strict=True)
     )
@@ -54,9 +54,19 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
     """Sort keys from SQL-like text: ``"ts desc nulls first, id"``. Quote names with spaces: ``'"my key" desc'``.
 
     Raises:
-        OptionsError: Text that is not of this form.
+        OptionsError: Text that is not of this form, or a key twice.
     """
-    return tuple(_parse_key(part) for part in _split_outside_quotes(text))
+    return _once(_parse_key(part) for part in _split_outside_quotes(text))
+
+
+def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
+    """The keys; the second of two with one column would order nothing, so it is a mistake."""
+    found: dict[str, SortKey] = {}
+    for key in keys:
+        if key.column in found:
+            raise OptionsError(f"sort key {key.column!r} is named twice; name it once")
+        found[key.column] = key
+    return tuple(found.values())
 
 
 def _split_outside_quotes(text: str) -> list[str]:
@@ -84,7 +94,8 @@ def _parse_key(text: str) -> SortKey:
     nulls_first = words == ["nulls", "first"]
     if not column or (words and words not in (["nulls", "first"], ["nulls", "last"])):
         raise OptionsError(
-            f'cannot read sort key {text!r}; write for example "ts desc nulls first, id"'
+            f'cannot read sort key {text!r}; write for example "ts desc nulls first, id", and names with spaces in '
+            "double quotes: '\"first name\" desc'"
         )
     return SortKey(column, descending, nulls_first)
 
