@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -160,15 +162,13 @@ def test_an_interrupt_while_the_program_shuts_down() -> None:
 
 
 def _interrupted(arguments: list[str], has_begun: Callable[[int], bool], number: int) -> str:
-    """Starts a program, sends it a signal when it has begun, and returns what it said within three seconds."""
+    """Starts a program, sends it a signal when it has begun, and returns what it said, long before its work is done."""
     with subprocess.Popen([*PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as running:
         while not has_begun(running.pid):
             assert running.poll() is None
             os.sched_yield()
         running.send_signal(number)
-        sent = time.monotonic()
-        _, err = running.communicate(timeout=60)
-        assert time.monotonic() - sent < 3
+        _, err = running.communicate(timeout=20)
         assert running.returncode == 130
     assert "Traceback" not in err
     return err
@@ -176,11 +176,18 @@ def _interrupted(arguments: list[str], has_begun: Callable[[int], bool], number:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_in_the_middle_of_a_large_file_of_records(number: int, tmp_path: Path) -> None:
-    err = _interrupted(
-        ["gensort", "8GB", str(tmp_path / "out"), "--partitions", "1"],
-        lambda _: any(tmp_path.glob(".out.exoshuffle-*/part-*")),
-        number,
-    )
+    with contextlib.ExitStack() as held:
+        files: list[BinaryIO] = []
+
+        def has_begun(pid: int) -> bool:
+            del pid
+            found = tmp_path.glob(".out.exoshuffle-*/part-*")
+            files.extend(held.enter_context(path.open("rb")) for path in found)
+            return bool(files)
+
+        arguments = ["gensort", "8GB", str(tmp_path / "out"), "--partitions", "1"]
+        err = _interrupted(arguments, has_begun, number)
+        assert os.fstat(files[0].fileno()).st_size < 8_000_000_000
     assert err.splitlines()[-1] == "exoshuffle: interrupted; nothing was written"
     assert list(tmp_path.iterdir()) == []
 
@@ -192,8 +199,11 @@ def test_interrupted_while_a_large_file_is_checked(number: int, tmp_path: Path) 
         stream.truncate(100_000_000_000)  # a hole: takes no room
 
     def has_begun(pid: int) -> bool:
-        folder = Path(f"/proc/{pid}/fd")
-        return any(os.path.realpath(descriptor) == str(file) for descriptor in folder.iterdir())
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(descriptor) == str(file):
+                    return True
+        return False
 
     err = _interrupted(["valsort", str(file)], has_begun, number)
     assert err.splitlines()[-1] == "exoshuffle: interrupted"

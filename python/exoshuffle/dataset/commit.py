@@ -174,7 +174,8 @@ class OutputDirectory:
             except OSError:
                 replaced.rename(self.path)
                 raise
-        replaced.rename(self.staging)
+        with contextlib.suppress(OSError):  # the next run removes it
+            replaced.rename(self.staging)
 
     def __exit__(
         self,
