@@ -40,8 +40,6 @@ def test_names_with_spaces_are_told_to_be_quoted() -> None:
 def test_a_key_twice(text: str) -> None:
     with pytest.raises(OptionsError, match="sort key 'k' is named twice"):
         parse_by(text)
-    with pytest.raises(OptionsError, match="sort key 'k' is named twice"):
-        parse_keys(["k", "a", "k"], [True, False, False])
 
 
 def test_arguments() -> None:

@@ -31,7 +31,7 @@ def parse_keys(
     """Sort keys from the arguments of ``Dataset.sort``.
 
     Raises:
-        OptionsError: No key, one twice, lists of different lengths, or a word other than first and last for ``nulls``.
+        OptionsError: No key, lists of different lengths, or a word other than first and last for ``nulls``.
     """
     columns = [by] if isinstance(by, str) else list(by)
     if not columns:
@@ -44,7 +44,7 @@ def parse_keys(
     for placement in placements:
         if placement not in ("first", "last"):
             raise OptionsError(f'nulls is {placement!r}; write "first" or "last"')
-    return _once(
+    return tuple(
         SortKey(column, bool(down), placement == "first")
         for column, down, placement in zip(columns, directions, placements, strict=True)
     )
@@ -60,7 +60,7 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
 
 
 def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
-    """The keys; the second of two with one column would order nothing, so it is a mistake."""
+    """The keys; the second of two with one column would order nothing, so whoever wrote it meant something else."""
     found: dict[str, SortKey] = {}
     for key in keys:
         if key.column in found:
