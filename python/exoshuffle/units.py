@@ -25,10 +25,11 @@ def parse_bytes(text: float | str) -> int:
             raise OptionsError(f"size is {text}; it must be a number of bytes, not negative")
         return int(text)
     match = _PATTERN.fullmatch(str(text))
-    unit = match.group(2).upper() if match else None
-    if match is None or unit not in _UNITS:
+    factor = _UNITS.get(match.group(2).upper()) if match else None
+    size = float(match.group(1)) * factor if match and factor else float("inf")
+    if size == float("inf"):
         raise OptionsError(f"{text!r} is not a size; write for example 500MB, 2GB or 2GiB")
-    return int(float(match.group(1)) * _UNITS[unit])
+    return int(size)
 
 
 def format_bytes(count: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -45,9 +44,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Outcome
         captured = capfd.readouterr()
         return Outcome(code, captured.out, captured.err)
 
-    handler = signal.getsignal(signal.SIGTERM)
     yield run
-    signal.signal(signal.SIGTERM, handler)
     shutdown()
 
 

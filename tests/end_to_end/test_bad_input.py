@@ -29,7 +29,21 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         1,
         ["data.unknown", "pass the format", "parquet"],
     ),
-    "mixed formats": (["mixed", *BY], "out", 1, ["a.csv", "b.jsonl", "format"]),
+    "mixed formats": (["mixed", *BY], "out", 1, ["a.csv", "b.jsonl", "format", "'mixed/*."]),
+    "another file in a directory": (
+        ["with_readme", *BY],
+        "out",
+        1,
+        ["README.txt", "by a pattern: 'with_readme/*.parquet'"],
+    ),
+    "another file in a directory, with a format": (
+        ["with_readme", *BY, "--format", "parquet"],
+        "out",
+        1,
+        ["README.txt", "by a pattern: 'with_readme/*.parquet'"],
+    ),
+    "empty CSV": (["empty.csv", *BY], "out", 1, ["empty.csv", "is empty"]),
+    "empty JSON lines": (["empty.jsonl", *BY], "out", 1, ["empty.jsonl", "is empty"]),
     "type differs": (
         ["other_type", *BY],
         "out",

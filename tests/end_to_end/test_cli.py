@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle import __version__
+from exoshuffle.dataset import replacing
 from exoshuffle.shuffle.strategy import strategy_names
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed
@@ -174,6 +175,24 @@ def test_spill_directories_are_left_empty(command, tmp_path: Path) -> None:
     done = command("sort", tmp_path / "records", tmp_path / "out", *LIMIT, *arguments)
     assert done.code == 0
     assert [list(folder.iterdir()) for folder in spills] == [[], []]
+
+
+def test_interrupted_when_the_output_is_in_place(
+    source: Path, command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["sort", source, tmp_path / "out", "--by", "key", *LIMIT]
+    assert command(*arguments).code == 0
+    plain = replacing.exchange
+
+    def exchange(*arguments: Path) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        return plain(*arguments)
+
+    monkeypatch.setattr(replacing, "exchange", exchange)
+    again = command(*arguments, "--overwrite", "--partitions", 3)
+    assert again.code == 130
+    assert again.sentence() == f"interrupted; the output {tmp_path}/out is complete and in place"
+    assert len(list((tmp_path / "out").glob("part-*"))) == 3
 
 
 def test_interrupted_by_the_user(tmp_path: Path) -> None:

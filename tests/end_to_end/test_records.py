@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import importlib
 import random
 import zlib
 from pathlib import Path
@@ -156,3 +157,22 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
         xs.read_records(tmp_path / "r").sort("key")
     with pytest.raises(OptionsError, match="cannot be written as parquet"):
         xs.read_records(tmp_path / "r").sort().write_parquet(tmp_path / "out")
+
+
+def test_the_last_record_there_is(tmp_path: Path) -> None:
+    gensort(tmp_path / "all", 20, start=2**64 - 21, partitions=1)
+    gensort(tmp_path / "last", 5, start=2**64 - 6)
+    assert len(_content(tmp_path / "all")) == 2000
+    assert _content(tmp_path / "all")[-500:] == _content(tmp_path / "last")
+
+
+def test_more_records_than_the_disk_has_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        importlib.import_module("exoshuffle.cloudsort.gensort"), "free_bytes", lambda _: 99_999
+    )
+    with pytest.raises(OutputError, match=r"1000 records take 100 kB.* has 100\.0 kB free"):
+        gensort(tmp_path / "out", 1000)
+    gensort(tmp_path / "out", 999)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -38,6 +38,10 @@ def fill(root: Path) -> None:
     (root / "ragged.csv").write_text("key,v\n1,2\n1,2,3\n")
     (root / "twice.csv").write_text("key,key\n1,2\n")
     (root / "broken.jsonl").write_text('{"key": 1}\n{"key": \n')
+    for name in ("empty.csv", "empty.jsonl"):
+        (root / name).write_bytes(b"")
+    write_files(root / "with_readme", distributed("uniform", 10), 2)
+    (root / "with_readme" / "README.txt").write_text("not data")
     (root / "data.unknown").write_text("key\n1\n")
     (root / "mixed").mkdir()
     (root / "mixed" / "a.csv").write_text("key\n1\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
-PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from exoshuffle_command import main; main()"]
 
 
 class Sort:
@@ -108,3 +110,100 @@ def test_a_running_sort_keeps_its_files(records: Path) -> None:
     for sort in (second, first):
         sort.process.kill()
         sort.process.communicate()
+
+
+INTERRUPTED = """
+import signal, sys
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+from exoshuffle_command import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["exoshuffle", "exoshuffle.futures", "exoshuffle.dataset.dataset", "exoshuffle.cli.main"],
+)
+def test_interrupts_while_the_program_is_imported(module: str) -> None:
+    arguments = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nexoshuffle: interrupted; nothing was written\n"
+
+
+AGAIN = """
+import signal, sys
+from exoshuffle.cli import main as cli
+from exoshuffle.futures import shutdown
+main = sys.modules["exoshuffle.cli.main"]
+
+def interrupted():
+    signal.raise_signal(signal.SIGINT)
+    shutdown()
+
+main.shutdown = interrupted
+cli()
+"""
+
+
+def test_an_interrupt_while_the_program_shuts_down() -> None:
+    arguments = [sys.executable, "-c", AGAIN, "valsort", "nowhere"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith("exoshuffle: ")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def _interrupted(arguments: list[str], has_begun: Callable[[int], bool], number: int) -> str:
+    """Starts a program, sends it a signal when it has begun, and returns what it said, long before its work is done."""
+    with subprocess.Popen([*PROGRAM, *arguments], stderr=subprocess.PIPE, text=True) as running:
+        while not has_begun(running.pid):
+            assert running.poll() is None
+            os.sched_yield()
+        running.send_signal(number)
+        _, err = running.communicate(timeout=20)
+        assert running.returncode == 130
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_the_middle_of_a_large_file_of_records(number: int, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as held:
+        files: list[BinaryIO] = []
+
+        def has_begun(pid: int) -> bool:
+            del pid
+            found = tmp_path.glob(".out.exoshuffle-*/part-*")
+            files.extend(held.enter_context(path.open("rb")) for path in found)
+            return bool(files)
+
+        arguments = ["gensort", "8GB", str(tmp_path / "out"), "--partitions", "1"]
+        err = _interrupted(arguments, has_begun, number)
+        assert os.fstat(files[0].fileno()).st_size < 8_000_000_000
+    assert err.splitlines()[-1] == "exoshuffle: interrupted; nothing was written"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_a_large_file_is_checked(number: int, tmp_path: Path) -> None:
+    file = tmp_path / "zeros.dat"
+    with file.open("wb") as stream:
+        stream.truncate(100_000_000_000)  # a hole: takes no room
+
+    def has_begun(pid: int) -> bool:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(descriptor) == str(file):
+                    return True
+        return False
+
+    err = _interrupted(["valsort", str(file)], has_begun, number)
+    assert err.splitlines()[-1] == "exoshuffle: interrupted"

@@ -262,6 +262,8 @@ def test_use_after_close() -> None:
     [
         ({"engine": "spark"}, "unknown engine 'spark'"),
         ({"memory_limit": "1MB"}, "the smallest that works"),
+        ({"memory_limit": "10TB"}, r"10\.0 TB is more than the .* that this machine has"),
+        ({"memory_limit": "1PB"}, "1000 TB is more than the .* that this machine has"),
         ({"memory_limit": "lots"}, "not a size"),
         ({"spill_dirs": "/does/not/exist"}, "/does/not/exist"),
         ({"num_cpus": 0}, "num_cpus is 0"),

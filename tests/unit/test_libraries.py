@@ -49,3 +49,31 @@ def test_each_is_taken_off_once() -> None:
 
 def test_the_users_choice_of_an_allocator_stays() -> None:
     assert run(ARROW_DEFAULT_MEMORY_POOL="system")[3] == "system"
+
+
+#: The limit leaves DuckDB no room beside pyarrow.
+NO_ROOM = """
+import exoshuffle as xs
+from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.libraries import LIBRARY_BYTES
+engine = xs.init(memory_limit=limits.limit_for(sum(LIBRARY_BYTES.values()) - 10_000_000), num_cpus=2)
+import pyarrow
+engine.budget_bytes
+import duckdb
+for _ in range(2):
+    try:
+        engine.budget_bytes
+    except xs.ExoshuffleError as error:
+        print(type(error).__name__, error)
+xs.shutdown()
+"""
+
+
+def test_one_that_has_no_room_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM], capture_output=True, text=True, timeout=60, check=True
+    )
+    first, again = done.stdout.splitlines()
+    assert first.startswith("MemoryLimitError memory limit ")
+    assert "the smallest that works is" in first
+    assert again.startswith("MemoryLimitError memory limit ")

@@ -111,7 +111,7 @@ def test_splits_and_partitions_cover_everything(
 def test_the_smallest_limit_that_is_named_works(workload: Workload, given: Resources) -> None:
     if try_plan(workload, given, "auto") is not None:
         return
-    smallest = plan_module._smallest_budget(workload, given, "auto", None)
+    smallest = plan_module.smallest_budget(workload, given, "auto", None)
     assert try_plan(workload, Resources(smallest, given.num_cpus), "auto") is not None
     assert smallest > given.budget_bytes
 

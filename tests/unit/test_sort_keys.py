@@ -30,6 +30,18 @@ def test_text_that_cannot_be_read(text: str) -> None:
         parse_by(text)
 
 
+def test_names_with_spaces_are_told_to_be_quoted() -> None:
+    with pytest.raises(OptionsError, match=r"'first name'; .*double quotes: '\"first name\" desc'"):
+        parse_by("first name")
+    assert parse_by('"first name" desc') == (SortKey("first name", True),)
+
+
+@pytest.mark.parametrize("text", ["k, k", "k desc, a, k", '"k", k nulls first'])
+def test_a_key_twice(text: str) -> None:
+    with pytest.raises(OptionsError, match="sort key 'k' is named twice"):
+        parse_by(text)
+
+
 def test_arguments() -> None:
     assert parse_keys("a") == (SortKey("a"),)
     assert parse_keys(["a", "b"], [True, False], ["first", "last"]) == (

@@ -1,12 +1,14 @@
 """Entry point of the command line: sub-commands, and how errors look.
 
 Guarantee: one sentence on standard error and an exit code, never a traceback: 1 for what went wrong with data or
-machine, 2 for what was asked wrongly, 130 after Ctrl-C.
+machine, 2 for what was asked wrongly, 130 after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +27,9 @@ from exoshuffle.cli.shuffles import (
 from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
+
+#: Exit code.
+INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,9 +60,18 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and exits with its code."""
-    code = _run(arguments)
-    with contextlib.suppress(Exception):
-        shutdown()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = _run(arguments)
+        with contextlib.suppress(Exception):
+            shutdown()
+    except KeyboardInterrupt:
+        # Again, or when all was done: what shutting down leaves to do ends with the process too.
+        os._exit(INTERRUPTED)
+    if code == INTERRUPTED:
+        os._exit(
+            code
+        )  # gensort and valsort have threads that cannot be stopped before the end of a file
     sys.exit(code)
 
 
@@ -68,8 +82,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted; nothing was written", 130)
+    except (click.Abort, KeyboardInterrupt) as error:
+        # click puts an exception of its own in the place of the one that may say what became of the output.
+        outcome = str(error.__cause__ or error)
+        return _say(f"interrupted; {outcome}" if outcome else "interrupted", INTERRUPTED)
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:

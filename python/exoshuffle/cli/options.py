@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-import signal
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.logical import sources
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
 from exoshuffle.errors import OptionsError
@@ -40,9 +41,7 @@ _FORMAT_OPTIONS = [
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
-    click.option(
-        "--delimiter", default=",", show_default=True, help="Field delimiter of CSV input."
-    ),
+    click.option("--delimiter", help="Field delimiter of CSV input. Default: a comma."),
 ]
 _RUN_OPTIONS = [
     click.option(
@@ -67,6 +66,12 @@ _RUN_OPTIONS = [
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]
+#: Options of one input format: name, parameter, format.
+_OF_FORMATS = (
+    ("--record-size", "record_size", "records"),
+    ("--key-size", "key_size", "records"),
+    ("--delimiter", "delimiter", "csv"),
+)
 #: For commands that take any number of partitions.
 partitions_option = click.option(
     "--partitions", type=int, help="Number of output partitions. Default: as few as fit."
@@ -87,12 +92,16 @@ def input_output(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def start(arguments: dict[str, Any]) -> None:
     """Starts the engine that the options ask for."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     of_engine = {}
     if arguments["address"] is not None:
         if arguments["engine"] != "ray":
             raise OptionsError("--address is of a Ray cluster; add --engine ray, or leave it out")
         of_engine["address"] = arguments["address"]
+    for folder in arguments["spill_dirs"]:
+        if "," in folder and not os.path.exists(folder):
+            raise OptionsError(
+                f"spill directory {folder} does not exist; for several ones repeat --spill-dir"
+            )
     init(
         arguments["engine"],
         memory_limit=arguments["memory_limit"],
@@ -115,6 +124,7 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
 
 def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
     """Writes the dataset and reports, or prints its plan."""
+    _check_formats(dataset, arguments)
     options = WriteOptions(
         arguments["output_format"] or dataset.format,
         arguments["compression"],
@@ -130,6 +140,17 @@ def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
         arguments["output"], options, overwrite=arguments["overwrite"], progress=Progress(label)
     )
     click.echo(json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result))
+
+
+def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
+    """Refuses options of formats that no input has."""
+    formats = {source.format for source in sources(dataset.node)}
+    for option, parameter, format_ in _OF_FORMATS:
+        if arguments[parameter] is not None and format_ not in formats:
+            raise OptionsError(
+                f"{option} is for {format_}, and the input is {' and '.join(sorted(formats))}; leave it out, "
+                f"or pass --format {format_}"
+            )
 
 
 def names(text: str) -> list[str]:

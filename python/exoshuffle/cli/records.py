@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import click
 
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.cloudsort.gensort import RECORD_BYTES
+from exoshuffle.errors import OptionsError
+from exoshuffle.observe.progress import Progress
 from exoshuffle.units import format_bytes, parse_bytes
 
 
@@ -41,19 +44,15 @@ def gensort_command(
     Example:
       exoshuffle gensort 2GB records/ --partitions 8
     """
-    count = (
-        int(size_or_count)
-        if size_or_count.isdigit()
-        else parse_bytes(size_or_count) // RECORD_BYTES
-    )
     result = gensort(
         directory,
-        count,
+        _num_records(size_or_count),
         start=start,
         partitions=partitions,
         ascii=ascii_,
         skew=skew,
         overwrite=overwrite,
+        progress=Progress("gensort"),
     )
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result)))
@@ -62,6 +61,20 @@ def gensort_command(
     click.echo(
         f"{result.records:,} records, {format_bytes(result.bytes)} in {result.files} files -> {result.path} "
         f"({result.seconds:.2f} s, {rate}/s)"
+    )
+
+
+def _num_records(text: str) -> int:
+    """Of a count, or of a size with a unit."""
+    if re.fullmatch(r"[0-9]{1,30}", text):
+        return int(text)
+    if re.fullmatch(r"[0-9.]+ *[A-Za-z]+", text):
+        num_records = parse_bytes(text) // RECORD_BYTES
+        if num_records == 0:
+            raise OptionsError(f"{text!r} is less than one record of {RECORD_BYTES} bytes")
+        return num_records
+    raise OptionsError(
+        f"{text!r} is neither a number of records, for example 1000000, nor a size, for example 100MB"
     )
 
 
@@ -79,7 +92,9 @@ def valsort_command(paths: tuple[str, ...], record_size: int, key_size: int, as_
     Example:
       exoshuffle valsort sorted/
     """
-    result = valsort(list(paths), record_size=record_size, key_size=key_size)
+    result = valsort(
+        list(paths), record_size=record_size, key_size=key_size, progress=Progress("valsort")
+    )
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result) | {"sorted": result.is_sorted}))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -42,7 +43,7 @@ def shuffle_command(**arguments: Any) -> None:
     window = arguments["window"]
     dataset = open_input(arguments["inputs"], arguments).random_shuffle(
         arguments["seed"],
-        window=int(window) if window is not None and window.isdigit() else window,
+        window=int(window) if window is not None and re.fullmatch("[0-9]+", window) else window,
         strategy=arguments["strategy"],
         num_partitions=arguments["partitions"],
     )

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from exoshuffle import _native
+from exoshuffle.cloudsort.files import each_file
 from exoshuffle.dataset.commit import OutputDirectory
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, OutputError
+from exoshuffle.observe.disks import free_bytes
+from exoshuffle.observe.progress import Progress
+from exoshuffle.units import format_bytes
 
 RECORD_BYTES = 100
 #: Records per file unless the number of files is given: 1 GB, so that a few tasks can work side by side.
 RECORDS_PER_FILE = 10_000_000
+#: The numbers in their names have five digits.
+MAX_FILES = 100_000
+#: Records are numbered in 64 bits.
+MAX_RECORDS = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     ascii: bool = False,  # noqa: A002  Ordinal's name for it
     skew: bool = False,
     overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> GensortResult:
     """Makes a directory of gensort records, ``part-00000.dat`` and so on.
 
@@ -56,34 +66,31 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         ascii: Printable records (gensort's ``-a``), else binary.
         skew: Skewed keys (gensort's ``-s``).
         overwrite: Replace what is there.
+        progress: Told of every finished file.
 
     Raises:
         OptionsError: A number that cannot work.
-        OutputError: The output exists or cannot be written.
+        OutputError: The output exists or cannot be written, or its disk has not that much room.
 
     Cost: one pass at the speed of the disk, 4 MiB buffers.
     """
-    if num_records < 0 or start < 0:
-        raise OptionsError(f"{num_records} records from {start}: neither may be negative")
-    cpus = len(os.sched_getaffinity(0))
     if partitions is None:
-        partitions = max(
-            -(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1
-        )
-    if partitions < 1:
-        raise OptionsError(f"{partitions} partitions; there must be at least 1")
+        partitions = _default_partitions(num_records)
+    _check(num_records, start, partitions)
     started = time.monotonic()
-    with OutputDirectory(path, [], overwrite) as output, ThreadPoolExecutor(cpus) as pool:
+    with OutputDirectory(path, [], overwrite) as output:
+        _check_room(output.path, num_records)
+        bounds = [index * num_records // partitions for index in range(partitions + 1)]
+        counts = [end - first for first, end in itertools.pairwise(bounds)]
 
         def make(index: int) -> dict[str, Any]:
-            first = index * num_records // partitions
-            count = (index + 1) * num_records // partitions - first
             name = f"part-{index:05}.dat"
-            file = str(output.staging / name)
-            size, crc32 = _native.gensort_file(file, start + first, count, ascii, skew)
-            return {"name": name, "rows": count, "bytes": size, "crc32": crc32}
+            size, crc32 = _native.gensort_file(
+                str(output.staging / name), start + bounds[index], counts[index], ascii, skew
+            )
+            return {"name": name, "rows": counts[index], "bytes": size, "crc32": crc32}
 
-        files = list(pool.map(make, range(partitions)))
+        files = each_file(make, [count * RECORD_BYTES for count in counts], progress)
         output.commit(files)
     return GensortResult(
         path=str(path),
@@ -92,3 +99,31 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         files=partitions,
         seconds=time.monotonic() - started,
     )
+
+
+def _default_partitions(num_records: int) -> int:
+    cpus = len(os.sched_getaffinity(0))
+    wanted = max(-(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1)
+    return min(wanted, MAX_FILES)
+
+
+def _check(num_records: int, start: int, partitions: int) -> None:
+    if num_records < 0 or start < 0:
+        raise OptionsError(f"{num_records} records from {start}: neither may be negative")
+    if start + num_records > MAX_RECORDS:
+        raise OptionsError(
+            f"{num_records} records from {start}: the last record there is has number {MAX_RECORDS - 1}; ask for fewer"
+        )
+    if not 1 <= partitions <= MAX_FILES:
+        raise OptionsError(
+            f"{partitions} partitions; there must be at least 1 and at most {MAX_FILES}"
+        )
+
+
+def _check_room(path: Path, num_records: int) -> None:
+    free = free_bytes([str(path.parent)])
+    if free is not None and num_records * RECORD_BYTES > free:
+        raise OutputError(
+            f"{num_records} records take {format_bytes(num_records * RECORD_BYTES)}, and the disk of {path} has "
+            f"{format_bytes(free)} free; ask for fewer, or for another disk"
+        )

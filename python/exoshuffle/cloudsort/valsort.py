@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from exoshuffle import _native
+from exoshuffle.cloudsort.files import each_file
+from exoshuffle.observe.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ def valsort(
     *,
     record_size: int = 100,
     key_size: int = 10,
+    progress: Progress | None = None,
 ) -> ValsortResult:
-    """Checks record files in the order of their names (directories, globs) or as given.
+    """Checks record files in the order of their names (directories, globs) or as given; tells ``progress`` of each.
 
     Raises:
         InputError: A path is missing, or a file's size is no multiple of the record's.
@@ -58,10 +60,11 @@ def valsort(
 
     started = time.monotonic()
     files = read_records(paths, record_size=record_size, key_size=key_size).files
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        summaries = list(
-            pool.map(lambda file: _native.valsort_file(file, record_size, key_size), files)
-        )
+    summaries = each_file(
+        lambda index: _native.valsort_file(files[index], record_size, key_size),
+        [os.path.getsize(file) for file in files],
+        progress,
+    )
     total = _native.combine_summaries(summaries)
     file, index = _locate(files, [summary.records for summary in summaries], total.first_unordered)
     return ValsortResult(

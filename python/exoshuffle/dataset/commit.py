@@ -1,11 +1,13 @@
 """An output directory that appears complete or not at all.
 
-Guarantee: readers never see a half-written result. Files are written into a hidden sibling directory; when all are
-there, the manifest ``_SUCCESS`` (rows, bytes and CRC-32 per file) is added and one rename puts the directory in place.
-With ``overwrite`` the old result stays until that moment. Sources are never touched.
+Guarantee: readers never see a half-written result, nor does a loss of power make one. Files are written into a hidden
+sibling directory; when all are there, the manifest ``_SUCCESS`` (rows, bytes and CRC-32 per file) is added, all is
+brought to disk, and one rename puts the directory in place. With ``overwrite`` the old result stays until that moment,
+when the two are exchanged; only where the file system cannot exchange them are there two renames, and the place is
+empty between them. Sources are never touched.
 
 A run that was killed leaves its sibling behind; it held a lock on it, so the next run to the same place can tell, and
-removes it.
+removes it. If the run was killed between those two renames, the next one puts the old result back.
 """
 
 from __future__ import annotations
@@ -13,21 +15,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset import replacing
+from exoshuffle.dataset.patterns import finds
 from exoshuffle.errors import OutputError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 MANIFEST = "_SUCCESS"
+#: In the name of a result that is being replaced by two renames.
+REPLACED = "replaced-"
+#: Files that are brought to disk side by side.
+SYNCED_AT_ONCE = 8
 
 
 class OutputDirectory:
@@ -35,24 +45,35 @@ class OutputDirectory:
 
     Args:
         path: The directory to make.
-        sources: Files and directories that are being read; patterns among them are not looked at.
+        sources: Files, directories and patterns that are being read.
         overwrite: Replace what is there.
+        file: Name of one of the files that will be made, for patterns that would find it.
 
     Raises:
         OutputError: The output exists, is inside the input or holds it, or its parent is missing or not writable.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], sources: Sequence[str], overwrite: bool
+        self,
+        path: str | os.PathLike[str],
+        sources: Sequence[str],
+        overwrite: bool,
+        file: str = "part-00000",
     ) -> None:
         # Behind symbolic links, because a link cannot be replaced by a rename.
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
-        self._check(sources)
-        self.staging = self.path.parent / f".{self.path.name}.exoshuffle-{uuid.uuid4().hex[:12]}"
-        self._lock_fd = -1
+        _put_back(self.path)
+        self._check(sources, file)
+        self.staging = self._hidden("")
+        self._made_parents: list[Path] = []
+        self._lock = contextlib.ExitStack()
+        self._committed = False
 
-    def _check(self, sources: Sequence[str]) -> None:
+    def _hidden(self, kind: str) -> Path:
+        return self.path.parent / f"{_prefix(self.path)}{kind}{uuid.uuid4().hex[:12]}"
+
+    def _check(self, sources: Sequence[str], file: str) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise OutputError(f"output {self.path} is a file; name a directory")
         existing = self.existing_folder
@@ -69,6 +90,8 @@ class OutputDirectory:
                 raise OutputError(
                     f"output {self.path} lies inside the input {source}; choose another directory"
                 )
+            if glob.has_magic(source) and not read.exists():
+                self._check_pattern(source, file)
         if self.path.is_dir() and any(self.path.iterdir()) and not self._overwrite:
             raise OutputError(
                 f"output {self.path} exists; pass overwrite (--overwrite) to replace it"
@@ -79,18 +102,27 @@ class OutputDirectory:
         """The directory, or what there is of those that it will be in."""
         return next(path for path in (self.path, *self.path.parents) if path.exists())
 
+    def _check_pattern(self, pattern: str, file: str) -> None:
+        if any(
+            finds(pattern, found) for found in (self.path / file, self.path, *self.path.parents)
+        ):
+            raise OutputError(
+                f"output {self.path} would be found by the input {pattern} the next time; choose another directory"
+            )
+
     def __enter__(self) -> Self:
         _remove_leftovers(self.path)
         try:
+            # The deepest first, in which order they are removed again.
+            self._made_parents = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.staging.mkdir()
-            self._lock_fd = os.open(self.staging, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock.enter_context(_locked(self.staging))
         except OSError as error:
             self._discard()
             raise OutputError(f"cannot write to {self.path.parent}: {error.strerror}") from error
-        except BaseException:  # Ctrl-C may come before the body of the with statement does
-            self._discard()
+        except BaseException as error:  # Ctrl-C may come before the body of the with statement does
+            self._leave(error)
             raise
         return self
 
@@ -99,6 +131,9 @@ class OutputDirectory:
 
         Args:
             files: For each file ``name``, ``rows``, ``bytes`` and ``crc32``.
+
+        Raises:
+            OutputError: It cannot be put there; what was there stays.
         """
         manifest = {
             "rows": sum(file["rows"] for file in files),
@@ -106,22 +141,49 @@ class OutputDirectory:
             "files": list(files),
         }
         (self.staging / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-        replaced = None
-        if self.path.is_dir() and any(self.path.iterdir()):
-            replaced = self.path.parent / f".{self.path.name}.exoshuffle-{uuid.uuid4().hex[:12]}"
-            self.path.rename(replaced)
         try:
-            self.staging.rename(self.path)
+            self._sync(files)
+            with replacing.uninterrupted():
+                self._put_in_place()
+                self._committed = True
+                self._lock.close()
+            for folder in (self.path, *self._made_parents):
+                replacing.sync(folder.parent)
         except OSError as error:
-            if replaced is not None:
-                replaced.rename(self.path)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise OutputError(
                     f"output {self.path} was made by somebody else meanwhile"
                 ) from error
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
-        if replaced is not None:
-            shutil.rmtree(replaced, ignore_errors=True)
+
+    def _sync(self, files: Sequence[dict[str, Any]]) -> None:
+        """Brings the new directory to disk.
+
+        Cost: 400 MB, which were written past the page cache, took 16-19 ms in 100 files, of 0.8 s to make them; one
+        after the other 120-330 ms, because those that are waited for together share the disk's flushes.
+        """
+        names = [*(file["name"] for file in files), MANIFEST]
+        with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
+            list(pool.map(lambda name: replacing.sync(self.staging / name), names))
+        replacing.sync(self.staging)
+
+    def _put_in_place(self) -> None:
+        if not self._overwrite or not self.path.is_dir():
+            self.staging.rename(self.path)
+        elif not replacing.exchange(self.staging, self.path):
+            self._replace_in_two_steps()
+
+    def _replace_in_two_steps(self) -> None:
+        replaced = self._hidden(REPLACED)
+        with _locked(self.path):  # so that no other run puts it back meanwhile
+            self.path.rename(replaced)
+            try:
+                self.staging.rename(self.path)
+            except OSError:
+                replaced.rename(self.path)
+                raise
+        with contextlib.suppress(OSError):  # the next run removes it
+            replaced.rename(self.staging)
 
     def __exit__(
         self,
@@ -129,22 +191,58 @@ class OutputDirectory:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._discard()
+        self._leave(exc)
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Removes what is not the result; lets an interrupt say what became of it, as who reports it cannot know."""
+        try:
+            self._discard()
+        except KeyboardInterrupt as interrupt:
+            error = interrupt
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(
+                f"the output {self.path} is complete and in place"
+                if self._committed
+                else "nothing was written"
+            ) from error
 
     def _discard(self) -> None:
-        """Removes what was not committed."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        """Removes what was not committed, or what was replaced."""
+        with self._lock:
+            shutil.rmtree(self.staging, ignore_errors=True)
+        if not self._committed:
+            with contextlib.suppress(OSError):  # others have put something there
+                for folder in self._made_parents:
+                    folder.rmdir()
+
+
+def _prefix(path: Path) -> str:
+    """With what the names of hidden siblings begin."""
+    return f".{path.name}.exoshuffle-"
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds the lock of a directory, which goes with it wherever it is moved; ``OSError`` if somebody has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _put_back(path: Path) -> None:
+    """Puts a result back that a killed run moved aside and did not replace."""
+    if os.path.lexists(path):
+        return
+    for hidden in path.parent.glob(glob.escape(_prefix(path) + REPLACED) + "*"):
+        with contextlib.suppress(OSError), _locked(hidden):
+            hidden.rename(path)
+            return
 
 
 def _remove_leftovers(path: Path) -> None:
-    for leftover in path.parent.glob(f".{path.name}.exoshuffle-*"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(leftover, ignore_errors=True)
-            finally:
-                os.close(descriptor)
+    for leftover in path.parent.glob(glob.escape(_prefix(path)) + "*"):
+        with contextlib.suppress(OSError), _locked(leftover):
+            shutil.rmtree(leftover, ignore_errors=True)

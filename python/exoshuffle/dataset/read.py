@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files
 from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.write import COMPRESSIONS
+from exoshuffle.errors import ExoshuffleError, InputError
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -82,4 +87,28 @@ def open_dataset(paths: Paths, **options: Any) -> Dataset:
         listed = [paths]
     names = [local_path(path) for path in listed]
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
-    return Dataset(Files(_native.Source(names, read_options)))
+    return Dataset(Files(_opened(names, read_options)))
+
+
+def _opened(names: list[str], read_options: str) -> Any:
+    try:
+        source = _native.Source(names, read_options)
+    except ExoshuffleError as error:
+        hint = _hint(names)
+        raise type(error)(f"{error}; {hint}") if hint else error from None
+    if source.format in ("csv", "jsonl") and not schema_of(source).names:
+        raise InputError(f"file {source.files[0]!r} is empty: it has no columns")
+    return source
+
+
+def _hint(names: list[str]) -> str | None:
+    """How to read some files of a directory, if one of these has files of several kinds."""
+    for name in filter(os.path.isdir, names):
+        files = [file for file in Path(name).rglob("[!._]*") if file.is_file()]
+        kinds = Counter(file.suffix for file in files)
+        if len(kinds) > 1:
+            kind = max(kinds, key=lambda kind: (kind[1:] in COMPRESSIONS, kinds[kind]))
+            below = "" if all(file.parent == Path(name) for file in files) else "**/"
+            pattern = f"{name.rstrip('/')}/{below}*{kind}"
+            return f"to read some files of a directory, name them by a pattern: '{pattern}'"
+    return None

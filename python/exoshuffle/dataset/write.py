@@ -185,7 +185,7 @@ def output_directory(
     """
     check_format(node, options)
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
-    return OutputDirectory(path, read, overwrite)
+    return OutputDirectory(path, read, overwrite, file=f"part-00000.{options.format}")
 
 
 def check_format(node: Node, options: WriteOptions) -> None:

@@ -1,6 +1,6 @@
-"""Progress of a shuffle in bytes, with rate and ETA: a bar on a terminal, a plain line now and then elsewhere.
+"""Progress in bytes, with rate and ETA: a bar on a terminal, a plain line now and then elsewhere.
 
-Every byte is worked on twice, in a map and in a reduce; progress counts half of its size for each.
+In a shuffle every byte is worked on twice, in a map and in a reduce; progress counts half of its size for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """An observer of a shuffle's tasks that shows how far it is.
+    """Shows how far some work is; also an observer of a shuffle's tasks.
 
     Args:
         label: What is being done.
@@ -37,12 +37,16 @@ class Progress:
         self._bar_task: Any = None
 
     def start(self, total_bytes: int, num_maps: int, num_reduces: int) -> None:
-        """The work is known."""
-        self._total_bytes = total_bytes
+        """A shuffle is planned."""
         self._step_bytes = {
             "map": total_bytes / 2 / max(num_maps, 1),
             "reduce": total_bytes / 2 / max(num_reduces, 1),
         }
+        self.begin(total_bytes)
+
+    def begin(self, total_bytes: int) -> None:
+        """The work is known."""
+        self._total_bytes = total_bytes
         self._started = self._shown = time.monotonic()
         if self._stream.isatty():
             self._start_bar()
@@ -73,10 +77,13 @@ class Progress:
     def __call__(self, event: TaskFinished) -> None:
         """A task finished; see ``Observer``."""
         step = self._step_bytes.get(event.name)
-        if step is None:
-            return
+        if step is not None:
+            self.advance(step)
+
+    def advance(self, num_bytes: float) -> None:
+        """So much more is done; from any thread."""
         with self._lock:
-            self._done_bytes += step
+            self._done_bytes += num_bytes
             if self._bar is not None:
                 self._bar.update(self._bar_task, completed=self._done_bytes)
             elif time.monotonic() - self._shown >= LINE_SECONDS:

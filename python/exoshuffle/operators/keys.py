@@ -85,9 +85,19 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
     """Sort keys from SQL-like text: ``"ts desc nulls first, id"``. Quote names with spaces: ``'"my key" desc'``.
 
     Raises:
-        OptionsError: Text that is not of this form.
+        OptionsError: Text that is not of this form, or a key twice.
     """
-    return tuple(_parse_key(part) for part in _split_outside_quotes(text))
+    return _once(_parse_key(part) for part in _split_outside_quotes(text))
+
+
+def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
+    """The keys; the second of two with one column would order nothing, so whoever wrote it meant something else."""
+    found: dict[str, SortKey] = {}
+    for key in keys:
+        if key.column in found:
+            raise OptionsError(f"sort key {key.column!r} is named twice; name it once")
+        found[key.column] = key
+    return tuple(found.values())
 
 
 def _split_outside_quotes(text: str) -> list[str]:
@@ -115,7 +125,8 @@ def _parse_key(text: str) -> SortKey:
     nulls_first = words == ["nulls", "first"]
     if not column or (words and words not in (["nulls", "first"], ["nulls", "last"])):
         raise OptionsError(
-            f'cannot read sort key {text!r}; write for example "ts desc nulls first, id"'
+            f'cannot read sort key {text!r}; write for example "ts desc nulls first, id", and names with spaces in '
+            "double quotes: '\"first name\" desc'"
         )
     return SortKey(column, descending, nulls_first)
 

@@ -165,12 +165,14 @@ def plan_shuffle(
     plan = _try_plan(workload, resources, strategy, num_partitions)
     if plan is not None:
         return plan
-    smallest = _smallest_budget(workload, resources, strategy, num_partitions)
+    smallest = smallest_budget(workload, resources, strategy, num_partitions)
     with_partitions = f" in {num_partitions} partitions" if num_partitions else ""
+    limit = resources.budget_bytes + resources.other_bytes
+    # Of a larger limit the engine keeps a little more for itself; and the next run may take a little more.
+    enough = (limit + (smallest - resources.budget_bytes) * 1.03) * 1.02
     raise MemoryLimitError(
         f"shuffling {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
-        f"{format_bytes(resources.budget_bytes + resources.other_bytes)}; the smallest that works is "
-        f"{format_bytes((smallest + resources.other_bytes) * 1.01)}"
+        f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
         + (", or ask for more partitions" if num_partitions else "")
     )
 
@@ -298,9 +300,14 @@ def _traffic(
     )
 
 
-def _smallest_budget(
-    workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
+def smallest_budget(
+    workload: Workload,
+    resources: Resources,
+    strategy: str = "auto",
+    num_partitions: int | None = None,
 ) -> int:
+    """The smallest budget that a shuffle can be planned for, to a thousandth; that of ``resources`` is too small."""
+
     def fits(budget: int) -> bool:
         given = replace(resources, budget_bytes=budget)
         return _try_plan(workload, given, strategy, num_partitions) is not None

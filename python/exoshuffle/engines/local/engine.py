@@ -74,7 +74,7 @@ class LocalEngine:
         values.check_inline_bytes(inline_bytes)
         check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()
-        self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit)
+        self.memory_limit, self._budget_bytes = limits.limit_and_budget(memory_limit, self.num_cpus)
         if spill_dirs is None:
             spill_dirs = limits.default_spill_dir()
         self.spill_dirs = (
@@ -83,7 +83,7 @@ class LocalEngine:
         self.inline_bytes = inline_bytes
         self.store = _native.Store(self._budget_bytes, self.spill_dirs)
         self.blocks = values.StoreBlocks(self.store, inline_bytes, self._collect_garbage)
-        self._libraries = Libraries(self.reserve)
+        self._libraries = Libraries(self._reserve_library)
         keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         self._guard = _native.MemoryGuard(self.store, near)
@@ -342,6 +342,13 @@ class LocalEngine:
         """Working memory; blocks until there is room."""
         self.blocks.collect_if_nearly_full(num_bytes)
         return self.store.reserve(num_bytes)
+
+    def _reserve_library(self, num_bytes: int) -> Any:
+        """Takes a library off the budget; for one that can never fit it would wait for ever."""
+        if num_bytes > self.room_bytes:
+            taken_bytes = self.memory_limit - self.room_bytes + num_bytes
+            raise limits.too_small(self.memory_limit, taken_bytes, self.num_cpus)
+        return self.reserve(num_bytes)
 
     def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
         """Around running a task on a thread that is not the scheduler's."""

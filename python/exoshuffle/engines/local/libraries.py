@@ -21,7 +21,7 @@ class Libraries:
     """What has to be taken off the budget for libraries.
 
     Args:
-        reserve: Takes bytes off the budget until what it returns is gone.
+        reserve: Takes bytes off the budget until what it returns is gone; raises if that can never be.
     """
 
     def __init__(self, reserve: Callable[[int], Any]) -> None:
@@ -38,14 +38,18 @@ class Libraries:
         return self._taken_bytes
 
     def taken_bytes(self) -> int:
-        """What was taken off until now; takes libraries into account that were loaded meanwhile."""
+        """What was taken off until now; takes libraries into account that were loaded meanwhile.
+
+        Raises:
+            MemoryLimitError: They leave nothing of the budget.
+        """
         with self._lock:
             if not self._has_allocator and "pyarrow" in sys.modules:
                 self._has_allocator = True
                 keep_little_of_arrow()
             for name in LIBRARY_BYTES.keys() - self._seen:
                 if name in sys.modules:
-                    self._seen.add(name)
                     self._reservations.append(self._reserve(LIBRARY_BYTES[name]))
+                    self._seen.add(name)
                     self._taken_bytes += LIBRARY_BYTES[name]
             return self._taken_bytes

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
 import psutil
 
-from exoshuffle.errors import MemoryLimitError
+from exoshuffle.engines.local.libraries import LIBRARY_BYTES
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.shuffle.plan import Resources, Workload, smallest_budget
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the machine's memory that is used when no limit is given.
@@ -56,20 +59,43 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def limit_and_budget(memory_limit: int | str | None) -> tuple[int, int]:
-    """The limit, and what blocks and tasks may use of it: less what the program has already and the slack."""
+def limit_and_budget(memory_limit: int | str | None, num_cpus: int) -> tuple[int, int]:
+    """The limit, and what blocks and tasks may use of it: less what the program has already and the slack.
+
+    Raises:
+        OptionsError: The limit is more than the machine has.
+        MemoryLimitError: It is too small.
+    """
+    machine = machine_bytes()
     if memory_limit is None:
-        limit = int(machine_bytes() * DEFAULT_SHARE)
+        limit = int(machine * DEFAULT_SHARE)
     else:
         limit = parse_bytes(memory_limit)
+    if limit > machine:
+        raise OptionsError(
+            f"memory limit {format_bytes(limit)} is more than the {format_bytes(machine)} that this machine has; "
+            "set it to less, or leave it out"
+        )
     budget = limit - slack_bytes(limit) - resident_bytes()
     if budget < MIN_BUDGET_BYTES:
-        raise MemoryLimitError(
-            f"memory limit {format_bytes(limit)} is too small: the program itself takes "
-            f"{format_bytes(limit - budget)}; the smallest that works is "
-            f"{format_bytes(limit_for(MIN_BUDGET_BYTES) * 1.02)}"
-        )
+        raise too_small(limit, limit - budget, num_cpus)
     return limit, budget
+
+
+def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
+    """The error for a limit of which the program itself takes too much.
+
+    It names limits that work for shuffles: they need more than an engine that has nothing to do, and load libraries.
+    """
+    missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
+    least = smallest_budget(Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus))
+    plain = limit_for(least + missing.get("pyarrow", 0)) * 1.02
+    every = limit_for(least + sum(missing.values())) * 1.02
+    relational = f", and {format_bytes(every)} for groups, joins and expressions"
+    return MemoryLimitError(
+        f"memory limit {format_bytes(limit)} is too small: the program itself takes {format_bytes(taken_bytes)}; "
+        f"the smallest that works is {format_bytes(plain)} on {num_cpus} CPUs{relational if every > plain else ''}"
+    )
 
 
 def slack_bytes(limit: int) -> int:

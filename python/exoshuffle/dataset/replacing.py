@@ -1,0 +1,80 @@
+"""What the commit of a directory asks of the system: two directories exchanged at once, names on disk, Ctrl-C later."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+#: The kernel, the C library or the file system does not know how.
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchanges two directories in one step, so that neither name is ever missing.
+
+    Returns:
+        False if this system or file system cannot; nothing has changed then.
+
+    Raises:
+        OSError: It can, and failed.
+    """
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def sync(path: Path) -> None:
+    """Waits until a file's bytes, or a directory's names, are on disk, where the file system can tell.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect at the end of the block, where Python handles them.
+
+    Only the main thread gets them, so in another one there is nothing to do.
+    """
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    caught: list[tuple[int, FrameType | None]] = []
+    if threading.current_thread() is threading.main_thread():
+        for known in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(known)
+            if callable(handler):
+                handlers[known] = handler
+    try:
+        for number in handlers:
+            signal.signal(number, lambda *arguments: caught.append(arguments))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in caught:
+            handlers[number](number, frame)

@@ -1,0 +1,48 @@
+"""A limit that is refused as too small names one that works: the command is run with it, as a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exoshuffle.cloudsort import gensort
+from tests.end_to_end.oracle import write_files
+from tests.end_to_end.tables import distributed
+
+#: Sizes as messages have them.
+SIZE = r"(\d[\d.]* [kMG]B)"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("inputs")
+    gensort(root / "records", 600_000)
+    write_files(root / "table", distributed("uniform", 20_000), 2)
+    return root
+
+
+#: Name: (arguments between input and output, and the rest; which of the limits in the message they need).
+COMMANDS = {
+    "records": ("sort", "records", [], 0),
+    "table": ("sort", "table", ["--by", "key desc"], 0),
+    "shuffle": ("shuffle", "table", [], 0),
+    "groups": ("groupby", "table", ["--by", "key", "--agg", "n=count()"], 1),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("limit", "num_cpus"), [("100MB", 2), ("150MB", 2), ("100MB", 4)])
+def test_the_first_limit_that_is_named_works(
+    name: str, limit: str, num_cpus: int, inputs: Path, process: Callable[..., Any], tmp_path: Path
+) -> None:
+    command, source, options, needed = COMMANDS[name]
+    arguments = [command, inputs / source, tmp_path / "out", *options, "--num-cpus", num_cpus]
+    first = process(*arguments, "--memory-limit", limit)
+    assert first.code == 2, first.err
+    named = re.findall(SIZE, first.sentence().split("smallest that works is ")[1])
+    again = process(*arguments, "--memory-limit", named[min(needed, len(named) - 1)])
+    assert again.code == 0, again.err

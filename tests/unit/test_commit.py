@@ -1,0 +1,235 @@
+"""The commit of an output directory: whatever comes, the old or the new result is in place, and it is said which."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exoshuffle.dataset import commit, replacing
+from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.errors import OutputError
+
+
+def _make(place: Path, content: str, overwrite: bool = True) -> None:
+    """Commits a directory with one file."""
+    with OutputDirectory(place, [], overwrite) as output:
+        (output.staging / "part").write_text(content)
+        output.commit([{"name": "part", "rows": 1, "bytes": len(content), "crc32": 0}])
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _interrupt(*_: Any) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _with_interrupt(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: str) -> None:
+    """Ctrl-C before or after every call of a function."""
+    plain = getattr(owner, name)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if when == "before":
+            _interrupt()
+        result = plain(*arguments, **options)
+        if when == "after":
+            _interrupt()
+        return result
+
+    monkeypatch.setattr(owner, name, interrupted)
+
+
+@pytest.fixture(params=["exchange", "two renames"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of replacing a directory."""
+    if request.param == "two renames":
+        monkeypatch.setattr(replacing, "exchange", lambda *_: False)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_of_a_replacement_waits_for_it(
+    when: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _make(tmp_path / "out", "old")
+    if way == "exchange":
+        _with_interrupt(monkeypatch, replacing, "exchange", when)
+    else:
+        _with_interrupt(monkeypatch, Path, "rename", when)
+    with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
+        _make(tmp_path / "out", "new")
+    assert (tmp_path / "out" / "part").read_text() == "new"
+    assert _names(tmp_path) == ["out"]
+
+
+def test_an_interrupt_while_the_old_result_is_removed(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del way
+    _make(tmp_path / "out", "old")
+    with monkeypatch.context() as patched:
+        _with_interrupt(patched, commit.shutil, "rmtree", "before")
+        with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
+            _make(tmp_path / "out", "new")
+    assert (tmp_path / "out" / "part").read_text() == "new"
+    _make(tmp_path / "out", "newer")
+    assert _names(tmp_path) == ["out"]
+
+
+def test_an_interrupt_before_the_commit_leaves_the_old_result(tmp_path: Path) -> None:
+    _make(tmp_path / "out", "old")
+    with (
+        pytest.raises(KeyboardInterrupt, match="nothing was written"),
+        OutputDirectory(tmp_path / "out", [], overwrite=True),
+    ):
+        _interrupt()
+    assert (tmp_path / "out" / "part").read_text() == "old"
+    assert _names(tmp_path) == ["out"]
+
+
+def test_readers_always_find_a_result(tmp_path: Path) -> None:
+    _make(tmp_path / "out", "0")
+    stop = threading.Event()
+    missing: list[int] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            if not (tmp_path / "out").exists():
+                missing.append(1)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for count in range(100):
+        _make(tmp_path / "out", str(count))
+    stop.set()
+    reader.join()
+    assert missing == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from exoshuffle.dataset import replacing
+from exoshuffle.dataset.commit import OutputDirectory
+
+replacing.exchange = lambda *_: False
+plain, left = Path.rename, [int(sys.argv[2])]
+
+def rename(*arguments):
+    if not left[0]:
+        os._exit(9)
+    left[0] -= 1
+    return plain(*arguments)
+
+Path.rename = rename
+with OutputDirectory(sys.argv[1], [], True) as output:
+    (output.staging / "part").write_text("new")
+    output.commit([{"name": "part", "rows": 1, "bytes": 3, "crc32": 0}])
+"""
+
+
+@pytest.mark.parametrize("num_renames", [0, 1, 2, 3])
+def test_the_only_copy_of_a_result_is_put_back_after_a_kill(
+    num_renames: int, tmp_path: Path
+) -> None:
+    _make(tmp_path / "out", "old")
+    arguments = [sys.executable, "-c", KILLED, str(tmp_path / "out"), str(num_renames)]
+    ended = subprocess.run(arguments, check=False, timeout=60)
+    assert ended.returncode == (0 if num_renames == 3 else 9)
+    if num_renames < 2:
+        with pytest.raises(OutputError, match="exists"):
+            OutputDirectory(tmp_path / "out", [], overwrite=False)
+        assert (tmp_path / "out" / "part").read_text() == "old"
+    with OutputDirectory(tmp_path / "out", [], overwrite=True):
+        pass
+    assert (tmp_path / "out" / "part").read_text() == ("old" if num_renames < 2 else "new")
+    assert _names(tmp_path) == ["out"]
+
+
+def test_a_result_is_not_put_back_under_a_run_that_is_replacing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacing, "exchange", lambda *_: False)
+    _make(tmp_path / "out", "old")
+    plain = Path.rename
+    seen: list[bool] = []
+
+    def rename(path: Path, target: Path) -> Path:
+        moved = plain(path, target)
+        if path == tmp_path / "out":
+            with OutputDirectory(tmp_path / "out", [], overwrite=False):
+                seen.append((tmp_path / "out").exists())
+        return moved
+
+    monkeypatch.setattr(Path, "rename", rename)
+    _make(tmp_path / "out", "new")
+    assert seen == [False]
+    assert (tmp_path / "out" / "part").read_text() == "new"
+
+
+def test_what_somebody_else_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    with OutputDirectory(tmp_path / "out", [], overwrite=False) as output:
+        _make(tmp_path / "out", "theirs")
+        with pytest.raises(OutputError, match="made by somebody else meanwhile"):
+            output.commit([])
+    assert (tmp_path / "out" / "part").read_text() == "theirs"
+    assert _names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("name", ["out[1]", "o*t", "o?t", "[!o]ut"])
+def test_names_that_look_like_patterns(name: str, tmp_path: Path) -> None:
+    others = [".out1.exoshuffle-0", ".out.exoshuffle-0", ".xut.exoshuffle-0"]
+    left = f".{name}.exoshuffle-0"
+    for folder in (*others, left):
+        (tmp_path / folder).mkdir()
+    _make(tmp_path / name, "new")
+    assert _names(tmp_path) == sorted([*others, name])
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
+def test_parents_go_with_a_failure(failure: type[BaseException], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with (
+        pytest.raises(failure),
+        OutputDirectory(tmp_path / "there" / "a" / "b" / "out", [], overwrite=False),
+    ):
+        raise failure
+    assert _names(tmp_path) == ["there"]
+    assert _names(tmp_path / "there") == []
+    _make(tmp_path / "there" / "a" / "b" / "out", "new")
+    assert _names(tmp_path / "there" / "a" / "b") == ["out"]
+
+
+def test_parents_with_something_of_others_stay(tmp_path: Path) -> None:
+    with OutputDirectory(tmp_path / "a" / "b" / "out", [], overwrite=False):
+        (tmp_path / "a" / "precious").write_text("")
+    assert _names(tmp_path / "a") == ["precious"]
+
+
+def test_all_is_on_disk_before_it_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    plain: Callable[[int], None] = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        state = "there" if (tmp_path / "a" / "out" / "part").exists() else "not there"
+        synced.append(f"{path.name} {state}".replace(path.name, path.name.split("-")[0]))
+        plain(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    _make(tmp_path / "a" / "out", "new")
+    before = {"part not there", "_SUCCESS not there", ".out.exoshuffle not there"}
+    assert set(synced[:3]) == before
+    assert synced[2] == ".out.exoshuffle not there"
+    assert set(synced[3:]) == {"a there", f"{tmp_path.name.split('-')[0]} there"}
