@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.futures import Ref, RemoteFunction, get, remote
+from exoshuffle.futures import Ref, RemoteFunction, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
 from exoshuffle.operators.readers import BlockReader, FileReader
@@ -48,6 +48,9 @@ class Input(Protocol):
 
     def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
         """The items of the maps: each about ``split_bytes`` of rows as they travel."""
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """About how many rows each item has, above 0, without reading it: exactly so or by its bytes."""
 
     def map_input(self, side: Side) -> MapInput:
         """How the maps read them."""
@@ -100,6 +103,14 @@ class FileInput:
         total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
         return self.pieces(target)
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        splits = [json.loads(item) for item in items]
+        rows = [split["rows"] for split in splits]
+        if None not in rows:
+            return rows
+        return _by_bytes([split["end"] - split["start"] for split in splits], workload)
 
     def pieces(self, num_bytes: int) -> list[str]:
         """The files in splits of about this size."""
@@ -160,6 +171,10 @@ class BlockInput:
         del split_bytes, workload
         return list(self.refs)
 
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        return _by_bytes([sum(sizes) for sizes in slice_bytes(items)], workload)
+
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps + side.steps, _config(side), side.tag)
@@ -195,6 +210,10 @@ class UnmadeInput:
         del split_bytes, workload
         return [None] * self.num_blocks
 
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        return _by_bytes([1] * len(items), workload)
+
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps, _config(side))
@@ -203,6 +222,12 @@ class UnmadeInput:
         """See ``Input``."""
         del side, items, num_rows
         return []
+
+
+def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
+    """The rows of a workload, dealt out to its items by their sizes."""
+    density = max(workload.num_rows, 1) / max(sum(sizes), 1)
+    return [max(size, 1) * density for size in sizes]
 
 
 def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
