@@ -13,11 +13,13 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators.order import ByChance, by_range
+from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.order import ByChance, ByKeys, by_even_range, by_range
 from exoshuffle.operators.steps_sample import numbers
 from tests.unit.native_tables import opened, read_ipc, slices
 
@@ -37,12 +39,29 @@ Partitions = list[list[int]]
 
 def real(seed: int) -> Partitions:
     """The operator's own maps and reduces."""
-    tables = [
-        pa.table({"id": pa.array(range(first, first + MAP_ROWS), pa.int64())})
-        for first in range(0, NUM_ROWS, MAP_ROWS)
-    ]
+    tables = [pa.table({"id": rows}) for rows in inputs()]
     sorter = ByChance(seed).build("{}", tables[0].schema.serialize().to_pybytes())
-    assignment = by_range(sorter, [], NUM_PARTITIONS)
+    return run(sorter, tables, by_range(sorter, [], NUM_PARTITIONS))
+
+
+def numbered(seed: int) -> Partitions:
+    """Those for rows that have their numbers from a step."""
+    field = pa.field("number", pa.uint64(), nullable=False)
+    tables = [
+        pa.table({"id": rows}).append_column(field, numbers(seed, source, 0, len(rows)))
+        for source, rows in enumerate(inputs())
+    ]
+    order = ByKeys((SortKey("number"),))
+    sorter = order.build("{}", tables[0].schema.serialize().to_pybytes())
+    return run(sorter, tables, by_even_range(sorter, [], NUM_PARTITIONS))
+
+
+def inputs() -> list[pa.Array]:
+    firsts = range(0, NUM_ROWS, MAP_ROWS)
+    return [pa.array(range(first, first + MAP_ROWS), pa.int64()) for first in firsts]
+
+
+def run(sorter: Any, tables: list[pa.Table], assignment: bytes) -> Partitions:
     blocks = [
         slices(sorter.scatter_batches(table, index, assignment))
         for index, table in enumerate(tables)
@@ -51,19 +70,6 @@ def real(seed: int) -> Partitions:
         read_ipc(sorter.sort(opened(parts, partition)))["id"].to_pylist()
         for partition, parts in enumerate(zip(*blocks, strict=True))
     ]
-
-
-def numbered(seed: int) -> Partitions:
-    """Rows with the numbers that a step gives them where the native module cannot, sorted by these."""
-    found = [
-        (number, source * MAP_ROWS + row)
-        for source in range(NUM_MAPS)
-        for row, number in enumerate(numbers(seed, source, 0, MAP_ROWS).to_pylist())
-    ]
-    partitions: Partitions = [[] for _ in range(NUM_PARTITIONS)]
-    for number, row in sorted(found):
-        partitions[number * NUM_PARTITIONS >> 64].append(row)
-    return partitions
 
 
 def drawn(seed: int) -> Partitions:
@@ -195,7 +201,12 @@ def deviations(shuffle: Callable[[int], Partitions]) -> dict[str, float]:
     return {name: statistic(made) for name, statistic in STATISTICS.items()}
 
 
-@pytest.mark.parametrize("shuffle", [real, numbered, drawn])
+def test_rows_go_to_the_same_partitions_whatever_numbers_them() -> None:
+    for seed in range(50):
+        assert numbered(seed) == real(seed)
+
+
+@pytest.mark.parametrize("shuffle", [real, drawn])
 def test_uniform_shuffles_are_accepted(shuffle: Callable[[int], Partitions]) -> None:
     found = deviations(shuffle)
     assert max(map(abs, found.values())) < LIMIT, found

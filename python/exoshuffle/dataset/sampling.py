@@ -70,15 +70,14 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
 def in_random_order(node: Node, seed: int, options: ShuffleOptions) -> Node:
     """All rows, by their numbers.
 
-    Cost: as ``shuffles.random_shuffle``, which knows the numbers of rows that come from files as they are; of others
-    numbering takes 40 ns per row, and the numbers are sampled like the keys of any sort.
+    Cost: as ``shuffles.random_shuffle``, which knows the numbers of rows that come from files as they are; others are
+    read as Arrow batches, and numbering takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
         return Shuffled((node,), shuffles.random_shuffle(node.schema, seed), options)
     step = _numbering(node, seed)
     numbered = _numbered(node, step)
-    shuffle = shuffles.sort(numbered.schema, ByKeys((SortKey(step.column),)))
-    shuffle = dataclasses.replace(shuffle, name="random_shuffle")
+    shuffle = shuffles.numbered_shuffle(numbered.schema, step.column)
     return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
 
 
