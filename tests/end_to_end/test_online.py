@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 import exoshuffle as xs
 from examples import online_aggregation
@@ -97,6 +98,56 @@ def test_estimates_come_early_and_become_exact(source: Path, engine: LocalEngine
             error <= group[f"{name}_error"] for error, group in zip(off, middle, strict=True)
         )
         assert 0.88 <= inside / len(middle) <= 0.99
+
+
+def test_bounds_hold_where_the_last_row_group_of_a_file_is_short(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    """Splits are then of two sizes: counted as equal ones, three large ones were sure of a wrong total."""
+    del engine
+    rng = random.Random(5)
+    rows = 4 * 30_000
+    table = pa.table(
+        {"k": [row % 2 for row in range(rows)], "v": [rng.randrange(100) for _ in range(rows)]}
+    )
+    source = write_files(tmp_path / "in", table, 4, rows_per_group=8192)
+    groups = xs.read_parquet(source).group_by("k").agg(c="count", s=("v", "sum"))
+    inside = {name: [0, 0] for name in ("c", "s")}
+    for seed in range(12):
+        *partials, last = groups.stream(seed)
+        truth = {group["k"]: group for group in last.table.to_pylist()}
+        for partial in partials:
+            for group, name in itertools.product(partial.table.to_pylist(), inside):
+                error = group[f"{name}_error"]
+                assert error != 0.0
+                if error is not None:
+                    off = abs(group[name] - truth[group["k"]][name])
+                    inside[name][0] += off <= error
+                    inside[name][1] += 1
+    for name, (hits, cases) in inside.items():
+        assert cases > 100
+        assert hits >= 0.9 * cases, name
+
+
+@pytest.mark.parametrize("form", ["csv", "blocks"])
+def test_totals_of_splits_that_have_no_number_of_rows_go_by_their_bytes(
+    form: str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    """Two files of one size and one far smaller; and what a shuffle made of them."""
+    del engine
+    for index, rows in enumerate((40_000, 40_000, 2_000)):
+        table = pa.table({"k": [row % 3 for row in range(rows)], "v": range(rows)})
+        csv.write_csv(table, tmp_path / f"{index}.csv")
+    rows = xs.read_csv(str(tmp_path / "*.csv"))
+    if form == "blocks":
+        rows = rows.repartition(20)
+    *partials, last = rows.group_by("k").agg(n="count").stream()
+    assert last.table["n_error"].to_pylist() == [0.0] * 3
+    truth = {group["k"]: group["n"] for group in last.table.to_pylist()}
+    for group in partials[0].table.to_pylist():
+        # Short numbers at the beginning of a file make more rows of as many bytes.
+        assert group["n"] == pytest.approx(truth[group["k"]], rel=0.15)
+        assert group["n_error"] > 0
 
 
 def test_the_order_of_reading_is_a_matter_of_the_seed(source: Path, engine: LocalEngine) -> None:

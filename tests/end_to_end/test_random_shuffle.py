@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,6 +61,67 @@ def test_the_order_depends_on_the_seed_alone(source: Path, tmp_path: Path) -> No
     xs.init(memory_limit=small_memory_limit(), spill_dirs=str(tmp_path))
     assert ids(xs.read_parquet(source).random_shuffle(seed=6)) != orders[0]
     xs.shutdown()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CSV and JSON lines of 10 MB and of 1 KB; lines are of different lengths, and some are empty."""
+    folder = tmp_path_factory.mktemp("text")
+    lengths = random.Random(3)
+    pads = ["x" * lengths.randrange(200) for _ in range(90_000)]
+    for name, rows in (("a", pads), ("b", pads[:10])):
+        lines = [f'{number},"{pad}"' for number, pad in enumerate(rows)]
+        lines[5] += "\n\n"
+        (folder / f"{name}.csv").write_text("id,pad\n" + "\n".join(lines) + "\n")
+        records = [f'{{"id": {number}, "pad": "{pad}"}}\n' for number, pad in enumerate(rows)]
+        (folder / f"{name}.jsonl").write_text("".join(records))
+    return folder
+
+
+def read(name: str, text: Path, source: Path) -> xs.Dataset:
+    csv = xs.read_csv(str(text / "*.csv"))
+    return {
+        "csv": csv,
+        "json lines": xs.read_json(str(text / "*.jsonl")),
+        "steps": csv.filter("id % 7 > 0").with_columns(half="id / 2"),
+        "steps of parquet": xs.read_parquet(source).filter("id % 3 = 0").select("id"),
+        "union": csv.union(csv.filter("id % 2 = 0")),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["csv", "json lines", "steps", "steps of parquet", "union"])
+def test_the_order_does_not_depend_on_how_files_are_cut(
+    name: str, text: Path, source: Path, tmp_path: Path
+) -> None:
+    """Nor do samples. A cut of a text file does not tell how many rows are before it."""
+    made = []
+    for num_cpus, memory in [(1, small_memory_limit()), (4, "1GB"), (16, "4GB")]:
+        xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
+        dataset = read(name, text, source)
+        found = [
+            ids(dataset.random_shuffle(seed=5)),
+            ids(dataset.sample(50, seed=5)),
+            ids(dataset.sample(fraction=0.01, seed=5)),
+        ]
+        made.append(found)
+        assert sorted(found[0]) == sorted(ids(dataset))
+        xs.shutdown()
+    (shuffled, sample, _), *others = made
+    assert others == [made[0]] * 2
+    assert shuffled[:50] == sample
+    assert shuffled != sorted(shuffled)
+
+
+def test_the_order_of_what_a_shuffle_made_goes_by_its_partitions(
+    text: Path, tmp_path: Path
+) -> None:
+    made = []
+    for num_cpus, memory in [(1, small_memory_limit()), (4, "1GB")]:
+        xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
+        rows = xs.read_csv(str(text / "*.csv")).distinct("id", num_partitions=6)
+        made.append(ids(rows.random_shuffle(seed=5)))
+        xs.shutdown()
+    assert made[0] == made[1]
 
 
 def test_rows_of_one_map_spread_evenly_over_places(source: Path, engine: LocalEngine) -> None:

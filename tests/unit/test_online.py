@@ -89,14 +89,14 @@ def test_states_merged_in_any_order_give_the_result_of_all_rows(seed: int) -> No
     splits = list(enumerate(in_splits(table, rng, 12)))
     groups = online(table, "k", **AGGREGATES)
     rng.shuffle(splits)
-    states = [groups.summary(rows, number) for number, rows in splits]
+    states = [groups.summary(rows, number, 1) for number, rows in splits]
     while len(states) > 1:
         few = [states.pop() for _ in range(min(len(states), rng.randint(2, 4)))]
         states.insert(0, groups.merged(few))
     with duckdb.connect() as connection:
         connection.register("t", table)
         wanted = connection.sql(ORACLE).to_arrow_table().to_pylist()
-    result = groups.result(states[0], Sample(12, 12))
+    result = groups.result(states[0], Sample([1] * 12, 12))
     assert_close(by_key(result), wanted, seed)
     for name in ("n", "values", "total", "m"):
         assert set(result[f"{name}_error"].to_pylist()) == {0.0}
@@ -107,7 +107,7 @@ def test_a_state_does_not_grow_with_rows_or_splits() -> None:
     groups = online(table, "k", **AGGREGATES)
     state = groups.merged([])
     for number, rows in enumerate(in_splits(table, random.Random(2))):
-        state = groups.merged([state, groups.summary(rows, number)])
+        state = groups.merged([state, groups.summary(rows, number, len(rows))])
     chosen = 4
     assert len(state) <= 8 * (1 + chosen)
 
@@ -118,8 +118,8 @@ def test_estimates_and_errors_are_those_of_the_textbook() -> None:
     splits = in_splits(table, rng)
     groups = online(table, "k", n="count", total=("x", "sum"), m=("x", "mean"))
     chosen = rng.sample(range(NUM_SPLITS), 11)
-    state = groups.merged(groups.summary(splits[number], number) for number in chosen)
-    for group in groups.result(state, Sample(11, NUM_SPLITS)).to_pylist():
+    state = groups.merged(groups.summary(splits[number], number, 7) for number in chosen)
+    for group in groups.result(state, Sample([7] * NUM_SPLITS, 11)).to_pylist():
         of_group = [
             [row["x"] for row in splits[number].to_pylist() if row["k"] == group["k"]]
             for number in chosen
@@ -152,12 +152,13 @@ def naive_total(of_splits: list[int]) -> tuple[float, float]:
 
 
 def naive_mean(sums: list[int], counts: list[int]) -> tuple[float, float]:
-    """Cochran, (6.1) and (6.13): a ratio from a simple random sample, and its error."""
-    n = len(sums)
+    """Cochran, (6.1) and (6.13): a ratio from a simple random sample; and its error, of so many splits as it is of."""
+    n = sum(counts) ** 2 / sum(c * c for c in counts)
     ratio = sum(sums) / sum(counts)
     spread = sum((s - ratio * c) ** 2 for s, c in zip(sums, counts, strict=True)) / (n - 1)
-    variance = (1 - n / NUM_SPLITS) / (n * (sum(counts) / n) ** 2) * spread
-    return ratio, T_10 * math.sqrt(variance)
+    mean = sum(counts) / n
+    variance = (1 - len(sums) / NUM_SPLITS) / (n * mean**2) * spread
+    return ratio, student(n - 1) * math.sqrt(variance)
 
 
 @pytest.mark.parametrize("num_seen", [8, 16, 24])
@@ -173,16 +174,18 @@ def test_bounds_contain_the_truth_in_about_95_percent_of_cases(num_seen: int) ->
     groups = online(table, "k", n="count", total=("x", "sum"), m=("x", "mean"))
     bounds = [0, *(1250 * i + rng.randint(-200, 200) for i in range(1, NUM_SPLITS)), 40_000]
     summaries = [
-        groups.summary(table.slice(start, stop - start), number)
+        groups.summary(table.slice(start, stop - start), number, 1)
         for number, (start, stop) in enumerate(itertools.pairwise(bounds))
     ]
-    whole = groups.result(groups.merged(summaries), Sample(NUM_SPLITS, NUM_SPLITS))
+    whole = groups.result(groups.merged(summaries), Sample([1] * NUM_SPLITS, NUM_SPLITS))
     truth = {group["k"]: group for group in whole.to_pylist()}
     inside = dict.fromkeys(("n", "total", "m"), 0)
     cases = 0
     for seed in range(30):
         sample = random.Random(seed).sample(summaries, num_seen)
-        for group in groups.result(groups.merged(sample), Sample(num_seen, NUM_SPLITS)).to_pylist():
+        for group in groups.result(
+            groups.merged(sample), Sample([1] * NUM_SPLITS, num_seen)
+        ).to_pylist():
             cases += 1
             for name in inside:
                 off = abs(group[name] - truth[group["k"]][name])
@@ -199,18 +202,65 @@ def test_students_t(degrees: int, printed: float) -> None:
     assert student(degrees) == pytest.approx(printed, rel=2e-3)
 
 
+@pytest.mark.parametrize("degrees", [1.2, 1.5, 2.5, 3.7, 8.1, 24.0, 500.0])
+def test_students_t_between_whole_degrees(degrees: float) -> None:
+    """Simpson's rule over the density."""
+    logarithm = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    density = math.exp(logarithm) / math.sqrt(degrees * math.pi)
+    steps = 2000
+    step = student(degrees) / steps
+    weights = [1, *[4, 2] * (steps // 2 - 1), 4, 1]
+    area = sum(
+        weight * (1 + (index * step) ** 2 / degrees) ** (-(degrees + 1) / 2)
+        for index, weight in enumerate(weights)
+    )
+    assert density * area * step / 3 == pytest.approx(0.475, abs=1e-4)
+
+
 def test_after_one_split_there_is_no_error_to_tell() -> None:
     table = pa.table({"k": [1, 1, 2], "x": [3, 4, 5]})
     groups = online(table, "k", n="count", m=("x", "mean"))
-    state = groups.summary(table, 0)
-    assert by_key(groups.result(state, Sample(1, 4))) == [
+    state = groups.summary(table, 0, 3)
+    assert by_key(groups.result(state, Sample([3] * 4, 1))) == [
         {"k": 1, "n": 8, "m": 3.5, "n_error": None, "m_error": None},
         {"k": 2, "n": 4, "m": 5.0, "n_error": None, "m_error": None},
     ]
-    assert by_key(groups.result(state, Sample(1, 1))) == [
+    assert by_key(groups.result(state, Sample([3], 1))) == [
         {"k": 1, "n": 2, "m": 3.5, "n_error": 0.0, "m_error": 0.0},
         {"k": 2, "n": 1, "m": 5.0, "n_error": 0.0, "m_error": 0.0},
     ]
+
+
+def test_errors_that_cannot_be_told_are_null_and_none_is_zero() -> None:
+    """Values are the same everywhere; a group is in one split alone; its values are zeros."""
+    table = pa.table({"k": [0, 1, 0, 0, 2, 0], "x": [5, 7, 5, 5, 0, 5]})
+    groups = online(table, "k", n="count", total=("x", "sum"), m=("x", "mean"))
+    states = [groups.summary(table.slice(2 * part, 2), part, 2) for part in range(3)]
+    (same, single, zeros) = by_key(groups.result(groups.merged(states), Sample([2] * 9, 3)))
+    assert (same["n"], same["total"], same["m"], same["m_error"]) == (12, 60, 5.0, None)
+    assert (single["n"], single["m_error"]) == (3, None)
+    assert (zeros["n"], zeros["total"], zeros["m_error"]) == (3, 0, None)
+    for group in (same, single, zeros):
+        assert group["n_error"] > 0
+        assert (group["total_error"] or 0) > 0 or group["total"] == 0
+
+
+def test_splits_of_different_sizes_count_by_them() -> None:
+    """All splits have the same share of the group, so every sample tells the total."""
+    table = pa.table({"k": [row % 2 for row in range(60)], "x": [1] * 60})
+    groups = online(table, "k", n="count", total=("x", "sum"))
+    sizes = [20, 4, 10, 6, 20]
+    cuts = [0, *itertools.accumulate(sizes)]
+    states = [
+        groups.summary(table.slice(start, stop - start), number, stop - start)
+        for number, (start, stop) in enumerate(itertools.pairwise(cuts))
+    ]
+    for order in itertools.permutations(range(5), 3):
+        unread = [number for number in range(5) if number not in order]
+        sample = Sample([sizes[number] for number in (*order, *unread)], 3)
+        for group in groups.result(groups.merged(states[n] for n in order), sample).to_pylist():
+            assert (group["n"], group["total"]) == (30, 30)
+            assert 0 < group["n_error"] < 30
 
 
 @pytest.mark.parametrize(
@@ -231,7 +281,7 @@ def test_estimates_keep_the_type_of_the_result(
     stored = pa.int64() if pa.types.is_duration(kind) else kind
     table = pa.table({"x": pa.array(values, stored).cast(kind)})
     groups = online(table, total=("x", "sum"))
-    result = groups.result(groups.summary(table, 0), Sample(1, 2))
+    result = groups.result(groups.summary(table, 0, 1), Sample([1, 1], 1))
     assert result.schema.field("total").type == groups.grouping.output_schema.field("total").type
     plain = pa.int64() if pa.types.is_duration(kind) else result["total"].type
     assert result["total"].cast(plain).to_pylist() == [scaled]
@@ -241,8 +291,8 @@ def test_estimates_keep_the_type_of_the_result(
 def test_values_that_are_no_numbers_have_errors_that_are_none(value: float) -> None:
     table = pa.table({"x": [1.0, value, 2.0]})
     groups = online(table, total=("x", "sum"), m=("x", "mean"))
-    state = groups.merged(groups.summary(table.slice(row, 1), row) for row in range(3))
-    (group,) = groups.result(state, Sample(3, 6)).to_pylist()
+    state = groups.merged(groups.summary(table.slice(row, 1), row, 1) for row in range(3))
+    (group,) = groups.result(state, Sample([1] * 6, 3)).to_pylist()
     assert not math.isfinite(group["total_error"])
     assert not math.isfinite(group["m_error"])
 
@@ -255,8 +305,8 @@ def test_keys_of_any_type_and_of_names_of_ours() -> None:
     }
     table = pa.table(keys)
     groups = online(table, *keys, n="count")
-    state = groups.merged([groups.summary(table, 0), groups.summary(table, 1)])
-    result = groups.result(state, Sample(2, 2))
+    state = groups.merged([groups.summary(table, number, 4) for number in range(2)])
+    result = groups.result(state, Sample([4, 4], 2))
     assert result.schema.types[:3] == table.schema.types
     assert result["n"].to_pylist() == [4, 2, 2]
     assert result["split"].to_pylist() == ["a", None, "b"]
@@ -265,10 +315,10 @@ def test_keys_of_any_type_and_of_names_of_ours() -> None:
 def test_no_rows() -> None:
     table = rows_of(random.Random(0), 0, 1)
     grouped, whole = online(table, "k", **AGGREGATES), online(table, **AGGREGATES)
-    for state in (grouped.merged([]), grouped.summary(table, 0)):
-        assert grouped.result(state, Sample(0, 0)).num_rows == 0
-    for state in (whole.merged([]), whole.merged([whole.summary(table, 0), whole.merged([])])):
-        (row,) = whole.result(state, Sample(0, 0)).to_pylist()
+    for state in (grouped.merged([]), grouped.summary(table, 0, 1)):
+        assert grouped.result(state, Sample([], 0)).num_rows == 0
+    for state in (whole.merged([]), whole.merged([whole.summary(table, 0, 1), whole.merged([])])):
+        (row,) = whole.result(state, Sample([], 0)).to_pylist()
         assert (row["n"], row["total"], row["n_error"], row["first"]) == (0, None, 0.0, None)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from exoshuffle.dataset import sampling
 from exoshuffle.dataset.bill import Bill
 from exoshuffle.dataset.explain import Destination, explain_node
 from exoshuffle.dataset.grouped import Grouped
@@ -21,7 +22,6 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.dataset.narrow import Narrow, check_datasets
 from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.sampling import check_seed
 from exoshuffle.dataset.windows import check_window
 from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
@@ -161,8 +161,10 @@ class Dataset(Narrow):
     ) -> Dataset:
         """All rows in random order: every permutation is as likely as any other.
 
-        The same seed gives the same order, whatever the engine, the memory limit and the number of CPUs and partitions
-        are; of CSV and JSON lines and of results of other operations, as long as they are cut into the same parts.
+        The same seed gives the same order of the rows of the same files, whatever the engine, the memory limit and the
+        number of CPUs and partitions are, and whatever steps that need no shuffle lie between. What other shuffles
+        and users' functions make is ordered by which part of their result a row is in: the order is the same as long
+        as these parts are, whose number follows from the memory limit unless ``num_partitions`` says it.
 
         With a **window** it is cheap and partial, for data that is read again and again, as in training: files are cut
         into windows of neighbouring rows, the windows come in random order, and the rows of each in random order. So a
@@ -184,10 +186,10 @@ class Dataset(Narrow):
         Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
         holds three windows per CPU in memory. Source: Exoshuffle §5.3, where shuffles feed training.
         """
-        check_seed(seed)
+        sampling.check_seed(seed)
         options = ShuffleOptions(strategy, num_partitions)
         if window is None:
-            return self._shuffled(shuffles.random_shuffle(self.schema, seed), options)
+            return Dataset(sampling.in_random_order(self.node, seed, options))
         check_window(window)
         if options != ShuffleOptions():
             raise OptionsError(

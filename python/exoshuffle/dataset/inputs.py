@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.futures import Ref, RemoteFunction, get, remote
+from exoshuffle.futures import Ref, RemoteFunction, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import RowsConfig, by_range
-from exoshuffle.operators.readers import BlockReader, FileReader
+from exoshuffle.operators.readers import BlockReader, FileReader, splits_of
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
+from exoshuffle.operators.steps_sample import Numbered
 from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
 from exoshuffle.shuffle.plan import Workload
 
@@ -31,6 +32,9 @@ MAX_CANDIDATES = 1024
 WEIGHED_ROWS = 32
 #: No input has more files, and no shuffle more parts, than fit into so many bits.
 FILE_BITS = 32
+#: Where rows of text files are numbered, splits have this size at least, and there are no more than about so many.
+NUMBERED_BYTES = 1_000_000
+MAX_NUMBERED = 16_384
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -48,6 +52,9 @@ class Input(Protocol):
 
     def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
         """The items of the maps: each about ``split_bytes`` of rows as they travel."""
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """About how many rows each item has, above 0, without reading it: exactly so or by its bytes."""
 
     def map_input(self, side: Side) -> MapInput:
         """How the maps read them."""
@@ -99,7 +106,33 @@ class FileInput:
         # Where nothing is known of how the rows travel, sizes are those of what is read.
         total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
-        return self.pieces(target)
+        return self._numbered(target) if self._numbers_text else self.pieces(target)
+
+    @property
+    def _numbers_text(self) -> bool:
+        """Whether rows are numbered that no one knows the numbers of."""
+        return bool(self.steps) and isinstance(self.steps[0], Numbered) and is_text(self.source)
+
+    def _numbered(self, target: int) -> list[tuple[str, ...]]:
+        """Splits that the files alone determine, as many together as have about the size that is asked for."""
+        together: list[list[str]] = []
+        room = 0
+        for split in self.pieces(max(NUMBERED_BYTES, self.source.bytes // MAX_NUMBERED)):
+            num_bytes = json.loads(split)["bytes"]
+            if not together or num_bytes > room:
+                together.append([])
+                room = target
+            together[-1].append(split)
+            room -= num_bytes
+        return [tuple(splits) for splits in together]
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        parsed = [[json.loads(split) for split in splits_of(item)] for item in items]
+        if self.source.rows is not None:
+            return [sum(split["rows"] for split in splits) for splits in parsed]
+        sizes = [sum(split["end"] - split["start"] for split in splits) for splits in parsed]
+        return _by_bytes(sizes, workload)
 
     def pieces(self, num_bytes: int) -> list[str]:
         """The files in splits of about this size."""
@@ -160,6 +193,10 @@ class BlockInput:
         del split_bytes, workload
         return list(self.refs)
 
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        return _by_bytes([sum(sizes) for sizes in slice_bytes(items)], workload)
+
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps + side.steps, _config(side), side.tag)
@@ -195,6 +232,10 @@ class UnmadeInput:
         del split_bytes, workload
         return [None] * self.num_blocks
 
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        return _by_bytes([1] * len(items), workload)
+
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
         return BatchInput(BlockReader(), self.steps, _config(side))
@@ -203,6 +244,12 @@ class UnmadeInput:
         """See ``Input``."""
         del side, items, num_rows
         return []
+
+
+def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
+    """The rows of a workload, dealt out to its items by their sizes."""
+    density = max(workload.num_rows, 1) / max(sum(sizes), 1)
+    return [max(size, 1) * density for size in sizes]
 
 
 def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
@@ -268,6 +315,11 @@ def schema_of(source: Any) -> pa.Schema:
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
+
+
+def is_text(source: Any) -> bool:
+    """Whether a ``_native.Source`` has no numbers of rows: CSV and JSON lines."""
+    return source.format in ("csv", "jsonl")
 
 
 def told_apart(inputs: Sequence[Input]) -> list[Input]:

@@ -122,8 +122,8 @@ class Narrow(Results):
 
         A row is chosen by a pseudo-random number of the seed, its file and its place in the file, so the same seed
         chooses the same rows, whatever the engine, the memory limit and the number of CPUs are, and whatever steps such
-        as ``filter`` and ``select`` are between. Of CSV and JSON lines and of results of shuffles, limits and
-        ``map_batches`` it chooses the same as long as they are cut into the same parts.
+        as ``filter`` and ``select`` are between. Of results of shuffles, limits and ``map_batches`` it chooses the same
+        as long as they are cut into the same parts.
 
         Args:
             n: How many rows: exactly so many, or all if there are fewer, every subset of this size as likely as any

@@ -22,6 +22,7 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.aggregate import GroupBy
+from exoshuffle.operators.estimates import Sample
 from exoshuffle.operators.online import Online, parse_online
 from exoshuffle.operators.online_tasks import (
     OnlineTasks,
@@ -51,7 +52,7 @@ class Partial:
     """What is known of all groups at some time.
 
     Attributes:
-        fraction: Of the input that was read, 0 < fraction <= 1.
+        fraction: Of the input that was read, 0 < fraction <= 1: of its rows, or of bytes where rows are not known.
         table: The groups that were seen, with estimates for the whole input; see ``Aggregated.stream``.
     """
 
@@ -76,10 +77,12 @@ class Aggregated(Dataset):
         """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
 
         Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
-        the unit of the estimate: the truth is within so much of it in about 95 % of cases. Errors are zero in the last
-        result, and null where they cannot be told (one split read, or no value seen). ``min``, ``max``, ``first``,
-        ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not seen yet are
-        missing, and estimates that do not fit the type of their column are null.
+        the unit of the estimate: the truth is within so much of it in about 95 % of cases, as far as the parts that
+        were read, at random, are like the others; after two or three parts, or where few parts have most rows, that is
+        a rough guess. Errors are zero in the last result and only there, and null where they cannot be told (one part
+        read, no value seen, a mean of values of one part or of equal ones, a sum of zeros). ``min``, ``max``,
+        ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not
+        seen yet are missing, and estimates that do not fit the type of their column are null.
 
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
@@ -109,10 +112,12 @@ class _Split:
     Attributes:
         source: How to read it, with the summary of this split as the last step.
         item: What to read.
+        size: About how many rows it has, known before it is read.
     """
 
     source: MapInput
     item: Any
+    size: float
 
 
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
@@ -123,15 +128,17 @@ def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
         random.Random(seed).shuffle(splits)
         # The first result shall come early, but all CPUs have something to do.
         round_size = max(engine.num_cpus, -(-len(splits) // NUM_ROUNDS))
+        sizes = tuple(split.size for split in splits)
         for num_seen, refs in in_advance(_rounds(job, online, splits, round_size), 1):
-            yield Partial(num_seen / len(splits) if splits else 1.0, _table(refs, online))
+            yield Partial(Sample(sizes, num_seen).fraction, _table(refs, online))
 
 
 def _rounds(
     job: ShuffleJob, online: Online, splits: Sequence[_Split], round_size: int
 ) -> Iterator[tuple[int, list[Ref]]]:
     """After each round the number of splits read and the results of all partitions; work starts as they are taken."""
-    tasks = OnlineTasks(online, len(splits), _table_tasks(job, splits))
+    sizes = tuple(split.size for split in splits)
+    tasks = OnlineTasks(online, sizes, _table_tasks(job, splits))
     run_estimate = stage(tasks, "estimate", memory=job.plan.reduce_memory_bytes)
     rounds = Streaming(round_size=round_size).rounds(
         tasks, [split.item for split in splits], job.plan
@@ -152,9 +159,10 @@ def _splits(job: ShuffleJob, online: Online) -> list[_Split]:
     size = min(job.plan.split_bytes, max(MIN_SPLIT_BYTES, total // NUM_SPLITS))
     splits: list[_Split] = []
     for (source, side), work in zip(job.inputs, job.workloads, strict=True):
-        for item in source.cut(size, work):
-            step = summary_step(online, len(splits))
-            splits.append(_Split(source.map_input(replace(side, steps=(step,))), item))
+        items = source.cut(size, work)
+        for item, num_rows in zip(items, source.num_rows(items, work), strict=True):
+            step = summary_step(online, len(splits), num_rows)
+            splits.append(_Split(source.map_input(replace(side, steps=(step,))), item, num_rows))
     return splits
 
 

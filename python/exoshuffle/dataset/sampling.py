@@ -1,8 +1,11 @@
-"""Samples as trees: rows are numbered where they are read, and the number travels through the steps behind.
+"""Samples and random orders as trees: rows are numbered where they are read, and the number travels through the steps.
 
-Guarantee: which rows are chosen depends on the seed and on the files alone, whatever steps lie between, as long as each
-row comes from one row of a file. Behind a shuffle or a user's function a row is known by the part that it is in, and
-its number there.
+Guarantee: which rows are chosen, and in which order, depends on the seed and on the files alone, whatever steps lie
+between, as long as each row comes from one row of a file. Behind a shuffle or a user's function a row is known by the
+part that it is in, and its number there.
+
+CSV and JSON lines do not tell which row of the file a split begins with. So where rows are numbered, they are read in
+splits that the files alone determine, and a row is known by the split and its number there; a task reads several.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ import dataclasses
 from numbers import Integral, Real
 from typing import Any
 
+from exoshuffle.dataset.inputs import is_text
 from exoshuffle.dataset.logical import (
+    Files,
     Limited,
     Node,
     Shuffled,
@@ -19,6 +24,7 @@ from exoshuffle.dataset.logical import (
     Stepped,
     United,
     check_count,
+    is_read,
 )
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators import shuffles
@@ -61,10 +67,31 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     return Stepped(Limited(ordered, count), Drop((step.column,)))
 
 
+def in_random_order(node: Node, seed: int, options: ShuffleOptions) -> Node:
+    """All rows, by their numbers.
+
+    Cost: as ``shuffles.random_shuffle``, which knows the numbers of rows that come from files as they are; others are
+    read as Arrow batches, and numbering takes 40 ns per row.
+    """
+    if not is_read(node) or _are_known(node):
+        return Shuffled((node,), shuffles.random_shuffle(node.schema, seed), options)
+    step = _numbering(node, seed)
+    numbered = _numbered(node, step)
+    shuffle = shuffles.numbered_shuffle(numbered.schema, step.column)
+    return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
+
+
 def check_seed(seed: Any) -> None:
     """Raises ``OptionsError`` unless the seed has 64 bits."""
     if not (isinstance(seed, Integral) and 0 <= int(seed) < 2**64):
         raise OptionsError(f"seed is {seed}; choose a whole number from 0 to 2**64 - 1")
+
+
+def _are_known(node: Node) -> bool:
+    """Whether a map knows which rows of which file it has."""
+    if isinstance(node, United):
+        return all(map(_are_known, node.children))
+    return isinstance(node, Files) and not is_text(node.source)
 
 
 def _numbering(node: Node, seed: int) -> Numbered:

@@ -6,8 +6,8 @@ Source: Exoshuffle §3.6.1. Splits are read in random order, so that those read 
 Guarantee: after all splits results are those of ``GroupBy`` and errors are zero.
 
 Why not counts and sums alone: maps and folds merge what comes from different splits, after which the spread between
-splits is gone, which errors are made of. So a map adds products of counts and sums to its partial results, and a fold
-adds them up.
+splits is gone, which errors are made of. So a map adds to its partial results products of counts, sums and the size of
+the split, and whether a group is the only one of the split; and a fold adds them up.
 
 A *state* is a table: a row per group, with its first split, since values are chosen (min, max, first, last) in input
 order, whatever the order of reading. A value that was chosen from a later split has a row of its own. So a state grows
@@ -18,16 +18,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.aggregate import GroupBy
-from exoshuffle.operators.aggregate_columns import Aggregate
+from exoshuffle.operators.aggregate_columns import Aggregate, PartColumn
 from exoshuffle.operators.aggregate_functions import FUNCTIONS, PARTS, Function, Kept
 from exoshuffle.operators.aggregate_rows import Operands
-from exoshuffle.operators.estimates import Sample, error_sql, scaled
+from exoshuffle.operators.estimates import (
+    SIZE,
+    Sample,
+    mean_error_sql,
+    scaled,
+    total_error_sql,
+)
 from exoshuffle.operators.relational import as_table, take
 
 if TYPE_CHECKING:
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
 
 #: Functions whose results are estimates with a bound. The others are of what has been read so far.
 ESTIMATED = ("count", "sum", "mean")
+#: Stands for whether a group is the only one of a split, among its quantities.
+_ALONE = "alone in the split"
 
 
 @dataclass(frozen=True)
@@ -48,13 +56,20 @@ class Online:
     grouping: GroupBy
 
     @cached_property
+    def parts(self) -> GroupBy:
+        """The grouping whose parts states have: with the number of values of every sum."""
+        sums = [item for item in self.grouping.aggregates if item.function == "sum"]
+        counts = [replace(item, function="count", definition=FUNCTIONS["count"]) for item in sums]
+        return replace(self.grouping, aggregates=(*self.grouping.aggregates, *counts))
+
+    @cached_property
     def state_schema(self) -> pa.Schema:
         """Of states, and of what maps make."""
         import pyarrow as pa
 
         fields = [pa.field(self._split, pa.int64())]
         fields += [pa.field(name, pa.float64()) for name in self._products.values()]
-        return pa.schema([*self.grouping.partial_schema, *fields])
+        return pa.schema([*self.parts.partial_schema, *fields])
 
     @cached_property
     def output_schema(self) -> pa.Schema:
@@ -64,12 +79,13 @@ class Online:
         errors = [pa.field(f"{item.name}_error", pa.float64()) for item in self._estimated]
         return pa.schema([*self.grouping.output_schema, *errors])
 
-    def summary(self, rows: pa.Table | pa.RecordBatchReader, split: int) -> pa.Table:
+    def summary(self, rows: pa.Table | pa.RecordBatchReader, split: int, size: float) -> pa.Table:
         """The state after one split.
 
         Args:
             rows: All of the split.
             split: Its number in input order.
+            size: As in ``Sample``.
 
         Raises:
             InputError: A sum of decimals of more than 38 digits.
@@ -78,12 +94,18 @@ class Online:
         """
         import pyarrow as pa
 
-        parts = self.grouping.partial(as_table(rows))
-        table, splits = self.grouping.merged(parts, _repeated(split, parts.num_rows))
+        parts = self.parts.partial(as_table(rows))
+        table, splits = self.parts.merged(parts, _repeated(split, parts.num_rows))
         operands = Operands(table, self.grouping.keys)
+        numbers = {SIZE: float(size), _ALONE: float(table.num_rows == 1)}
         products = [
-            " * ".join(operands.sql("coalesce({value}, 0)::DOUBLE", name) for name in pair)
-            for pair in self._products
+            " * ".join(
+                f"{numbers[name]!r}::DOUBLE"
+                if name in numbers
+                else operands.sql("coalesce({value}, 0)::DOUBLE", name)
+                for name in factors
+            )
+            for factors in self._products
         ]
         columns = operands.in_order(operands.each(products)).columns[1:]
         return pa.table([*table.columns, splits, *columns], schema=self.state_schema)
@@ -99,8 +121,8 @@ class Online:
         import pyarrow as pa
 
         rows = self._in_order(pa.concat_tables([self.state_schema.empty_table(), *states]))
-        parts = rows.select(self.grouping.partial_schema.names)
-        table, splits = self.grouping.merged(parts, rows[self._split])
+        parts = rows.select(self.parts.partial_schema.names)
+        table, splits = self.parts.merged(parts, rows[self._split])
         operands = Operands(rows, self.grouping.keys)
         sums = [operands.sql("sum({value})", name) for name in self._products.values()]
         added = operands.in_order(operands.grouped(sums))
@@ -115,8 +137,8 @@ class Online:
     def result(self, state: pa.Table, sample: Sample) -> pa.Table:
         """What the groups of a state are likely to be after all splits; has ``output_schema``.
 
-        Estimates that do not fit the type of their column are null, as are errors that cannot be told: after a single
-        split, and of values that are null.
+        Estimates that do not fit the type of their column are null, as are errors that cannot be told (``estimates``
+        says which) and those of values that are null.
 
         Raises:
             InputError: A sum of what has been read that its type cannot hold.
@@ -147,37 +169,50 @@ class Online:
         """A column for each estimate, groups in order of their first row, as ``final`` has them."""
         operands = Operands(rows, self.grouping.keys)
         products = [operands.sql("sum({value})", name) for name in self._products.values()]
-        sums = {
-            name: operands.sql("sum({value}::DOUBLE)", name)
-            for name in dict.fromkeys(itertools.chain(*self._products))
-        }
+        sums = {part: operands.sql("sum({value}::DOUBLE)", part) for part in self._all_quantities}
         names = {key: f"r{index}" for index, key in enumerate((*self._products, *sums))}
         grouped = operands.grouped([*products, *sums.values()])
-        errors = ", ".join(
-            error_sql(sample, self._quantities(item), names) for item in self._estimated
-        )
+        errors = ", ".join(self._error_sql(item, names) for item in self._estimated)
         if not errors:
             return []
-        sql = f"SELECT number, {errors} FROM ({grouped})"  # noqa: S608  only names of ours
+        sql = f"SELECT number, {errors} FROM ({grouped}), ({sample.constants_sql})"  # noqa: S608  names of ours
         return list(operands.in_order(sql).columns[1:])
+
+    def _error_sql(self, item: Aggregate, names: dict[Any, str]) -> str:
+        total, count = self._quantities(item)
+        if item.function == "mean":
+            return mean_error_sql(total, count, names)
+        # Without keys there is no group that splits could lack.
+        alone = _ALONE if self.grouping.keys else ""
+        return total_error_sql(total, count, alone, names)
 
     @property
     def _estimated(self) -> list[Aggregate]:
         return [item for item in self.grouping.aggregates if item.function in ESTIMATED]
 
-    def _quantities(self, item: Aggregate) -> list[str]:
-        """The parts whose spread an error is made of: a total, for a mean followed by its count."""
-        return [self.grouping.parts[part] for part in item.parts.values()]
+    def _quantities(self, item: Aggregate) -> tuple[str, str]:
+        """The parts that an error is made of: a total, and how many rows it is of."""
+        parts = [self.parts.parts[part] for part in item.parts.values()]
+        if item.function == "sum":
+            parts.append(self.parts.parts[PartColumn("count", item.column, "")])
+        return parts[0], parts[-1]
 
     @cached_property
-    def _products(self) -> dict[tuple[str, str], str]:
-        """The pairs of parts whose products are summed, and the names of their columns."""
-        pairs = dict.fromkeys(
-            pair
-            for item in self._estimated
-            for pair in itertools.combinations_with_replacement(self._quantities(item), 2)
-        )
-        return {pair: self._unused(" * ".join(pair)) for pair in pairs}
+    def _all_quantities(self) -> list[str]:
+        found = itertools.chain.from_iterable(map(self._quantities, self._estimated))
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def _products(self) -> dict[tuple[str, ...], str]:
+        """What is summed over splits beside the parts, products of these factors, and the names of the columns."""
+        products: dict[tuple[str, ...], None] = {}
+        for item in self._estimated:
+            total, count = self._quantities(item)
+            wanted = [(total, total), (total, SIZE), (SIZE,), (_ALONE,)]
+            if item.function == "mean":
+                wanted = [(total, total), (total, count), (count, count)]
+            products |= dict.fromkeys(wanted)
+        return {factors: self._unused(" * ".join(factors)) for factors in products}
 
     @property
     def _split(self) -> str:

@@ -7,6 +7,7 @@ other respects slices are checked as everywhere.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def shuffle_online(online: Online) -> Shuffle:
     schema = online.state_schema
     return Shuffle(
         "group_by",
-        (Side(schema, order, (summary_step(online, 0),)),),
+        (Side(schema, order, (summary_step(online, 0, 1.0),)),),
         by_hash if keys else round_robin,
         Gathered(rows_config(schema, order)),
         schema,
@@ -44,9 +45,9 @@ def shuffle_online(online: Online) -> Shuffle:
     )
 
 
-def summary_step(online: Online, split: int) -> Whole:
-    """The step that makes the state of a split."""
-    summary = functools.partial(online.summary, split=split)
+def summary_step(online: Online, split: int, size: float) -> Whole:
+    """The step that makes the state of a split of this number and size."""
+    summary = functools.partial(online.summary, split=split, size=size)
     return Whole(summary, online.state_schema, online.grouping.columns)
 
 
@@ -56,12 +57,12 @@ class OnlineTasks:
 
     Attributes:
         online: What is aggregated.
-        num_splits: Number of maps.
+        sizes: Of the splits, as in ``Sample``; one for each map.
         tables: Has the maps, gathers slices, and stores tables.
     """
 
     online: Online
-    num_splits: int
+    sizes: Sequence[float]
     tables: TableTasks
 
     @property
@@ -101,7 +102,7 @@ class OnlineTasks:
                 raise ShuffleCheckError(
                     f"got the output of {_num_maps(table)} maps, not {num_seen}"
                 )
-        sample = Sample(num_seen, self.num_splits)
+        sample = Sample(self.sizes, num_seen)
         return self._stored(partition, self.online.result(table, sample))
 
     def _place(self, partition: int) -> str:

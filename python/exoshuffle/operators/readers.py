@@ -14,7 +14,7 @@ from exoshuffle.operators.steps_sample import Place
 
 
 class Reader(Protocol):
-    """Opens one item of an input: a split of files, or a block."""
+    """Opens one item of an input, or one of several splits in it: a split of files, or a block."""
 
     def open(self, item: Any) -> Any:
         """The rows, as an object with ``__arrow_c_stream__``."""
@@ -50,6 +50,11 @@ class FileReader:
         if split["format"] == "records" and split["rows"]:
             first_row //= (split["end"] - first_row) // split["rows"]
         return Place(index, split["file_index"], first_row, name)
+
+
+def splits_of(item: Any) -> tuple[Any, ...]:
+    """What is opened to read an item of an input: the item itself, or several splits, one after the other."""
+    return item if isinstance(item, tuple) else (item,)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from exoshuffle.operators.order import (
     ByRecordKey,
     Order,
     RowsConfig,
+    by_even_range,
     by_hash,
     by_range,
     check_group_keys,
@@ -127,6 +128,12 @@ def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
     return Shuffle(
         "random_shuffle", (Side(schema, order),), by_range, finish, schema, keeps_rows=True
     )
+
+
+def numbered_shuffle(schema: pa.Schema, column: str) -> Shuffle:
+    """``random_shuffle`` of rows that have their numbers in a column."""
+    made = sort(schema, ByKeys((SortKey(column),)))
+    return dataclasses.replace(made, name="random_shuffle", assign=by_even_range, is_sampled=False)
 
 
 def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:

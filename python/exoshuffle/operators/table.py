@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -22,8 +23,9 @@ from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
-from exoshuffle.operators.readers import Reader
+from exoshuffle.operators.readers import Reader, splits_of
 from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps_sample import Numbered, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +100,29 @@ class BatchInput:
 
     def open(self, index: int, item: Any) -> pa.RecordBatchReader:
         """The batches of item number ``index``, after the steps."""
-        return apply_steps(self.steps, self.read(item), self.reader.place(index, item))
+        first, *others = splits_of(item)
+        if not others:
+            return apply_steps(self.steps, self.read(first), self.reader.place(index, first))
+        return apply_steps(
+            self.steps[self._num_numberings :], self._numbered(index, item), Place.of_part(index)
+        )
+
+    def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
+        """The batches of all splits, numbered split by split; each is opened when those before it have been read."""
+        import pyarrow as pa
+
+        def opened(split: Any) -> pa.RecordBatchReader:
+            place = self.reader.place(index, split)
+            return apply_steps(self.steps[: self._num_numberings], self.read(split), place)
+
+        first = opened(splits[0])
+        others = (batch for split in splits[1:] for batch in opened(split))
+        return pa.RecordBatchReader.from_batches(first.schema, itertools.chain(first, others))
+
+    @property
+    def _num_numberings(self) -> int:
+        """Steps that number rows come first: see ``dataset.sampling``."""
+        return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
 
     def read(self, item: Any) -> pa.RecordBatchReader:
         """The batches of an item, before the steps.
