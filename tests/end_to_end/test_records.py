@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import os
 import random
+import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import exoshuffle as xs
+from exoshuffle import _native
 from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.cloudsort.parallel import on_all_cpus
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import CorruptFileError, OptionsError, OutputError
 
@@ -156,3 +162,49 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
         xs.read_records(tmp_path / "r").sort("key")
     with pytest.raises(OptionsError, match="cannot be written as parquet"):
         xs.read_records(tmp_path / "r").sort().write_parquet(tmp_path / "out")
+
+
+@pytest.mark.parametrize("start", [2**64 - 6, 2**64, 2**128 - 10])
+def test_records_have_numbers_of_128_bits(start: int, tmp_path: Path) -> None:
+    result = gensort(tmp_path / "r", 10, start=start, partitions=2)
+    records = _records(_content(tmp_path / "r"))
+    assert (result.bytes, len(records)) == (1000, 10)
+    numbers = [int(record[12:44], 16) for record in records]
+    assert numbers == list(range(start, start + 10))
+
+
+def test_a_range_beyond_the_last_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match=r"10 records from .*beyond record 2\*\*128 - 1"):
+        gensort(tmp_path / "r", 10, start=2**128 - 9)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.timeout(60)
+def test_an_interrupt_ends_what_other_threads_do(tmp_path: Path) -> None:
+    # Without being told, a thread would check 1 TB of nothing for minutes.
+    file = tmp_path / "endless"
+    file.touch()
+    os.truncate(file, 10**12)
+    begun = threading.Event()
+
+    def check(item: Path, stop: _native.Stop) -> Any:
+        begun.set()
+        return _native.valsort_file(str(item), 100, 10, stop)
+
+    def interrupted() -> Iterator[Path]:
+        yield file
+        begun.wait()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        on_all_cpus(check, interrupted())
+
+
+def test_who_was_told_to_stop_does_not_begin(tmp_path: Path) -> None:
+    gensort(tmp_path / "r", 100, partitions=1)
+    stop = _native.Stop()
+    stop.set()
+    with pytest.raises(InterruptedError):
+        _native.valsort_file(str(tmp_path / "r" / "part-00000.dat"), 100, 10, stop)
+    with pytest.raises(InterruptedError):
+        _native.gensort_file(str(tmp_path / "new"), 0, 100, False, False, stop)

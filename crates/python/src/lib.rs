@@ -45,6 +45,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::PendingFiles>()?;
     module.add_class::<sections::Sections>()?;
     module.add_class::<ipc::IpcStream>()?;
+    module.add_class::<records::Stop>()?;
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from exoshuffle import _native
+from exoshuffle.cloudsort.parallel import on_all_cpus
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,9 @@ def valsort(
 
     started = time.monotonic()
     files = read_records(paths, record_size=record_size, key_size=key_size).files
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        summaries = list(
-            pool.map(lambda file: _native.valsort_file(file, record_size, key_size), files)
-        )
+    summaries = on_all_cpus(
+        lambda file, stop: _native.valsort_file(file, record_size, key_size, stop), files
+    )
     total = _native.combine_summaries(summaries)
     file, index = _locate(files, [summary.records for summary in summaries], total.first_unordered)
     return ValsortResult(
