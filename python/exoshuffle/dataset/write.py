@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from exoshuffle import _native
 from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
@@ -130,6 +131,7 @@ def write_node(
     if (options.format == "records") != is_records(node):
         kind = "fixed-length records" if is_records(node) else "tables"
         raise OptionsError(f"{kind} cannot be written as {options.format}")
+    _native.check_writable(node.schema.serialize().to_pybytes(), options.format)
     started = time.monotonic()
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
     output = OutputDirectory(path, read, overwrite)
