@@ -82,7 +82,7 @@ def check_both_strategies(
 
 
 def read_directory(directory: Path, extension: str, schema: pa.Schema | None = None) -> pa.Table:
-    """All files of an output directory in order of their names, as pyarrow reads them."""
+    """All files of an output directory in order of their names, as pyarrow reads them, with the types of ``schema``."""
     readers = {
         "parquet": lambda path: pq.ParquetFile(path).read(),
         "arrow": lambda path: pa.ipc.open_file(path).read_all(),

@@ -106,6 +106,17 @@ def test_other_formats_in_and_out(command, tmp_path: Path) -> None:
     ).read_text() == '{"k":1,"v":"y"}\n{"k":2,"v":"x"}\n'
 
 
+def test_types_of_columns_and_files_without_a_header(command, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("1.10,007\n1.00,b=c\n")
+    done = command(
+        "sort", tmp_path / "in.csv", tmp_path / "out", "--by", "column_0", "--no-header",
+        "--column-type", "column_0=decimal(5,2)", "--column-type", "column_1=text", *LIMIT,
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    text = (tmp_path / "out" / "part-00000.csv").read_text()
+    assert text == "column_0,column_1\n1.00,b=c\n1.10,007\n"
+
+
 def test_records_of_another_size(command, tmp_path: Path) -> None:
     (tmp_path / "in.raw").write_bytes(b"b1a2c3a1")
     arguments = ["--format", "records", "--record-size", "2", "--key-size", "1", *LIMIT]

@@ -15,6 +15,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.keys import SortKey
+from tests.end_to_end.duck import duck
 from tests.end_to_end.formats import READERS, WRITERS
 from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers
 
@@ -23,9 +24,23 @@ pytestmark = pytest.mark.usefixtures("engine")
 KEYS = [SortKey("name", True), SortKey("score")]
 
 
+#: Timestamps with zones, of which text files tell the instant only.
+ZONES = {
+    "utc": pa.timestamp("ms", "UTC"),
+    "berlin": pa.timestamp("us", "Europe/Berlin"),
+    "east": pa.timestamp("us", "+02:00"),
+}
+
+
 def _table(num_rows: int = 2000) -> pa.Table:
     """Types that all formats can hold, with text that needs quoting and escaping."""
     rng = random.Random(2)
+    # In seconds from 2000 to 2030, with the hours that clocks in Berlin skip and repeat.
+    seconds = [
+        rng.choice([None, rng.randrange(946_684_800, 1_893_456_000)]) for _ in range(num_rows)
+    ]
+    seconds[:3] = [1_585_443_600, 1_603_584_000, 1_603_587_600]
+    instants = pa.array(seconds, pa.timestamp("s"))
     words = [
         "plain",
         'with "quotes"',
@@ -45,6 +60,7 @@ def _table(num_rows: int = 2000) -> pa.Table:
                 ),
                 "count": pa.array([rng.randrange(-(2**60), 2**60) for _ in range(num_rows)]),
                 "flag": [rng.choice([None, True, False]) for _ in range(num_rows)],
+                **{name: instants.cast(kind) for name, kind in ZONES.items()},
             }
         )
     )
@@ -59,7 +75,8 @@ def _write(table: pa.Table, path: Path) -> None:
         import json
 
         lines = [
-            json.dumps(row, ensure_ascii=row["row_number"] % 2 == 0) for row in table.to_pylist()
+            json.dumps(row, ensure_ascii=row["row_number"] % 2 == 0, default=dt.datetime.isoformat)
+            for row in table.to_pylist()
         ]
         path.write_text("\n".join(lines))
     else:
@@ -74,10 +91,24 @@ def test_from_every_format_to_every_format(source: str, output: str, tmp_path: P
     table = _table()
     for index, start in enumerate((0, 700, 1400)):
         _write(table.slice(start, 700), tmp_path / f"in-{index}.{source}")
-    dataset = READERS[source](str(tmp_path / f"in-*.{source}")).sort_keys(KEYS, num_partitions=3)
+    types = {"schema": ZONES} if source in ("csv", "jsonl") else {}
+    files = READERS[source](str(tmp_path / f"in-*.{source}"), **types)
+    dataset = files.sort_keys(KEYS, num_partitions=3)
     getattr(dataset, WRITERS[output])(tmp_path / "out")
     result = read_directory(tmp_path / "out", output, table.schema)
     assert_same(result, expected(table, KEYS))
+
+
+@pytest.mark.parametrize("output", ["csv", "jsonl"])
+def test_duckdb_reads_the_instants_of_zoned_timestamps(output: str, tmp_path: Path) -> None:
+    table = _table()
+    _write(table, tmp_path / "in.parquet")
+    getattr(xs.read_parquet(tmp_path / "in.parquet"), WRITERS[output])(tmp_path / "out")
+    epochs = ", ".join(f"epoch_us({name}::timestamptz)" for name in ZONES)
+    with duck(table=table) as connection:
+        found = connection.sql(f"select {epochs} from '{tmp_path}/out/*.{output}'").fetchall()  # noqa: S608
+    wanted = [table[name].cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() for name in ZONES]
+    assert found == list(zip(*wanted, strict=True))
 
 
 @pytest.mark.parametrize("output", WRITERS)

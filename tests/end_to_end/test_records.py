@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
+from exoshuffle import _native
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import CorruptFileError, OptionsError, OutputError
@@ -159,13 +160,6 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
         xs.read_records(tmp_path / "r").sort().write_parquet(tmp_path / "out")
 
 
-def test_the_last_record_there_is(tmp_path: Path) -> None:
-    gensort(tmp_path / "all", 20, start=2**64 - 21, partitions=1)
-    gensort(tmp_path / "last", 5, start=2**64 - 6)
-    assert len(_content(tmp_path / "all")) == 2000
-    assert _content(tmp_path / "all")[-500:] == _content(tmp_path / "last")
-
-
 def test_more_records_than_the_disk_has_room_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,3 +170,28 @@ def test_more_records_than_the_disk_has_room_for(
         gensort(tmp_path / "out", 1000)
     gensort(tmp_path / "out", 999)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("start", [2**64 - 6, 2**64, 2**128 - 10])
+def test_records_have_numbers_of_128_bits(start: int, tmp_path: Path) -> None:
+    result = gensort(tmp_path / "r", 10, start=start, partitions=2)
+    records = _records(_content(tmp_path / "r"))
+    assert (result.bytes, len(records)) == (1000, 10)
+    numbers = [int(record[12:44], 16) for record in records]
+    assert numbers == list(range(start, start + 10))
+
+
+def test_a_range_beyond_the_last_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match=r"10 records from .*beyond record 2\*\*128 - 1"):
+        gensort(tmp_path / "r", 10, start=2**128 - 9)
+    assert not (tmp_path / "r").exists()
+
+
+def test_who_was_told_to_stop_does_not_begin(tmp_path: Path) -> None:
+    gensort(tmp_path / "r", 100, partitions=1)
+    stop = _native.Stop()
+    stop.set()
+    with pytest.raises(InterruptedError):
+        _native.valsort_file(str(tmp_path / "r" / "part-00000.dat"), 100, 10, stop)
+    with pytest.raises(InterruptedError):
+        _native.gensort_file(str(tmp_path / "new"), 0, 100, False, False, stop)

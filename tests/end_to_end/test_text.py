@@ -6,11 +6,17 @@ import csv
 import datetime as dt
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.read import open_dataset
 from exoshuffle.errors import InputError, OptionsError
+from tests.end_to_end.formats import WRITERS
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -109,3 +115,201 @@ def test_late_rows_of_csv_that_do_not_fit(late: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"line {MANY + 2}.*'v'.*{late}.*Int64"):
         xs.read_csv(tmp_path / "in.csv").sort("k").write_csv(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def _through(source: Path, output: str, **options: Any) -> list[str]:
+    """The lines of what is written of one file, in the order of its rows, by way of a shuffle."""
+    read = {"csv": xs.read_csv, "jsonl": xs.read_json}[source.suffix[1:]]
+    out = source.parent / "out"
+    getattr(read(source, **options).repartition(1), WRITERS[output])(out)
+    return (out / f"part-00000.{output}").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["007", "010"],
+        ["00.5", "1.5"],
+        ["+4915112345678", "1"],
+        ["123456789012345678.12", "1.5"],
+        ["9007199254740993", "1.5"],
+        ["0.1234567890123456789", "1.5"],
+        ["18446744073709551615", "1"],
+        ["18446744073709551615", "-1"],
+        ["18446744073709551616", "1"],
+        ["0.30000000000000004", "2.5"],
+        ["2020-02-31", "2020-01-01"],
+        ["2020-01-01T00:00:00+02:00", "2020-01-01T00:00:00"],
+        ["2020-01-01T00:00:00 Europe/Berlin", "x"],
+    ],
+)
+def test_values_of_csv_stay_as_they_are_written(values: list[str], tmp_path: Path) -> None:
+    rows = [f"{value},x" for value in values]
+    (tmp_path / "in.csv").write_text("\n".join(["v,t", *rows]))
+    assert _through(tmp_path / "in.csv", "csv") == ["v,t", *rows]
+
+
+def test_timestamps_of_csv_with_offsets_keep_their_instant(tmp_path: Path) -> None:
+    text = (
+        "t,n\n2020-01-01T00:00:00+02:00,1\n2020-01-01 00:00:00.25Z,2\n2020-01-01 00:00:00-0530,3\n"
+    )
+    (tmp_path / "in.csv").write_text(text)
+    result = xs.read_csv(tmp_path / "in.csv").to_arrow()
+    assert result.schema.field("t").type == pa.timestamp("ms", "UTC")
+    wanted = pyarrow.csv.read_csv(tmp_path / "in.csv")["t"]
+    assert result["t"].cast(wanted.type).equals(wanted)
+    assert _through(tmp_path / "in.csv", "csv") == [
+        "t,n",
+        "2019-12-31T22:00:00Z,1",
+        "2020-01-01T00:00:00.250Z,2",
+        "2020-01-01T05:30:00Z,3",
+    ]
+
+
+def test_what_csv_writes_in_one_way_only(tmp_path: Path) -> None:
+    """A number has no trailing zeros, and a boolean no capitals; an empty field is null, in quotes or not."""
+    (tmp_path / "in.csv").write_text('d,b,s\n1.10,TRUE,""\n2,False,\n')
+    assert _through(tmp_path / "in.csv", "csv") == ["d,b,s", "1.1,true,", "2.0,false,"]
+
+
+def test_an_empty_string_is_written_in_quotes(tmp_path: Path) -> None:
+    table = pa.table({"s": ["", None, "x"], "n": [1, 2, None]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    xs.read_parquet(tmp_path / "in.parquet").repartition(1).write_csv(tmp_path / "out")
+    file = tmp_path / "out" / "part-00000.csv"
+    assert file.read_text() == 's,n\n"",1\n,2\nx,\n'
+    convert = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    assert pyarrow.csv.read_csv(file, convert_options=convert).equals(table)
+
+
+TYPES = {"zip": "text", "price": "decimal(12,2)", "n": pa.int32()}
+
+
+@pytest.mark.parametrize("schema", [TYPES, pa.schema([("zip", pa.string())])])
+def test_types_of_csv_can_be_given(schema: Any, tmp_path: Path) -> None:
+    rows = ["1,1.10,7,8", "2,2.20,8,9"]
+    (tmp_path / "in.csv").write_text("\n".join(["zip,price,n,m", *rows]))
+    result = xs.read_csv(tmp_path / "in.csv", schema=schema).schema
+    assert result.field("zip").type == pa.string()
+    assert result.field("m").type == pa.int64()
+    if schema is TYPES:
+        assert result.field("price").type == pa.decimal128(12, 2)
+        assert result.field("n").type == pa.int32()
+        assert _through(tmp_path / "in.csv", "csv", schema=schema)[1:] == rows
+
+
+def test_a_late_value_is_read_as_the_type_given(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("k,v\n" + "1,2\n" * MANY + "1,x\n")
+    (tmp_path / "in.jsonl").write_text('{"k":1}\n' * MANY + '{"k":0,"v":"x"}\n')
+    for dataset in (
+        xs.read_csv(tmp_path / "in.csv", schema={"v": "text"}),
+        xs.read_json(tmp_path / "in.jsonl", schema={"v": "text"}),
+    ):
+        assert "x" in dataset.sort("k").to_arrow()["v"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"c": "text"}, ["'c'", "'a', 'b'", "in.csv"]),
+        ({"a": "varchar"}, ["'a'", "'varchar'", "text, bool, int64"]),
+        ({"a": "decimal(39,2)"}, ["decimal(39,2)", "38"]),
+        ({"a": pa.list_(pa.int64())}, ["'a'", "List", "CSV"]),
+        (["a"], ["['a']", "dict"]),
+    ],
+)
+def test_types_that_cannot_be_given(schema: Any, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(OptionsError) as caught:
+        xs.read_csv(tmp_path / "in.csv", schema=schema)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_csv_without_a_header(tmp_path: Path) -> None:
+    rows = [f"{i * 7919 % 1000},x{i}" for i in range(1000)]
+    for part in range(2):
+        (tmp_path / f"in-{part}.csv").write_text("\n".join(rows[part * 500 : part * 500 + 500]))
+    paths = str(tmp_path / "in-*.csv")
+    result = xs.read_csv(paths, header=False).sort("column_0").to_arrow()
+    options = pyarrow.csv.ReadOptions(column_names=["column_0", "column_1"])
+    files = sorted(tmp_path.glob("*.csv"))
+    wanted = pa.concat_tables([pyarrow.csv.read_csv(file, options) for file in files])
+    assert result.equals(wanted.sort_by("column_0"))
+    named = pa.schema([("n", pa.int64()), ("t", pa.string())])
+    assert xs.read_csv(paths, header=False, schema=named).to_arrow().schema == named
+    one = xs.read_csv(paths, header=False, schema={"column_0": "text"}).schema
+    assert one.types == [pa.string(), pa.string()]
+    with pytest.raises(OptionsError, match=r"2 columns.*names 1"):
+        xs.read_csv(paths, header=False, schema=pa.schema([("n", pa.int64())]))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "lz4", "bz2"])
+def test_compressed_text_is_refused(compression: str, tmp_path: Path) -> None:
+    name = {"bz2": "bzip2"}.get(compression, compression)
+    for path in (tmp_path / "in.csv", tmp_path / "in.jsonl"):
+        with pa.output_stream(str(path), compression=compression) as file:
+            file.write(b"a,b\n1,2\n")
+        read = xs.read_csv if path.suffix == ".csv" else xs.read_json
+        with pytest.raises(InputError, match=f"{path.name}.*{name}.*decompress it first"):
+            read(path)
+    (tmp_path / "x.csv.gz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"x\.csv\.gz.*gzip.*decompress it first"):
+        open_dataset(tmp_path / "x.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        (["18446744073709551615", "1"], ["18446744073709551615", "1"]),
+        (["99999999999999999999", "1"], ['"99999999999999999999"', '"1"']),
+        (["9007199254740993", "1.5"], ['"9007199254740993"', '"1.5"']),
+        (["9007199254740992", "1.5"], ["9.007199254740992e15", "1.5"]),
+        (["0.1234567890123456789"], ['"0.1234567890123456789"']),
+        (["[18446744073709551615]", "[1]"], ["[18446744073709551615]", "[1]"]),
+        (["null", "null"], ["null", "null"]),
+        (["[]", "[null]"], ["[]", "[null]"]),
+    ],
+)
+def test_values_of_json_keep_their_digits(
+    values: list[str], written: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join(f'{{"n":1,"v":{value}}}' for value in values))
+    assert _through(tmp_path / "in.jsonl", "jsonl") == [f'{{"n":1,"v":{v}}}' for v in written]
+
+
+def test_a_late_value_of_a_column_of_nulls_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"k":1,"v":null}\n' * MANY + '{"k":1,"v":5}\n')
+    with pytest.raises(InputError, match=rf"line {MANY + 1}.*'v'.*5.*Null.*--column-type v=text"):
+        xs.read_json(tmp_path / "in.jsonl").sort("k").write_json(tmp_path / "out")
+    result = xs.read_json(tmp_path / "in.jsonl", schema={"v": "int64"}).sort("v").to_arrow()
+    assert result["v"].to_pylist()[0] == 5
+
+
+def test_json_has_no_numbers_for_nan_and_infinity(tmp_path: Path) -> None:
+    table = pa.table({"f": [float("nan"), float("inf"), -float("inf"), 1.5, None]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    xs.read_parquet(tmp_path / "in.parquet").repartition(1).write_json(tmp_path / "out")
+    lines = (tmp_path / "out" / "part-00000.jsonl").read_text().splitlines()
+    assert lines == ['{"f":null}'] * 3 + ['{"f":1.5}', '{"f":null}']
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(),
+        pa.list_(pa.binary(3)),
+        pa.struct([("inner", pa.large_binary())]),
+        pa.timestamp("s", "Mars/Olympus"),
+    ],
+)
+def test_what_text_cannot_hold_is_refused_before_any_work(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), pa.schema([("odd", kind)])) as writer:
+        writer.write_table(pa.table({"odd": pa.nulls(3, pa.null()).cast(kind)}))
+    dataset = xs.read_ipc(tmp_path / "in.arrow").repartition(1)
+    monkeypatch.setattr("exoshuffle.dataset.write.Execution", None)
+    for write in (dataset.write_json, dataset.write_csv):
+        with pytest.raises(InputError, match=r"'odd' of type .*drop or cast the column"):
+            write(tmp_path / "out")

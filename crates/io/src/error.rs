@@ -49,6 +49,25 @@ pub enum IoError {
         /// The file.
         path: PathBuf,
     },
+    /// A text file is compressed.
+    #[error(
+        "'{}' is compressed with {compression}, and compressed text is not supported; decompress it first", path.display()
+    )]
+    CompressedText {
+        /// The file.
+        path: PathBuf,
+        /// The name of the compression.
+        compression: &'static str,
+    },
+    /// A directory holds a link to itself or to one above it.
+    #[error(
+        "directory '{}' is, by a link, one that holds it, so listing it would never end; remove the link or name the files",
+        path.display()
+    )]
+    DirectoryCircle {
+        /// The path by which the directory is in itself.
+        path: PathBuf,
+    },
     /// Inputs have several formats.
     #[error(
         "'{}' looks like {first_format} but '{}' looks like {second_format}; pass the format if all files have the same, or read them separately",
@@ -113,6 +132,42 @@ pub enum IoError {
         path: PathBuf,
         /// The name.
         column: String,
+    },
+    /// The type of a column is given that does not exist.
+    #[error(
+        "the schema given has a column '{column}', but the columns of '{}' are '{names}'; correct the name", path.display()
+    )]
+    UnknownColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column given.
+        column: String,
+        /// The columns of the file.
+        names: String,
+    },
+    /// The type given to a column is none that the format is read as.
+    #[error(
+        "{format} cannot be read as column '{column}' of type {data_type}; give it another type and cast it afterwards"
+    )]
+    TypeGiven {
+        /// The format.
+        format: crate::Format,
+        /// The column.
+        column: String,
+        /// The type given.
+        data_type: String,
+    },
+    /// A file without a header has not as many columns as names were given.
+    #[error(
+        "'{}' has {columns} columns, but the schema given names {names}; give one name for each column", path.display()
+    )]
+    NamesGiven {
+        /// The file.
+        path: PathBuf,
+        /// How many names were given.
+        names: usize,
+        /// Its number of columns.
+        columns: usize,
     },
     /// Bytes are not what the format demands.
     #[error("'{}' is not a readable {format} file: {reason}; write the file again or leave it out", path.display())]
@@ -318,8 +373,9 @@ pub(crate) fn one_line(text: &str) -> String {
 
 fn bad_value(path: &Path, line: u64, column: &str, value: &str, expected: &str) -> String {
     format!(
-        "'{}' line {line}, column '{column}': '{}' is not a value of type {expected}; types are inferred from the first \
-         10,000 rows, so pass a schema that gives the column another type, or correct the value",
+        "'{}' line {line}, column '{column}': '{}' is not a value of type {expected}; types that are not given are inferred \
+         from the first 10,000 rows, so give the column another (schema={{'{column}': 'text'}}, or on the command line \
+         --column-type {column}=text), or correct the value",
         path.display(),
         one_line(value)
     )

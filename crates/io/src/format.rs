@@ -41,6 +41,11 @@ impl Format {
         }
     }
 
+    /// Whether types of columns are not in the file.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::JsonLines)
+    }
+
     /// The extension of files this crate writes.
     pub fn extension(self) -> &'static str {
         match self {

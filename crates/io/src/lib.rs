@@ -20,7 +20,7 @@ pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;
 pub use source::{
-    open_source, open_split, sample_split, BatchStream, FileStamp, ReadOptions, Source, SourceFile,
-    Split,
+    open_source, open_split, sample_split, BatchStream, FileStamp, Header, ReadOptions, Source,
+    SourceFile, Split,
 };
-pub use write::{PartFile, PartWriter, PendingParts, WriteOptions};
+pub use write::{check_writable, PartFile, PartWriter, PendingParts, WriteOptions};

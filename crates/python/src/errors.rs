@@ -53,6 +53,9 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::DuplicateColumn { .. } => SchemaError::new_err(message),
         IoError::Write { .. } | IoError::Encode { .. } => OutputError::new_err(message),
         IoError::BadPattern { .. }
+        | IoError::UnknownColumn { .. }
+        | IoError::NamesGiven { .. }
+        | IoError::TypeGiven { .. }
         | IoError::UnknownFormat { .. }
         | IoError::UnknownCompression { .. }
         | IoError::UnsupportedCompression { .. }

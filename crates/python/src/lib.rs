@@ -46,9 +46,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sections::Sections>()?;
     module.add_class::<ipc::IpcStream>()?;
     module.add_class::<ipc::IpcStreams>()?;
+    module.add_class::<records::Stop>()?;
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
+    module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(records::gensort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::valsort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::combine_summaries, module)?)?;

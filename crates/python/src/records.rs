@@ -1,12 +1,14 @@
-//! gensort and valsort, one file per call.
+//! gensort and valsort, one file per call, which another thread can stop.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use exoshuffle_io::direct::{DirectWriter, RangeReader, ReadAhead};
 use exoshuffle_kernels::gensort::{fill_records, RecordKind, RECORD_BYTES};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::valsort::Summary;
+use pyo3::exceptions::PyInterruptedError;
 use pyo3::prelude::*;
 
 use crate::errors::{io_error, record_error};
@@ -14,15 +16,48 @@ use crate::errors::{io_error, record_error};
 /// Records that are made or checked at a time: about 1 MB.
 const RECORDS_PER_STEP: u64 = 10_000;
 
-/// Writes records `start .. start + count` to a new file; returns its size and CRC-32.
+/// Ends calls on other threads: an interrupt reaches only the main thread, and a file may take minutes.
+#[pyclass(frozen)]
+#[derive(Default)]
+pub struct Stop(AtomicBool);
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whoever was given this raises `InterruptedError` within a few MB.
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stop {
+    fn check(&self) -> PyResult<()> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(PyInterruptedError::new_err("stopped"));
+        }
+        Ok(())
+    }
+}
+
+/// Writes `count` records from number `start` to a new file; returns its size and CRC-32. Numbers go on from 0 after the
+/// last of 128 bits.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the options of gensort, and who may stop it"
+)]
 pub fn gensort_file(
     py: Python<'_>,
     path: PathBuf,
-    start: u64,
+    start: u128,
     count: u64,
     ascii: bool,
     skew: bool,
+    stop: &Stop,
 ) -> PyResult<(u64, u32)> {
     let kind = match (ascii, skew) {
         (false, false) => RecordKind::Binary,
@@ -33,13 +68,15 @@ pub fn gensort_file(
     py.detach(|| {
         let mut writer = DirectWriter::create(&path).map_err(io_error)?;
         let mut buffer = vec![0; RECORDS_PER_STEP as usize * RECORD_BYTES];
-        let mut next = start;
-        while next < start + count {
-            let step = RECORDS_PER_STEP.min(start + count - next);
+        let mut done = 0;
+        while done < count {
+            stop.check()?;
+            let step = RECORDS_PER_STEP.min(count - done);
             let records = &mut buffer[..step as usize * RECORD_BYTES];
-            fill_records(u128::from(next), kind, records).map_err(record_error)?;
+            let first = start.wrapping_add(u128::from(done));
+            fill_records(first, kind, records).map_err(record_error)?;
             writer.append(records).map_err(io_error)?;
-            next += step;
+            done += step;
         }
         let written = writer.finish().map_err(io_error)?;
         Ok((written.bytes, written.crc32))
@@ -86,6 +123,7 @@ pub fn valsort_file(
     path: PathBuf,
     record_bytes: usize,
     key_bytes: usize,
+    stop: &Stop,
 ) -> PyResult<ValsortSummary> {
     let shape = RecordShape::try_new(record_bytes, key_bytes).map_err(record_error)?;
     py.detach(|| {
@@ -93,6 +131,7 @@ pub fn valsort_file(
         let mut summary = Summary::new(shape);
         let size = file.len();
         for window in ReadAhead::new(file, 0..size, record_bytes).map_err(io_error)? {
+            stop.check()?;
             summary
                 .update(&window.map_err(io_error)?)
                 .map_err(record_error)?;

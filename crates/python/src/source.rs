@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{Format, ReadOptions, Split};
+use exoshuffle_io::{Format, Header, ReadOptions, Split};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::errors::{io_error, options_error};
-use crate::ipc::schema_to_ipc;
+use crate::ipc::{schema_from_ipc, schema_to_ipc};
 
 /// The records of gensort.
 const GENSORT_RECORD_BYTES: usize = 100;
@@ -48,6 +49,11 @@ impl ReadConfig {
             }
             options.csv_delimiter = *byte;
         }
+        if value.get("csv_header") == Some(&Value::Bool(false)) {
+            options.csv_header = Header::Missing(field(&value, "csv_names")?.unwrap_or_default());
+        }
+        let schema: Option<Vec<u8>> = field(&value, "schema")?;
+        options.schema = schema.map(|bytes| schema_from_ipc(&bytes)).transpose()?;
         let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
         let key_bytes = size(&value, "key_bytes")?.unwrap_or(GENSORT_KEY_BYTES.min(record_bytes));
         if key_bytes > record_bytes {
@@ -57,6 +63,14 @@ impl ReadConfig {
         }
         Ok(Self { options, key_bytes })
     }
+}
+
+/// A list among the options.
+fn field<T: DeserializeOwned>(options: &Value, name: &str) -> PyResult<Option<T>> {
+    let field = options.get(name).cloned().map(serde_json::from_value);
+    field
+        .transpose()
+        .map_err(|error| options_error(format!("{name} is no list as expected: {error}")))
 }
 
 /// A number of bytes among the options.

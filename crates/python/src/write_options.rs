@@ -1,10 +1,11 @@
 //! Options of the writer as they travel between processes: JSON.
 
-use exoshuffle_io::WriteOptions;
+use exoshuffle_io::{Format, WriteOptions};
 use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::errors::{io_error, options_error};
+use crate::ipc::schema_from_ipc;
 
 /// Reads the JSON that Python sends.
 pub fn write_options(text: &str) -> PyResult<WriteOptions> {
@@ -32,4 +33,11 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
             .collect()
     });
     Ok(options)
+}
+
+/// Raises if no table with this schema can be written in the format, before any work was done for it.
+#[pyfunction]
+pub fn check_writable(schema: &[u8], format: &str) -> PyResult<()> {
+    let format: Format = format.parse().map_err(io_error)?;
+    exoshuffle_io::check_writable(&*schema_from_ipc(schema)?, format).map_err(io_error)
 }

@@ -68,10 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         # Again, or when all was done: what shutting down leaves to do ends with the process too.
         os._exit(INTERRUPTED)
-    if code == INTERRUPTED:
-        os._exit(
-            code
-        )  # gensort and valsort have threads that cannot be stopped before the end of a file
     sys.exit(code)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from exoshuffle.dataset.column_types import TYPE_NAMES
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.logical import sources
-from exoshuffle.dataset.read import open_dataset
+from exoshuffle.dataset.read import open_dataset, schema_option
 from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import init
@@ -42,6 +43,18 @@ _FORMAT_OPTIONS = [
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
     click.option("--delimiter", help="Field delimiter of CSV input. Default: a comma."),
+    click.option(
+        "--no-header",
+        is_flag=True,
+        help="CSV input has no header: columns are column_0, column_1 ...",
+    ),
+    click.option(
+        "--column-type",
+        "column_types",
+        multiple=True,
+        metavar="NAME=TYPE",
+        help=f"Type of a column of CSV or JSON lines input instead of the inferred one: {TYPE_NAMES}. Repeatable.",
+    ),
 ]
 _RUN_OPTIONS = [
     click.option(
@@ -71,6 +84,7 @@ _OF_FORMATS = (
     ("--record-size", "record_size", "records"),
     ("--key-size", "key_size", "records"),
     ("--delimiter", "delimiter", "csv"),
+    ("--no-header", "no_header", "csv"),
 )
 #: For commands that take any number of partitions.
 partitions_option = click.option(
@@ -119,7 +133,19 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
         record_bytes=arguments["record_size"],
         key_bytes=arguments["key_size"],
         csv_delimiter=arguments["delimiter"],
+        csv_header=not arguments["no_header"],
+        **schema_option(_column_types(arguments["column_types"])),
     )
+
+
+def _column_types(given: Sequence[str]) -> dict[str, str] | None:
+    """Types by the names of columns, from NAME=TYPE."""
+    for text in given:
+        if "=" not in text:
+            raise OptionsError(
+                f"--column-type {text!r} names no type; write NAME=TYPE, for example zip=text"
+            )
+    return {name: kind for name, _, kind in (text.rpartition("=") for text in given)} or None
 
 
 def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
@@ -146,7 +172,7 @@ def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
     """Refuses options of formats that no input has."""
     formats = {source.format for source in sources(dataset.node)}
     for option, parameter, format_ in _OF_FORMATS:
-        if arguments[parameter] is not None and format_ not in formats:
+        if arguments[parameter] not in (None, False) and format_ not in formats:
             raise OptionsError(
                 f"{option} is for {format_}, and the input is {' and '.join(sorted(formats))}; leave it out, "
                 f"or pass --format {format_}"

@@ -1,4 +1,4 @@
-"""Native calls that each work on one file, side by side, with progress; Ctrl-C is not kept waiting by them."""
+"""Native calls that each work on one file, side by side, with progress; Ctrl-C ends them within some MB."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from exoshuffle import _native
 from exoshuffle.observe.progress import Progress
 
 T = TypeVar("T")
@@ -18,30 +19,30 @@ LOOK_UP_SECONDS = 0.1
 
 
 def each_file(
-    call: Callable[[int], T], file_bytes: Sequence[int], progress: Progress | None
+    call: Callable[[int, _native.Stop], T], file_bytes: Sequence[int], progress: Progress | None
 ) -> list[T]:
     """The results of calling a function with the number of every file, as many at once as there are CPUs.
 
-    A call cannot be stopped before the end of its file. So after an interrupt, or an error, those that run are left
-    alone: they end by themselves, and what they write has lost its name by then.
-
     Args:
-        call: Gets the number of a file.
+        call: Gets the number of a file, and what tells it to stop: after an interrupt, which is raised in this thread
+            only, or when another has failed. Those that run are waited for.
         file_bytes: Size of each file.
         progress: Told of every file that is done.
     """
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    stop = _native.Stop()
     finished: SimpleQueue[int] = SimpleQueue()
 
     def made(index: int) -> T:
         try:
-            return call(index)
+            return call(index, stop)
         finally:
             finished.put(index)
 
     with contextlib.ExitStack() as after:
-        # Waits for nothing: where all went well there is nothing left to wait for.
-        after.callback(pool.shutdown, wait=False, cancel_futures=True)
+        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        after.callback(pool.shutdown, cancel_futures=True)
+        # Before the others are waited for; where all went well, nobody looks at it any more.
+        after.callback(stop.set)
         if progress is not None:
             after.callback(progress.stop)
             progress.begin(sum(file_bytes))

@@ -22,8 +22,8 @@ RECORD_BYTES = 100
 RECORDS_PER_FILE = 10_000_000
 #: The numbers in their names have five digits.
 MAX_FILES = 100_000
-#: Records are numbered in 64 bits.
-MAX_RECORDS = 2**64 - 1
+#: Records are numbered with 128 bits.
+MAX_RECORDS = 2**128
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     Args:
         path: The directory.
         num_records: How many records of 100 bytes.
-        start: Number of the first record (gensort's ``-b``).
+        start: Number of the first record (gensort's ``-b``); numbers have 128 bits.
         partitions: Number of files; default: one per GB, at least one per CPU for more than 10 MB.
         ascii: Printable records (gensort's ``-a``), else binary.
         skew: Skewed keys (gensort's ``-s``).
@@ -83,12 +83,17 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         bounds = [index * num_records // partitions for index in range(partitions + 1)]
         counts = [end - first for first, end in itertools.pairwise(bounds)]
 
-        def make(index: int) -> dict[str, Any]:
-            name = f"part-{index:05}.dat"
+        def make(index: int, stop: _native.Stop) -> dict[str, Any]:
+            name, count = f"part-{index:05}.dat", counts[index]
+            file = str(output.staging / name)
             size, crc32 = _native.gensort_file(
-                str(output.staging / name), start + bounds[index], counts[index], ascii, skew
+                file, start + bounds[index], count, ascii, skew, stop
             )
-            return {"name": name, "rows": counts[index], "bytes": size, "crc32": crc32}
+            if size != count * RECORD_BYTES:
+                raise OutputError(
+                    f"{file!r} has {size} bytes, and {count} records have {count * RECORD_BYTES}; run it again"
+                )
+            return {"name": name, "rows": count, "bytes": size, "crc32": crc32}
 
         files = each_file(make, [count * RECORD_BYTES for count in counts], progress)
         output.commit(files)

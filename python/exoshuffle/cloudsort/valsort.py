@@ -61,7 +61,7 @@ def valsort(
     started = time.monotonic()
     files = read_records(paths, record_size=record_size, key_size=key_size).files
     summaries = each_file(
-        lambda index: _native.valsort_file(files[index], record_size, key_size),
+        lambda index, stop: _native.valsort_file(files[index], record_size, key_size, stop),
         [os.path.getsize(file) for file in files],
         progress,
     )

@@ -13,7 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from exoshuffle import _native
+from exoshuffle.dataset.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files
@@ -42,26 +45,56 @@ def read_ipc(paths: Paths) -> Dataset:
     return open_dataset(paths, format="arrow")
 
 
-def read_csv(paths: Paths, *, delimiter: str = ",") -> Dataset:
-    """Reads CSV files with a header; types are inferred from the first 10,000 rows, empty fields are null.
+def read_csv(
+    paths: Paths,
+    *,
+    delimiter: str = ",",
+    header: bool = True,
+    schema: ColumnTypes | None = None,
+) -> Dataset:
+    """Reads CSV files.
+
+    The types of columns that are not given are inferred from the first 10,000 rows of all files together: bool, int64
+    (uint64 where that is needed), float64, date, timestamp, else text. Text stays what a number could not hold: leading
+    zeros, a plus sign, more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same as ``true``.
+    Timestamps with an offset become timestamps in UTC. Later rows are read as the types that were found, as ``007`` is
+    a 7 then; a value that does not parse is an error. An empty field, in quotes or not, is null.
 
     Args:
         paths: See the module.
         delimiter: One ASCII character.
+        header: Whether the first line of each file names the columns. Without, they are ``column_0``, ``column_1``
+            and so on, or have the names of ``schema`` if that is a pyarrow schema.
+        schema: Types of some columns or all, by name: a pyarrow schema, or a dict of pyarrow types or of the names
+            ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``timestamp``, ``decimal(p,s)``.
 
     Raises:
-        InputError: As ``read_parquet``; later, a value that is not of the inferred type.
+        InputError: As ``read_parquet``; a file is compressed; later, a value that is not of its column's type.
+        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as.
     """
-    return open_dataset(paths, format="csv", csv_delimiter=delimiter)
+    options = schema_option(schema)
+    if not header and isinstance(schema, pa.Schema):
+        options["csv_names"] = schema.names
+    return open_dataset(paths, format="csv", csv_delimiter=delimiter, csv_header=header, **options)
 
 
-def read_json(paths: Paths) -> Dataset:
-    """Reads JSON lines; types are inferred from the first 10,000 rows.
+def read_json(paths: Paths, *, schema: ColumnTypes | None = None) -> Dataset:
+    """Reads JSON lines.
+
+    The types of columns that are not given are inferred from the first 10,000 rows of all files together. Integers that
+    int64 and uint64 do not hold, and columns whose numbers would lose digits as float64, become text as they are
+    written; strings stay text; a column of nothing but nulls has the null type. Later rows are read as the types that
+    were found, and what does not parse is an error.
+
+    Args:
+        paths: See the module.
+        schema: As in ``read_csv``; columns that are not among the first 10,000 rows are added.
 
     Raises:
         InputError: As ``read_csv``.
+        OptionsError: ``schema`` has a type that JSON cannot be read as.
     """
-    return open_dataset(paths, format="jsonl")
+    return open_dataset(paths, format="jsonl", **schema_option(schema))
 
 
 def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) -> Dataset:
@@ -78,6 +111,17 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
         InputError: A path is missing, or a file's size is no multiple of the record's.
     """
     return open_dataset(paths, format="records", record_bytes=record_size, key_bytes=key_size)
+
+
+def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
+    """The option of ``open_dataset`` that gives types of columns.
+
+    Raises:
+        OptionsError: A type is none, or has a name that is not known.
+    """
+    if schema is None:
+        return {}
+    return {"schema": list(schema_of_types(schema).serialize().to_pybytes())}
 
 
 def open_dataset(paths: Paths, **options: Any) -> Dataset:

@@ -86,13 +86,19 @@ class Results:
     def write_csv(
         self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
     ) -> WriteResult:
-        """Writes a directory of CSV files with headers; see ``write_parquet``."""
+        """Writes a directory of CSV files with headers; see ``write_parquet``.
+
+        A null is an empty field, an empty string ``""``. Nested and binary columns are refused.
+        """
         return self.write(path, WriteOptions("csv", "none", target_file_size), overwrite=overwrite)
 
     def write_json(
         self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
     ) -> WriteResult:
-        """Writes a directory of JSON lines files; see ``write_parquet``."""
+        """Writes a directory of JSON lines files; see ``write_parquet``.
+
+        NaN and infinity, which JSON has no numbers for, are written as null. Binary columns are refused.
+        """
         return self.write(
             path, WriteOptions("jsonl", "none", target_file_size), overwrite=overwrite
         )

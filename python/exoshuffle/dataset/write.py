@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from exoshuffle import _native
 from exoshuffle.dataset.commit import OutputDirectory
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
@@ -189,10 +190,11 @@ def output_directory(
 
 
 def check_format(node: Node, options: WriteOptions) -> None:
-    """Raises ``OptionsError`` where records were to be written as tables, or the other way round."""
+    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types."""
     if (options.format == "records") != is_records(node):
         kind = "fixed-length records" if is_records(node) else "tables"
         raise OptionsError(f"{kind} cannot be written as {options.format}")
+    _native.check_writable(node.schema.serialize().to_pybytes(), options.format)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: A batch of the result has at most so many rows,
 BATCH_ROWS = 65_536
 #: and about so many bytes, if it has more than one row.
-BATCH_BYTES = 16_000_000
+BATCH_BYTES = 4_000_000
 #: Offsets of 32 bits reach so far.
 MAX_OFFSET = 2**31 - 1
 

@@ -10,7 +10,7 @@ mod split;
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
@@ -49,6 +49,16 @@ impl FileStamp {
     }
 }
 
+/// How the columns of CSV get their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Header {
+    /// The first line of each file says them.
+    #[default]
+    Line,
+    /// Files have no such line: these names, or without any `column_0`, `column_1` …
+    Missing(Vec<String>),
+}
+
 /// How to read the input; the same options go to `open_source`, `open_split` and `sample_split`.
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
@@ -56,7 +66,10 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// What separates the values of a CSV line.
     pub csv_delimiter: u8,
-    /// The schema of CSV and JSON lines; by default inferred from the first 10,000 rows.
+    /// How the columns of CSV get their names.
+    pub csv_header: Header,
+    /// Types of columns of CSV and JSON lines by name; those of others are inferred from the first 10,000 rows. Fields of
+    /// JSON lines that are not among these rows are added.
     pub schema: Option<SchemaRef>,
     /// Bytes per record of fixed-length records.
     pub record_bytes: Option<usize>,
@@ -67,6 +80,7 @@ impl Default for ReadOptions {
         Self {
             format: None,
             csv_delimiter: b',',
+            csv_header: Header::Line,
             schema: None,
             record_bytes: None,
         }
@@ -103,7 +117,7 @@ pub struct Source {
     /// Estimated bytes when decoded.
     pub memory_bytes: u64,
     dictionary_columns: Vec<bool>,
-    csv_delimiter: u8,
+    options: ReadOptions,
 }
 
 /// Lists the files behind `paths` (files, directories, patterns) and reads what they say about themselves.
@@ -124,7 +138,7 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
         rows: files.iter().map(|file| file.rows).sum(),
         bytes: files.iter().map(|file| file.stamp.bytes).sum(),
         memory_bytes: files.iter().map(|file| file.memory_bytes).sum(),
-        csv_delimiter: options.csv_delimiter,
+        options: options.clone(),
         files,
         format,
         schema,
@@ -141,21 +155,11 @@ fn common_schema(
     let mut informative = files
         .iter()
         .filter(|(_, info)| !info.schema.fields().is_empty());
-    let given = options
-        .schema
-        .as_ref()
-        .filter(|_| matches!(format, Format::Csv | Format::JsonLines));
-    let (first, mut schema) = match (given, informative.next()) {
-        (Some(given), Some((file, info))) => {
-            let schema = conform::merge(
-                (Path::new("the schema given"), given),
-                (&file.path, &info.schema),
-            )?;
-            (&file.path, schema)
-        }
-        (None, Some((file, info))) => (&file.path, info.schema.clone()),
-        (given, None) => return Ok(given.cloned().unwrap_or_else(|| Arc::new(Schema::empty()))),
+    let Some((first, info)) = informative.next() else {
+        let given = options.schema.clone().filter(|_| format.is_text());
+        return Ok(given.unwrap_or_else(|| Arc::new(Schema::empty())));
     };
+    let (first, mut schema) = (&first.path, info.schema.clone());
     for (file, info) in informative {
         schema = conform::merge((first, &schema), (&file.path, &info.schema))?;
     }
@@ -176,7 +180,7 @@ impl Source {
             splits.extend(split::split_file(
                 file,
                 self.format,
-                self.csv_delimiter,
+                &self.options,
                 target_bytes.max(1),
             )?);
         }

@@ -1,5 +1,6 @@
 //! From the paths a user gives (files, directories, patterns) to the sorted list of files.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::glob;
@@ -28,7 +29,7 @@ fn files_matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in glob::expand(pattern)? {
         if path.is_dir() {
-            walk(&path, &mut files)?;
+            walk(&path, &mut Vec::new(), &mut files)?;
         } else {
             files.push(path);
         }
@@ -50,7 +51,7 @@ fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![path.to_path_buf()]);
     }
     let mut files = Vec::new();
-    walk(path, &mut files)?;
+    walk(path, &mut Vec::new(), &mut files)?;
     if files.is_empty() {
         return Err(IoError::EmptyDirectory {
             path: path.to_path_buf(),
@@ -60,7 +61,16 @@ fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Adds the files of a directory; `above` are those it is in, since a link may lead back to one.
+fn walk(directory: &Path, above: &mut Vec<(u64, u64)>, files: &mut Vec<PathBuf>) -> Result<()> {
+    let metadata = std::fs::metadata(directory).map_err(|e| IoError::read(directory, e))?;
+    let identity = (metadata.dev(), metadata.ino());
+    if above.contains(&identity) {
+        return Err(IoError::DirectoryCircle {
+            path: directory.to_path_buf(),
+        });
+    }
+    above.push(identity);
     for entry in std::fs::read_dir(directory).map_err(|e| IoError::read(directory, e))? {
         let entry = entry.map_err(|e| IoError::read(directory, e))?;
         let name = entry.file_name();
@@ -70,11 +80,12 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
         let path = entry.path();
         if path.is_dir() {
-            walk(&path, files)?;
+            walk(&path, above, files)?;
         } else {
             files.push(path);
         }
     }
+    above.pop();
     Ok(())
 }
 
@@ -85,7 +96,13 @@ pub(super) fn common_format(files: &[PathBuf], given: Option<Format>) -> Result<
     }
     let mut common: Option<(&PathBuf, Format)> = None;
     for file in files {
-        let unknown = || IoError::UnknownExtension { path: file.clone() };
+        let unknown = || match compression_of(file) {
+            Some(compression) => IoError::CompressedText {
+                path: file.clone(),
+                compression,
+            },
+            None => IoError::UnknownExtension { path: file.clone() },
+        };
         let format = Format::from_extension(file).ok_or_else(unknown)?;
         match common {
             Some((first, first_format)) if first_format != format => {
@@ -101,6 +118,21 @@ pub(super) fn common_format(files: &[PathBuf], given: Option<Format>) -> Result<
         }
     }
     common.map(|(_, format)| format).ok_or(IoError::NoInput)
+}
+
+/// What the name of a text file says it is compressed with: `x.csv.gz`.
+fn compression_of(file: &Path) -> Option<&'static str> {
+    let compression = match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "gz" => "gzip",
+        "zst" => "zstd",
+        "lz4" => "lz4",
+        "xz" => "xz",
+        "zip" => "zip",
+        "bz2" => "bzip2",
+        _ => return None,
+    };
+    let inner = Format::from_extension(Path::new(file.file_stem()?));
+    inner.filter(|format| format.is_text()).map(|_| compression)
 }
 
 #[cfg(test)]
@@ -160,6 +192,37 @@ mod tests {
             Err(IoError::EmptyDirectory { .. })
         ));
         assert!(matches!(list_files(&[]), Err(IoError::NoInput)));
+    }
+
+    #[test]
+    fn a_directory_in_itself_is_refused_and_one_that_is_linked_twice_is_not() {
+        let dir = tree(&["a/b/c.csv", "d/e.csv"]);
+        std::os::unix::fs::symlink(dir.path().join("d"), dir.path().join("a/twice")).unwrap();
+        let argument = [dir.path().display().to_string()];
+        assert_eq!(list_files(&argument).unwrap().len(), 3);
+        for (target, link) in [("a", "a/b/loop"), ("a", "a/loop"), (".", "d/loop")] {
+            let link = dir.path().join(link);
+            std::os::unix::fs::symlink(dir.path().join(target), &link).unwrap();
+            let error = list_files(&argument).unwrap_err().to_string();
+            assert!(
+                error.contains("loop") && !error.contains("loop/"),
+                "{error}"
+            );
+            std::fs::remove_file(link).unwrap();
+        }
+    }
+
+    #[test]
+    fn compressed_text_is_told_by_its_name() {
+        let error = common_format(&[PathBuf::from("a.csv.gz")], None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("gzip") && error.contains("decompress"),
+            "{error}"
+        );
+        let error = common_format(&[PathBuf::from("a.tar.gz")], None).unwrap_err();
+        assert!(matches!(error, IoError::UnknownExtension { .. }));
     }
 
     #[test]

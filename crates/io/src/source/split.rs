@@ -127,14 +127,14 @@ impl<'a> Request<'a> {
 pub(super) fn split_file(
     (file_index, file): (usize, &SourceFile),
     format: Format,
-    csv_delimiter: u8,
+    options: &ReadOptions,
     target: u64,
 ) -> Result<Vec<Split>> {
     let ranges = match format {
         Format::Parquet | Format::Ipc => ranges_of_groups(&file.groups, target),
         Format::Csv | Format::JsonLines => {
             let reader = RangeReader::open_unchanged(&file.path, file.stamp)?;
-            text::ranges(&Arc::new(reader), format, csv_delimiter, target)?
+            text::ranges(&Arc::new(reader), format, options, target)?
                 .into_iter()
                 .map(Range::of_bytes)
                 .collect()

@@ -10,23 +10,21 @@ use memchr::{memchr, memchr2};
 
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
+use crate::source::{Header, ReadOptions};
 use crate::Format;
 
 /// How much is read to find the next newline of JSON lines.
 const PROBE_BYTES: u64 = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Cuts the records of a file (without the header of CSV) into byte ranges of about `target` bytes.
+/// Cuts the records of a file (without the header of CSV, if it has one) into byte ranges of about `target` bytes.
 pub(crate) fn ranges(
     file: &Arc<RangeReader>,
     format: Format,
-    delimiter: u8,
+    options: &ReadOptions,
     target: u64,
 ) -> Result<Vec<Range<u64>>> {
-    let start = match format {
-        Format::Csv => header_end(file, delimiter)?,
-        _ => text_start(file)?,
-    };
+    let start = records_start(file, format, options)?;
     let end = file.len();
     if start >= end {
         return Ok(Vec::new());
@@ -36,7 +34,7 @@ pub(crate) fn ranges(
         .map(|i| start + (u128::from(end - start) * u128::from(i) / u128::from(pieces)) as u64);
     let cuts = match format {
         _ if pieces == 1 => Vec::new(),
-        Format::Csv => csv_records_after(file, start, cuts, delimiter)?,
+        Format::Csv => csv_records_after(file, start, cuts, options.csv_delimiter)?,
         _ => cuts
             .map(|cut| line_after(file, cut))
             .collect::<Result<_>>()?,
@@ -52,8 +50,20 @@ pub(crate) fn ranges(
     Ok(ranges)
 }
 
+/// Where the records of a file begin.
+pub(super) fn records_start(
+    file: &Arc<RangeReader>,
+    format: Format,
+    options: &ReadOptions,
+) -> Result<u64> {
+    match (format, &options.csv_header) {
+        (Format::Csv, Header::Line) => header_end(file, options.csv_delimiter),
+        _ => text_start(file),
+    }
+}
+
 /// Where the text begins, after a byte order mark.
-pub(super) fn text_start(file: &RangeReader) -> Result<u64> {
+fn text_start(file: &RangeReader) -> Result<u64> {
     let start = file.read(0, file.len().min(3) as usize)?;
     Ok(if start.as_ref() == BYTE_ORDER_MARK {
         3
@@ -62,8 +72,8 @@ pub(super) fn text_start(file: &RangeReader) -> Result<u64> {
     })
 }
 
-/// Where the records of a CSV file begin.
-pub(super) fn header_end(file: &Arc<RangeReader>, delimiter: u8) -> Result<u64> {
+/// Where the records of a CSV file with a header begin.
+fn header_end(file: &Arc<RangeReader>, delimiter: u8) -> Result<u64> {
     let mut start = text_start(file)?;
     // The parser skips empty lines, before the header too.
     while start < file.len() && matches!(file.read(start, 1)?[0], b'\r' | b'\n') {
@@ -254,7 +264,7 @@ mod tests {
         let first = 3 + b"h1,h2\n".len();
         let ends = naive_ends(&text[first..], b',');
         for target in 1..40 {
-            let ranges = ranges(&reader, Format::Csv, b',', target).unwrap();
+            let ranges = ranges(&reader, Format::Csv, &ReadOptions::default(), target).unwrap();
             assert_eq!(ranges.first().unwrap().start as usize, first);
             assert_eq!(ranges.last().unwrap().end as usize, text.len());
             for pair in ranges.windows(2) {
@@ -263,7 +273,8 @@ mod tests {
             }
         }
         for target in 1..40 {
-            let ranges = ranges(&reader, Format::JsonLines, b',', target).unwrap();
+            let ranges =
+                ranges(&reader, Format::JsonLines, &ReadOptions::default(), target).unwrap();
             assert!(ranges
                 .iter()
                 .skip(1)
@@ -274,12 +285,32 @@ mod tests {
     #[test]
     fn files_without_records_have_no_ranges() {
         for text in [&b""[..], b"h1,h2", b"h1,h2\n", b"\n\nh\n"] {
-            assert!(ranges(&file(text).1, Format::Csv, b',', 10)
-                .unwrap()
-                .is_empty());
+            assert!(
+                ranges(&file(text).1, Format::Csv, &ReadOptions::default(), 10)
+                    .unwrap()
+                    .is_empty()
+            );
         }
-        assert!(ranges(&file(b"").1, Format::JsonLines, b',', 10)
-            .unwrap()
-            .is_empty());
+        assert!(
+            ranges(&file(b"").1, Format::JsonLines, &ReadOptions::default(), 10)
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn without_a_header_every_record_is_in_a_range() {
+        let options = ReadOptions {
+            csv_header: Header::Missing(Vec::new()),
+            ..ReadOptions::default()
+        };
+        let text = b"\xEF\xBB\xBF1,a\n2,b\n3,c\n";
+        for target in 1..20 {
+            let ranges = ranges(&file(text).1, Format::Csv, &options, target).unwrap();
+            assert_eq!(
+                (ranges[0].start, ranges[ranges.len() - 1].end),
+                (3, text.len() as u64)
+            );
+        }
     }
 }

@@ -5,13 +5,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use memchr::memchr_iter;
 
 use super::boundary::QuoteScan;
-use super::{Dialect, INFER_ROWS};
+use super::{width_differs, Dialect, INFER_ROWS};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{one_line, IoError, Result};
 use crate::Format;
@@ -39,7 +38,7 @@ pub(super) fn find(
             if end.is_none() && !last {
                 break; // the record goes on in the next window
             }
-            if let Err(error) = decode(dialect, &record) {
+            if let Err(error) = dialect.decode(&record) {
                 let line = line_at(file, position)?;
                 return Ok(Some(describe(file, dialect, &record, line, &error)));
             }
@@ -48,16 +47,6 @@ pub(super) fn find(
         }
     }
     Ok(None)
-}
-
-fn decode(
-    dialect: &Dialect,
-    record: &[u8],
-) -> std::result::Result<Option<RecordBatch>, ArrowError> {
-    let mut decoder = dialect.decoder(1)?;
-    decoder.decode(record)?;
-    decoder.decode(&[])?;
-    decoder.flush()
 }
 
 /// Line number, from 1, of a position.
@@ -89,7 +78,7 @@ fn describe(
             projection: Some(vec![column]),
             ..dialect.clone()
         };
-        if decode(&alone, record).is_ok() {
+        if alone.decode(record).is_ok() {
             continue;
         }
         let field = dialect.schema.field(column);
@@ -131,7 +120,7 @@ fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
         schema: Arc::new(Schema::new(fields)),
         ..alone.clone()
     };
-    let batch = decode(&text, record).ok()??;
+    let batch = text.decode(record).ok()??;
     let options = FormatOptions::default().with_null("null");
     let formatter = ArrayFormatter::try_new(batch.column(0), &options).ok()?;
     Some(formatter.value(0).to_string())
@@ -147,5 +136,5 @@ fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
         .with_delimiter(dialect.delimiter);
     let (schema, _) = format.infer_schema(record, Some(0)).ok()?;
     let (found, expected) = (schema.fields().len(), dialect.schema.fields().len());
-    (found != expected).then(|| format!("values: {found}, but columns in the header: {expected}"))
+    (found != expected).then(|| width_differs(found, expected, &dialect.header))
 }

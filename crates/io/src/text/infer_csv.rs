@@ -1,93 +1,139 @@
 //! Column names and types of CSV files, from their first rows.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::INFER_ROWS;
+use super::csv_values::Values;
+use super::{compressed, width_differs, INFER_ROWS};
 use crate::direct::RangeReader;
-use crate::error::{IoError, Result};
+use crate::error::{one_line, IoError, Result};
+use crate::source::{Header, ReadOptions};
 use crate::Format;
 
-/// The schema of each file: the names from its own header, the types as given or else from the first rows of all files
-/// together. An empty file has no columns.
-pub(super) fn infer(
-    paths: &[PathBuf],
-    delimiter: u8,
-    given: Option<&SchemaRef>,
-) -> Result<Vec<SchemaRef>> {
-    let format = arrow_csv::reader::Format::default()
-        .with_header(true)
-        .with_delimiter(delimiter);
-    let mut left = if given.is_some() { 0 } else { INFER_ROWS };
-    let mut headers: Vec<Schema> = Vec::with_capacity(paths.len());
-    let mut types: Vec<DataType> = Vec::new();
+/// The schema of each file: the names from its own header, the types as given by name, or else from the first rows of all
+/// files together. An empty file has no columns.
+pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<SchemaRef>> {
+    let mut left = INFER_ROWS;
+    let mut headers: Vec<Vec<String>> = Vec::with_capacity(paths.len());
+    let mut columns: Vec<Values> = Vec::new();
     for path in paths {
-        let file = Arc::new(RangeReader::open(path)?);
-        let (schema, rows) = format
-            .infer_schema(Sequential::new(file), Some(left))
-            .map_err(|e| IoError::corrupt(path, Format::Csv, e))?;
-        left -= rows;
-        types.resize(types.len().max(schema.fields().len()), DataType::Null);
-        for (known, field) in types.iter_mut().zip(schema.fields()) {
-            *known = wider(known, field.data_type());
-        }
-        headers.push(schema);
+        headers.push(infer_file(path, options, &mut columns, &mut left)?);
     }
-    let typed = |header: &Schema| {
-        let field = |(i, field): (usize, &Arc<Field>)| match given
-            .and_then(|given| given.fields().get(i))
-        {
-            Some(given) => given.as_ref().clone().with_name(field.name()),
-            None => Field::new(field.name(), settled(&types[i]), true),
-        };
-        Arc::new(Schema::new(
-            header
-                .fields()
-                .iter()
-                .enumerate()
-                .map(field)
-                .collect::<Vec<_>>(),
-        ))
+    check_given(paths, &headers, options.schema.as_ref())?;
+    let typed = |names: &Vec<String>| {
+        let fields = names.iter().zip(&columns).map(|(name, values)| {
+            let given = options.schema.as_ref();
+            match given.and_then(|given| given.field_with_name(name).ok()) {
+                Some(field) => field.clone(),
+                None => Field::new(name, values.data_type(), true),
+            }
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     };
     Ok(headers.iter().map(typed).collect())
 }
 
-/// A type that holds the values of both.
-fn wider(a: &DataType, b: &DataType) -> DataType {
-    use DataType::{Date32, Float64, Int64, Null, Timestamp, Utf8};
-    match (a, b) {
-        _ if a == b => a.clone(),
-        (Null, other) | (other, Null) => other.clone(),
-        (Int64, Float64) | (Float64, Int64) => Float64,
-        (Date32, time @ Timestamp(..)) | (time @ Timestamp(..), Date32) => time.clone(),
-        (Timestamp(a, None), Timestamp(b, None)) => Timestamp(finer(*a, *b), None),
-        _ => Utf8,
+/// Refuses names that are given, but none of a file that has columns.
+fn check_given(
+    paths: &[PathBuf],
+    headers: &[Vec<String>],
+    given: Option<&SchemaRef>,
+) -> Result<()> {
+    for (path, names) in paths
+        .iter()
+        .zip(headers)
+        .filter(|(_, names)| !names.is_empty())
+    {
+        let mut given = given.iter().flat_map(|given| given.fields());
+        if let Some(unknown) = given.find(|field| !names.contains(field.name())) {
+            return Err(IoError::UnknownColumn {
+                path: path.clone(),
+                column: unknown.name().clone(),
+                names: names.join("', '"),
+            });
+        }
     }
+    Ok(())
 }
 
-fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
-    let rank = |unit: TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
+/// Adds the first rows of a file to what is known of the columns; returns their names.
+fn infer_file(
+    path: &Path,
+    options: &ReadOptions,
+    columns: &mut Vec<Values>,
+    left: &mut usize,
+) -> Result<Vec<String>> {
+    let file = Arc::new(RangeReader::open(path)?);
+    compressed::refuse(&file)?;
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .delimiter(options.csv_delimiter)
+        .from_reader(Sequential::new(file));
+    let mut record = csv::ByteRecord::new();
+    let mut next = |record: &mut csv::ByteRecord| {
+        reader
+            .read_byte_record(record)
+            .map_err(|e| unreadable(path, &options.csv_header, &e))
     };
-    if rank(a) >= rank(b) {
-        a
-    } else {
-        b
+    if !next(&mut record)? {
+        return Ok(Vec::new());
+    }
+    columns.resize(columns.len().max(record.len()), Values::default());
+    let names = names(path, &record, &options.csv_header)?;
+    let mut has_row = match options.csv_header {
+        Header::Line => *left > 0 && next(&mut record)?,
+        Header::Missing(_) => *left > 0,
+    };
+    while has_row {
+        *left -= 1;
+        for (column, value) in columns.iter_mut().zip(&record) {
+            column.add(value);
+        }
+        has_row = *left > 0 && next(&mut record)?;
+    }
+    Ok(names)
+}
+
+/// The names of the columns, of which the first record is the header or one row.
+fn names(path: &Path, first: &csv::ByteRecord, header: &Header) -> Result<Vec<String>> {
+    match header {
+        Header::Line => {
+            let name = |name: &[u8]| String::from_utf8(name.to_vec());
+            let names = first
+                .iter()
+                .map(name)
+                .collect::<std::result::Result<_, _>>();
+            names.map_err(|e| IoError::corrupt(path, Format::Csv, e))
+        }
+        Header::Missing(names) if names.is_empty() => {
+            Ok((0..first.len()).map(|i| format!("column_{i}")).collect())
+        }
+        Header::Missing(names) if names.len() == first.len() => Ok(names.clone()),
+        Header::Missing(names) => Err(IoError::NamesGiven {
+            path: path.to_path_buf(),
+            names: names.len(),
+            columns: first.len(),
+        }),
     }
 }
 
-/// A column without any value could hold anything, which text can.
-fn settled(data_type: &DataType) -> DataType {
-    if *data_type == DataType::Null {
-        DataType::Utf8
-    } else {
-        data_type.clone()
+fn unreadable(path: &Path, header: &Header, error: &csv::Error) -> IoError {
+    let line = error.position().map(csv::Position::line);
+    match (error.kind(), line) {
+        (
+            csv::ErrorKind::UnequalLengths {
+                expected_len, len, ..
+            },
+            Some(line),
+        ) => IoError::BadRecord {
+            path: path.to_path_buf(),
+            line,
+            reason: width_differs(*len as usize, *expected_len as usize, header),
+        },
+        _ => IoError::corrupt(path, Format::Csv, one_line(&error.to_string())),
     }
 }
 
@@ -128,9 +174,11 @@ impl Read for Sequential {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::DataType;
+
     use super::*;
 
-    fn types_of(files: &[&str]) -> Vec<Vec<DataType>> {
+    fn schemas_of(files: &[&str], options: &ReadOptions) -> Result<Vec<SchemaRef>> {
         let dir = tempfile::tempdir().unwrap();
         let write = |(i, text): (usize, &&str)| {
             let path = dir.path().join(format!("{i}.csv"));
@@ -138,7 +186,11 @@ mod tests {
             path
         };
         let paths: Vec<_> = files.iter().enumerate().map(write).collect();
-        let schemas = infer(&paths, b',', None).unwrap();
+        infer(&paths, options)
+    }
+
+    fn types_of(files: &[&str]) -> Vec<Vec<DataType>> {
+        let schemas = schemas_of(files, &ReadOptions::default()).unwrap();
         schemas
             .iter()
             .map(|s| s.fields().iter().map(|f| f.data_type().clone()).collect())
@@ -154,5 +206,53 @@ mod tests {
         ]);
         assert_eq!(types, vec![vec![Float64, Utf8, Boolean, Utf8, Date32]; 2]);
         assert_eq!(types_of(&["a\n1\n", ""]), [vec![Int64], vec![]]);
+    }
+
+    #[test]
+    fn types_are_given_by_name() {
+        let given = |name| ReadOptions {
+            schema: Some(Arc::new(Schema::new(vec![Field::new(
+                name,
+                DataType::Utf8,
+                true,
+            )]))),
+            ..ReadOptions::default()
+        };
+        let schemas = schemas_of(&["a,b\n1,2\n", ""], &given("b")).unwrap();
+        assert_eq!(schemas[0].field(0).data_type(), &DataType::Int64);
+        assert_eq!(schemas[0].field(1).data_type(), &DataType::Utf8);
+        let error = schemas_of(&["a,b\n1,2\n"], &given("c"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("'c'") && error.contains("'a', 'b'"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_a_header_columns_are_numbered_or_named() {
+        let missing = |names: &[&str]| ReadOptions {
+            csv_header: Header::Missing(names.iter().map(|&name| name.to_owned()).collect()),
+            ..ReadOptions::default()
+        };
+        for (given, expected) in [
+            (&[][..], ["column_0", "column_1"]),
+            (&["x", "y"], ["x", "y"]),
+        ] {
+            let schema = schemas_of(&["1,2.5\n3,4\n"], &missing(given))
+                .unwrap()
+                .remove(0);
+            let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
+            assert_eq!(names, expected);
+            assert_eq!(schema.field(0).data_type(), &DataType::Int64);
+        }
+        let error = schemas_of(&["1,2\n"], &missing(&["x"]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("0.csv") && error.contains("names 1"),
+            "{error}"
+        );
     }
 }

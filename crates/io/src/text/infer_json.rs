@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::infer_csv::Sequential;
-use super::INFER_ROWS;
+use super::number::Numbers;
+use super::{compressed, INFER_ROWS};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
 
@@ -20,15 +23,14 @@ enum Shape {
     #[default]
     Unknown,
     Bool,
-    Int,
-    Float,
+    Number(Numbers),
     Text,
     List(Box<Shape>),
     Object(Vec<(String, Shape)>),
 }
 
-/// The schema of the first rows of all files.
-pub(super) fn infer(paths: &[PathBuf]) -> Result<SchemaRef> {
+/// The schema of the first rows of all files; a field that is given has the type given, whether it was seen or not.
+pub(super) fn infer(paths: &[PathBuf], given: Option<&SchemaRef>) -> Result<SchemaRef> {
     let mut shape = Shape::default();
     let mut left = INFER_ROWS;
     for path in paths {
@@ -38,11 +40,27 @@ pub(super) fn infer(paths: &[PathBuf]) -> Result<SchemaRef> {
         Shape::Object(fields) => fields_of(fields),
         _ => Fields::empty(),
     };
-    Ok(Arc::new(Schema::new(fields)))
+    Ok(Arc::new(Schema::new(match given {
+        Some(given) => with_given(&fields, given),
+        None => fields,
+    })))
+}
+
+/// The fields with the types given, and behind them those that were given only.
+fn with_given(fields: &Fields, given: &Schema) -> Fields {
+    let typed = fields.iter().map(|field| {
+        let at = given.index_of(field.name()).ok();
+        at.map_or(field, |at| &given.fields()[at]).clone()
+    });
+    let unseen = given.fields().iter();
+    let unseen = unseen.filter(|field| fields.find(field.name()).is_none());
+    typed.chain(unseen.cloned()).collect()
 }
 
 fn infer_file(path: &Path, shape: &mut Shape, left: &mut usize) -> Result<()> {
-    let mut reader = BufReader::new(Sequential::new(Arc::new(RangeReader::open(path)?)));
+    let file = Arc::new(RangeReader::open(path)?);
+    compressed::refuse(&file)?;
+    let mut reader = BufReader::new(Sequential::new(file));
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -65,7 +83,7 @@ fn infer_file(path: &Path, shape: &mut Shape, left: &mut usize) -> Result<()> {
         }
         *left -= 1;
         let mut parser = serde_json::Deserializer::from_slice(text);
-        let seen = Grow(shape)
+        let seen = Grow(shape, 0)
             .deserialize(&mut parser)
             .and_then(|()| parser.end());
         let bad = |reason| IoError::BadRecord {
@@ -91,25 +109,42 @@ fn fields_of(fields: Vec<(String, Shape)>) -> Fields {
 fn type_of(shape: Shape) -> DataType {
     match shape {
         Shape::Bool => DataType::Boolean,
-        Shape::Int => DataType::Int64,
-        Shape::Float => DataType::Float64,
-        // Only nulls were seen: text can hold whatever comes.
-        Shape::Text | Shape::Unknown => DataType::Utf8,
+        Shape::Number(numbers) => numbers.data_type().unwrap_or(DataType::Utf8),
+        Shape::Text => DataType::Utf8,
+        // Only nulls were seen. As text, a number that comes later would become another value.
+        Shape::Unknown => DataType::Null,
         Shape::List(item) => DataType::List(Arc::new(Field::new("item", type_of(*item), true))),
         Shape::Object(fields) => DataType::Struct(fields_of(fields)),
     }
 }
 
-/// Widens a shape by the value being parsed.
-struct Grow<'a>(&'a mut Shape);
+/// How deep values may be nested: each level takes stack. It is the limit of `serde_json`.
+const MAX_DEPTH: usize = 128;
+
+/// Widens a shape by the value being parsed, which lies so deep in others.
+struct Grow<'a>(&'a mut Shape, usize);
 
 impl Grow<'_> {
+    /// A number as it is written: parsed, it could have lost digits already.
+    fn number<E: serde::de::Error>(self, text: &str) -> std::result::Result<(), E> {
+        let mut numbers = match self.0 {
+            Shape::Number(numbers) => *numbers,
+            _ => Numbers::default(),
+        };
+        if !numbers.add(text) {
+            return Err(E::custom(format!("{text} is no number")));
+        }
+        match self.0 {
+            Shape::Number(known) => *known = numbers,
+            _ => return self.scalar(Shape::Number(numbers)),
+        }
+        Ok(())
+    }
+
     fn scalar<E: serde::de::Error>(self, seen: Shape) -> std::result::Result<(), E> {
         *self.0 = match (std::mem::take(self.0), seen) {
             (Shape::Unknown, seen) => seen,
             (Shape::Bool, Shape::Bool) => Shape::Bool,
-            (Shape::Int, Shape::Int) => Shape::Int,
-            (Shape::Int | Shape::Float, Shape::Int | Shape::Float) => Shape::Float,
             (Shape::List(_), _) => {
                 return Err(E::custom("a list in one row is a scalar in another"))
             }
@@ -126,7 +161,18 @@ impl<'de> DeserializeSeed<'de> for Grow<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> std::result::Result<(), D::Error> {
-        value.deserialize_any(self)
+        if self.1 >= MAX_DEPTH {
+            let error = format!("values are nested deeper than {MAX_DEPTH} levels");
+            return Err(serde::de::Error::custom(error));
+        }
+        let text = <&RawValue>::deserialize(value)?.get();
+        if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+            return self.number(text);
+        }
+        let mut parser = serde_json::Deserializer::from_str(text);
+        parser
+            .deserialize_any(self)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -145,22 +191,6 @@ impl<'de> Visitor<'de> for Grow<'_> {
         self.scalar(Shape::Bool)
     }
 
-    fn visit_i64<E: serde::de::Error>(self, _: i64) -> std::result::Result<(), E> {
-        self.scalar(Shape::Int)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> std::result::Result<(), E> {
-        self.scalar(if i64::try_from(value).is_ok() {
-            Shape::Int
-        } else {
-            Shape::Float
-        })
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, _: f64) -> std::result::Result<(), E> {
-        self.scalar(Shape::Float)
-    }
-
     fn visit_str<E: serde::de::Error>(self, _: &str) -> std::result::Result<(), E> {
         self.scalar(Shape::Text)
     }
@@ -174,7 +204,7 @@ impl<'de> Visitor<'de> for Grow<'_> {
                 "a list in one row is something else in another",
             ));
         };
-        while items.next_element_seed(Grow(item))?.is_some() {}
+        while items.next_element_seed(Grow(item, self.1 + 1))?.is_some() {}
         Ok(())
     }
 
@@ -200,7 +230,7 @@ impl<'de> Visitor<'de> for Grow<'_> {
                         fields.len() - 1
                     }),
             };
-            entries.next_value_seed(Grow(&mut fields[at].1))?;
+            entries.next_value_seed(Grow(&mut fields[at].1, self.1 + 1))?;
             expected = at + 1;
         }
         Ok(())
@@ -214,7 +244,7 @@ mod tests {
     fn schema_of(text: &str) -> Result<SchemaRef> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        infer(&[file.path().to_path_buf()])
+        infer(&[file.path().to_path_buf()], None)
     }
 
     #[test]
@@ -227,7 +257,7 @@ mod tests {
             ("a", DataType::Boolean),
             ("m", list),
             ("s", object),
-            ("q", DataType::Utf8),
+            ("q", DataType::Null),
         ];
         let fields: Vec<_> = schema
             .fields()
@@ -253,6 +283,38 @@ mod tests {
         ] {
             let error = schema_of(text).unwrap_err().to_string();
             assert!(error.contains(line), "{error}");
+        }
+    }
+
+    #[test]
+    fn nesting_has_a_limit() {
+        let nested = |depth| format!("{{\"a\":{}{}}}\n", "[".repeat(depth), "]".repeat(depth));
+        assert!(schema_of(&nested(100)).is_ok());
+        for depth in [200, 100_000] {
+            let error = schema_of(&nested(depth)).unwrap_err().to_string();
+            assert!(
+                error.contains("line 1") && error.contains("deeper"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_are_what_is_written() {
+        for (values, expected) in [
+            (["18446744073709551615", "1"], DataType::UInt64),
+            (["99999999999999999999", "1"], DataType::Utf8),
+            (["9007199254740993", "1.5"], DataType::Utf8),
+            (["9007199254740992", "1.5"], DataType::Float64),
+            (["true", "1"], DataType::Utf8),
+        ] {
+            let lines = values.map(|value| format!("{{\"a\":[{value}], \"b\": {value}}}\n"));
+            let schema = schema_of(&lines.concat()).unwrap();
+            let list = DataType::List(Arc::new(Field::new("item", expected.clone(), true)));
+            assert_eq!(
+                (schema.field(0).data_type(), schema.field(1).data_type()),
+                (&list, &expected)
+            );
         }
     }
 }

@@ -3,25 +3,53 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{boundary, infer_csv, infer_json};
+use super::{boundary, infer_csv, infer_json, Dialect};
 use crate::direct::RangeReader;
-use crate::error::Result;
-use crate::source::{FileInfo, ReadOptions};
+use crate::error::{IoError, Result};
+use crate::source::{FileInfo, Header, ReadOptions};
 use crate::Format;
 
-/// The schema of each file: types are given, or those of the whole set.
+/// The schema of each file: types are given by name, or those of the whole set.
 pub(crate) fn schemas(
     paths: &[PathBuf],
     format: Format,
     options: &ReadOptions,
 ) -> Result<Vec<SchemaRef>> {
-    match (&options.schema, format) {
-        (given, Format::Csv) => infer_csv::infer(paths, options.csv_delimiter, given.as_ref()),
-        (Some(schema), _) => Ok(vec![schema.clone(); paths.len()]),
-        (None, _) => Ok(vec![infer_json::infer(paths)?; paths.len()]),
+    let given = options.schema.iter().flat_map(|schema| schema.fields());
+    if let Some(field) = { given }.find(|field| !is_readable(field, format)) {
+        return Err(IoError::TypeGiven {
+            format,
+            column: field.name().clone(),
+            data_type: field.data_type().to_string(),
+        });
     }
+    match format {
+        Format::Csv => infer_csv::infer(paths, options),
+        _ => Ok(vec![
+            infer_json::infer(paths, options.schema.as_ref())?;
+            paths.len()
+        ]),
+    }
+}
+
+/// Whether there is a decoder for the type. That of CSV does not say so before it has a row.
+fn is_readable(field: &FieldRef, format: Format) -> bool {
+    let record = match format {
+        Format::Csv => b",\n".as_slice(),
+        _ => b"{}\n".as_slice(),
+    };
+    let nullable = Field::clone(field).with_nullable(true);
+    let fields = vec![nullable, Field::new("", DataType::Utf8, true)];
+    let dialect = Dialect {
+        format,
+        delimiter: b',',
+        header: Header::Line,
+        schema: Arc::new(Schema::new(fields)),
+        projection: None,
+    };
+    dialect.decode(record).is_ok()
 }
 
 pub(crate) fn inspect(
@@ -30,10 +58,7 @@ pub(crate) fn inspect(
     schema: &SchemaRef,
     options: &ReadOptions,
 ) -> Result<FileInfo> {
-    let start = match format {
-        Format::Csv => boundary::header_end(file, options.csv_delimiter)?,
-        _ => boundary::text_start(file)?,
-    };
+    let start = boundary::records_start(file, format, options)?;
     let bytes = file.len() - start;
     Ok(FileInfo {
         schema: schema.clone(),

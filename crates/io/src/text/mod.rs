@@ -1,12 +1,15 @@
 //! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record.
 
 mod boundary;
+mod compressed;
 mod csv;
+mod csv_values;
 mod diagnose;
 mod infer_csv;
 mod infer_json;
 mod inspect;
 mod jsonl;
+mod number;
 mod sample;
 mod stream;
 
@@ -18,6 +21,7 @@ pub(crate) use stream::open;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 
+use crate::source::Header;
 use crate::Format;
 
 /// How many rows types are inferred from.
@@ -28,8 +32,17 @@ const INFER_ROWS: usize = 10_000;
 struct Dialect {
     format: Format,
     delimiter: u8,
+    header: Header,
     schema: SchemaRef,
     projection: Option<Vec<usize>>,
+}
+
+/// What is wrong with a CSV record of another width than the first.
+fn width_differs(found: usize, expected: usize, header: &Header) -> String {
+    match header {
+        Header::Line => format!("values: {found}, but columns in the header: {expected}"),
+        Header::Missing(_) => format!("values: {found}, but columns in the first line: {expected}"),
+    }
 }
 
 /// Turns bytes into batches, whatever the format.
@@ -46,5 +59,13 @@ impl Dialect {
             Format::Csv => Ok(Box::new(csv::decoder(self, batch_rows))),
             _ => Ok(Box::new(jsonl::decoder(self, batch_rows)?)),
         }
+    }
+
+    /// Decodes one record.
+    fn decode(&self, record: &[u8]) -> Result<Option<RecordBatch>, ArrowError> {
+        let mut decoder = self.decoder(1)?;
+        decoder.decode(record)?;
+        decoder.decode(&[])?;
+        decoder.flush()
     }
 }

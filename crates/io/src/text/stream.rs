@@ -18,6 +18,7 @@ impl Dialect {
         Self {
             format: request.split.format,
             delimiter: request.options.csv_delimiter,
+            header: request.options.csv_header.clone(),
             schema: request.schema.clone(),
             projection: request.projection.map(<[usize]>::to_vec),
         }

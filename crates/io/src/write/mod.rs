@@ -1,5 +1,6 @@
 //! Writes one partition of the output as one or more files.
 
+mod csv;
 mod dictionary;
 mod ipc;
 mod parquet;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use arrow_cast::cast;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 
 use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
@@ -124,6 +125,14 @@ enum Encoder {
     Parquet(Box<parquet::ParquetFile>),
     Ipc(Box<ipc::IpcFile>),
     Text(text::TextFile),
+}
+
+/// Refuses columns that a text format, or that of records, cannot hold; what Parquet cannot hold, its writer says.
+pub fn check_writable(schema: &Schema, format: Format) -> Result<()> {
+    match format {
+        Format::Parquet | Format::Ipc => Ok(()),
+        _ => text::check(schema, format),
+    }
 }
 
 impl PartWriter {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
+use arrow_array::timezone::Tz;
 use arrow_array::RecordBatch;
 use arrow_json::writer::LineDelimited;
+use arrow_json::WriterBuilder;
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use super::{encode_error, WriteOptions};
+use super::{csv, encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::Format;
@@ -30,9 +32,7 @@ impl TextFile {
         let mut encoded = Vec::new();
         if options.format == Format::Csv {
             // The header is there even if no row follows.
-            let empty = RecordBatch::new_empty(schema.clone().into());
-            csv(&mut encoded, &empty, options.csv_delimiter, true)
-                .map_err(|e| encode_error(sink.path(), Format::Csv, &e))?;
+            csv::header(&mut encoded, schema, options.csv_delimiter);
             sink.append(&encoded)?;
         }
         Ok(Self {
@@ -46,10 +46,8 @@ impl TextFile {
     pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         self.encoded.clear();
         let done = match self.format {
-            Format::Csv => csv(&mut self.encoded, batch, self.delimiter, false),
-            Format::JsonLines => {
-                arrow_json::Writer::<_, LineDelimited>::new(&mut self.encoded).write(batch)
-            }
+            Format::Csv => csv::rows(&mut self.encoded, batch, self.delimiter),
+            Format::JsonLines => json(&mut self.encoded, batch),
             _ => return self.sink.append(records(batch)),
         };
         done.map_err(|e| encode_error(path, self.format, &e))?;
@@ -65,16 +63,12 @@ impl TextFile {
     }
 }
 
-fn csv(
-    out: &mut Vec<u8>,
-    batch: &RecordBatch,
-    delimiter: u8,
-    header: bool,
-) -> std::result::Result<(), ArrowError> {
-    arrow_csv::WriterBuilder::new()
-        .with_header(header)
-        .with_delimiter(delimiter)
-        .build(out)
+/// A null is written, because a key that no row has would be a column that is gone. Doubles that JSON has no numbers for
+/// (not a number, infinity) become null, as `JSON.stringify`, pandas and Polars write them.
+fn json(out: &mut Vec<u8>, batch: &RecordBatch) -> std::result::Result<(), ArrowError> {
+    WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, LineDelimited>(out)
         .write(batch)
 }
 
@@ -87,11 +81,11 @@ fn records(batch: &RecordBatch) -> &[u8] {
 /// Refuses columns that the format cannot hold.
 pub(super) fn check(schema: &Schema, format: Format) -> Result<()> {
     let holds = |data_type: &DataType| match format {
-        Format::Csv => !data_type.is_nested() && !is_binary(data_type),
         Format::Records => {
             matches!(data_type, DataType::FixedSizeBinary(_)) && schema.fields().len() == 1
         }
-        _ => !matches!(data_type, DataType::Union(..)),
+        Format::Csv => !data_type.is_nested() && is_text(data_type),
+        _ => is_text(data_type),
     };
     match schema
         .fields()
@@ -107,11 +101,22 @@ pub(super) fn check(schema: &Schema, format: Format) -> Result<()> {
     }
 }
 
-/// Text would hold hexadecimal digits, which nothing reads back as binary.
-fn is_binary(data_type: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
-    matches!(
-        data_type,
-        Binary | LargeBinary | BinaryView | FixedSizeBinary(_)
-    )
+/// Whether all values within a type have a text that can be read back. Binary would be hexadecimal digits, which nothing
+/// reads as binary; a time zone that nobody knows has no clock.
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, FixedSizeBinary, LargeBinary};
+    match data_type {
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) | DataType::Union(..) => false,
+        DataType::Timestamp(_, Some(zone)) => zone.parse::<Tz>().is_ok(),
+        Dictionary(_, values) => is_text(values),
+        DataType::RunEndEncoded(_, values) => is_text(values.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| is_text(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => is_text(item.data_type()),
+        _ => true,
+    }
 }

@@ -1,0 +1,56 @@
+"""Types of the columns of text files, as users give them: a pyarrow schema, or names of columns with their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from exoshuffle.errors import OptionsError
+
+ColumnTypes: TypeAlias = pa.Schema | Mapping[str, pa.DataType | str]
+
+_NAMED = {
+    "text": pa.string(),
+    "bool": pa.bool_(),
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "float64": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+#: The names of types, as messages and help list them.
+TYPE_NAMES = f"{', '.join(_NAMED)}, decimal(PRECISION,SCALE)"
+
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+
+
+def schema_of_types(types: ColumnTypes) -> pa.Schema:
+    """The types as a schema.
+
+    Raises:
+        OptionsError: A type is none, or has a name that is not known.
+    """
+    if isinstance(types, pa.Schema):
+        return types
+    if not isinstance(types, Mapping):
+        raise OptionsError(
+            f"schema is {types!r}; give a pyarrow schema or a dict of column names and types"
+        )
+    return pa.schema([(name, _type_of(name, given)) for name, given in types.items()])
+
+
+def _type_of(column: str, given: pa.DataType | str) -> pa.DataType:
+    if isinstance(given, pa.DataType):
+        return given
+    if given in _NAMED:
+        return _NAMED[given]
+    decimal = _DECIMAL.fullmatch(given) if isinstance(given, str) else None
+    precision, scale = (int(digits) for digits in decimal.groups()) if decimal else (0, 0)
+    if 1 <= precision <= 38 and scale <= precision:
+        return pa.decimal128(precision, scale)
+    raise OptionsError(
+        f"column {column!r} has type {given!r}; known are {TYPE_NAMES} with a precision up to 38, and pyarrow's types"
+    )
