@@ -59,3 +59,17 @@ impl StoreOptions {
         (self.budget_bytes as f64 * self.spill_threshold) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spilling_starts_at_four_fifths_and_fills_files_of_100_mib() {
+        let options = StoreOptions::new(1000, Vec::new());
+        assert_eq!(
+            (options.threshold_bytes(), options.fuse_bytes),
+            (800, 104_857_600)
+        );
+    }
+}

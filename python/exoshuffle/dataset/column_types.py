@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, TypeAlias
 
 from exoshuffle.errors import OptionsError
 
-ColumnTypes: TypeAlias = pa.Schema | Mapping[str, pa.DataType | str]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+ColumnTypes: TypeAlias = "pa.Schema | Mapping[str, pa.DataType | str]"
+
+#: Types by name, as pyarrow calls them.
 _NAMED = {
-    "text": pa.string(),
-    "bool": pa.bool_(),
-    "int64": pa.int64(),
-    "uint64": pa.uint64(),
-    "float64": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
+    "text": "string",
+    "bool": "bool",
+    "int64": "int64",
+    "uint64": "uint64",
+    "float64": "float64",
+    "date": "date32",
+    "timestamp": "timestamp[us]",
 }
 #: The names of types, as messages and help list them.
 TYPE_NAMES = f"{', '.join(_NAMED)}, decimal(PRECISION,SCALE)"
@@ -33,6 +35,8 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
     Raises:
         OptionsError: A type is none, or has a name that is not known.
     """
+    import pyarrow as pa
+
     if isinstance(types, pa.Schema):
         return types
     if not isinstance(types, Mapping):
@@ -43,10 +47,12 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
 
 
 def _type_of(column: str, given: pa.DataType | str) -> pa.DataType:
+    import pyarrow as pa
+
     if isinstance(given, pa.DataType):
         return given
     if given in _NAMED:
-        return _NAMED[given]
+        return pa.type_for_alias(_NAMED[given])
     decimal = _DECIMAL.fullmatch(given) if isinstance(given, str) else None
     precision, scale = (int(digits) for digits in decimal.groups()) if decimal else (0, 0)
     if 1 <= precision <= 38 and scale <= precision:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from exoshuffle import _native
 from exoshuffle.dataset.column_types import ColumnTypes, schema_of_types
@@ -73,7 +71,7 @@ def read_csv(
         OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as.
     """
     options = schema_option(schema)
-    if not header and isinstance(schema, pa.Schema):
+    if not header and schema is not None and not isinstance(schema, Mapping):
         options["csv_names"] = schema.names
     return open_dataset(paths, format="csv", csv_delimiter=delimiter, csv_header=header, **options)
 
