@@ -77,15 +77,18 @@ $(PEERS)/.installed: pyproject.toml
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --group peers
 	touch $@
 
-bench: build $(PEERS)/.installed ## compare with the peers (an hour, 60 GB of disk; see benchmarks/README.md)
+bench: build $(PEERS)/.installed ## compare with the peers (hours, 60 GB of disk; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.sort_parquet --with exoshuffle_on_ray --with ray
-	$(BIN)/python -m benchmarks.shuffles --scale 10
+	$(BIN)/python -m benchmarks.shuffles --scale 10 --with exoshuffle_on_ray --with ray
 	$(BIN)/python -m benchmarks.sort_records
 	$(BIN)/python -m benchmarks.record_kernel
 	$(BIN)/python -m benchmarks.scaling --rounds 1
 	$(BIN)/python -m benchmarks.driver_memory
 	$(BIN)/python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.strategies
+	$(BIN)/python -m benchmarks.skew
+	$(BIN)/python -m benchmarks.db_benchmark
 
 clean: ## remove what was built and generated
 	cargo clean
