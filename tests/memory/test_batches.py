@@ -36,18 +36,29 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_results_of_one_partition_are_handed_over_in_pieces(way: str, tmp_path: Path) -> None:
-    path = tmp_path / "in.parquet"
+def run(made: str, folder: Path) -> tuple[int, int, int]:
+    """Rows of what is made, the sum of a column, and the peak of the program that made it."""
+    path = folder / "in.parquet"
     pq.write_table(pa.table({"a": pa.array(range(ROWS), pa.int64())}), path)
-    program = PROGRAM.format(
-        limit=LIMIT_BYTES, folder=str(tmp_path), path=str(path), made=WAYS[way]
-    )
+    program = PROGRAM.format(limit=LIMIT_BYTES, folder=str(folder), path=str(path), made=made)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     count, total, peak_bytes = map(int, done.stdout.split())
+    return count, total, peak_bytes
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_first_rows_are_all_that_is_kept(way: str, tmp_path: Path) -> None:
+    count, _, peak_bytes = run(f"{WAYS[way]}.limit(10)", tmp_path)
+    assert count == 10
+    assert peak_bytes <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_results_of_one_partition_are_handed_over_in_pieces(way: str, tmp_path: Path) -> None:
+    count, total, peak_bytes = run(WAYS[way], tmp_path)
     assert count == ROWS**2
     assert total == ROWS * ROWS * (ROWS - 1) // 2
     assert 16 * count > LIMIT_BYTES

@@ -19,6 +19,7 @@ from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import CollectSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.steps_first import First
 from exoshuffle.operators.table import MapInput, Sink, as_reader, own_errors
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
@@ -121,7 +122,9 @@ class LimitJob:
         """Blocks, and how many of their rows are wanted."""
         run_count = remote(count_rows, name="count", executor="thread")
         left = self.count
-        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(CollectSink()))
+        # A part may have far more rows than are wanted, and than memory has room for: those of a join.
+        sink = SteppedSink((First(self.count),), CollectSink())
+        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(sink))
         for ref, counted in in_advance(parts, self.ahead):
             rows = min(get(counted), left)
             yield ref, rows

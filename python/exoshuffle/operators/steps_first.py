@@ -1,0 +1,46 @@
+"""The step of a limit: the first rows of a part.
+
+Why the others are read all the same, and dropped: who reads rows of a shuffle reads them all, or has lost some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class First:
+    """Keeps the first rows of what it is given.
+
+    Attributes:
+        count: How many.
+    """
+
+    count: int
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        def kept() -> Iterator[pa.RecordBatch]:
+            left = self.count
+            for batch in batches:
+                if left > 0:
+                    yield batch.slice(0, left)
+                    left -= batch.num_rows
+
+        return pa.RecordBatchReader.from_batches(batches.schema, kept())
