@@ -182,7 +182,7 @@ def test_records_have_numbers_of_128_bits(start: int, tmp_path: Path) -> None:
 
 
 def test_a_range_beyond_the_last_record_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match=r"10 records from .*beyond record 2\*\*128 - 1"):
+    with pytest.raises(OptionsError, match=rf"10 records from .* has number {2**128 - 1};"):
         gensort(tmp_path / "r", 10, start=2**128 - 9)
     assert not (tmp_path / "r").exists()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset import output
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
 from exoshuffle.futures import Ref
@@ -101,10 +102,18 @@ def test_a_sort_that_fills_the_disk_leaves_nothing(
 
 
 def test_an_output_disk_that_fills_leaves_nothing(
-    tmp_path: Path, records: Path, small_disk: Callable[[str], Path]
+    tmp_path: Path,
+    records: Path,
+    small_disk: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = small_disk("60m")
     start(tmp_path)
+    with pytest.raises(DiskFullError, match=r"at least 142 MB, and .* has 62\.9 MB free"):
+        xs.read_records(records).sort().write_records(disk / "output")
+    assert list(disk.iterdir()) == []
+    # As if it had been free when it was looked at.
+    monkeypatch.setattr(output, "free_bytes", lambda _: None)
     with pytest.raises(OutputError, match=r"(?i)no space left|full"):
         xs.read_records(records).sort().write_records(disk / "output")
     assert list(disk.iterdir()) == []
