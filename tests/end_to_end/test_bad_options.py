@@ -151,7 +151,7 @@ def test_wrong_usage_is_shown_by_click(arguments: list[str], command: Callable[.
         (["gensort", "9" * 400 + "GB", "out"], 2, ["is not a size"]),
         (["gensort", "9" * 23, "out"], 1, ["9" * 23, "free", "fewer"]),
         (["gensort", "10", "out", "--start", str(2**128 - 9)], 2, ["10 records from 340"]),
-        (["gensort", "10", "out", "--start", "9" * 23], 2, ["10 records from 999", "fewer"]),
+        (["gensort", "10", "out", "--start", "9" * 39], 2, ["10 records from 999", "fewer"]),
         (["gensort", "10", "out", "--partitions", "100001"], 2, ["100001", "at most 100000"]),
         (["gensort", "500000TB", "out"], 1, ["500000 TB", "free", "another disk"]),
         (["shuffle", "good", "out", "--window", "²"], 2, ["²", "is not a size"]),
