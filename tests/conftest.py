@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,8 @@ ROOMY_BUDGET_BYTES = 160_000_000
 
 def pytest_configure(config: pytest.Config) -> None:
     """Every test is looked after."""
+    # A shell that starts pytest in the background has it ignored, and tests interrupt what they run.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(LeakCheck())
     for marker in (
         "keeps(word, why): what has the word in its name may stay after the test",
