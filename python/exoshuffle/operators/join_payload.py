@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: A batch of the result has at most so many rows,
 BATCH_ROWS = 65_536
-#: and about so many bytes, if it has more than one row. Of 16 MB, joining 2 M rows with as many took as long (five pairs),
-#: and writers hold a batch or more of them.
+#: and about so many bytes, if it has more than one row. Joining 2 M rows with as many took as long with 16 MB (five
+#: pairs), and writers hold a batch or more of them.
 BATCH_BYTES = 4_000_000
 #: Offsets of 32 bits reach so far.
 MAX_OFFSET = 2**31 - 1
