@@ -87,6 +87,7 @@ bench: build $(PEERS)/.installed ## compare with the peers (hours, 60 GB of disk
 	$(BIN)/python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.strategies
+	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.skew
 	$(BIN)/python -m benchmarks.db_benchmark
 

@@ -56,14 +56,17 @@ class Rounds:
     num_warm_up: int
 
     def play(self, contenders: Sequence[str], play_one: Callable[[str, int], Run]) -> list[Run]:
-        """Runs everybody once per round, in turn: A B C A B C.
+        """Runs everybody once per round, forth and back: A B C C B A.
+
+        What a run leaves behind, such as dirty pages, is then not always for the same one to suffer from: in A B A B, A
+        seemed to take 15 % more of the processor's time than B, beside which it takes about the same.
 
         A contender that fails takes no part in later rounds; its failure stays in the results.
         """
         runs: list[Run] = []
         left = list(contenders)
         for number in range(-self.num_warm_up, self.num_rounds):
-            for contender in list(left):
+            for contender in list(left) if number % 2 == 0 else left[::-1]:
                 run = play_one(contender, number)
                 runs.append(run)
                 print(_one_line(run), flush=True)

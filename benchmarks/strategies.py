@@ -87,6 +87,11 @@ class CountedTasks:
         """See ``TaskSet``."""
         return self.tasks.executor
 
+    @property
+    def reduce_returns(self) -> Any:
+        """See ``TaskSet``."""
+        return getattr(self.tasks, "reduce_returns", 1)
+
     def map(self, index: int, split: Any) -> Any:
         """See ``TaskSet``."""
         return self.tasks.map(index, split)

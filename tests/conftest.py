@@ -16,6 +16,7 @@ from pyarrow import csv
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.testing.meeting import poll
 from tests.held import assert_closed, held
 from tests.leaks import LeakCheck
 
@@ -72,6 +73,28 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
 def roomy_engine(tmp_path: Path) -> Iterator[LocalEngine]:
     """The same for shuffles in worker processes."""
     yield from checked_engine(tmp_path / "spill", ROOMY_BUDGET_BYTES)
+
+
+@pytest.fixture(scope="module")
+def engine_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
+    """The same for all tests of a file."""
+    yield from checked_engine(tmp_path_factory.mktemp("engine") / "spill", ROOMY_BUDGET_BYTES)
+
+
+@pytest.fixture
+def shared_engine(engine_of_file: LocalEngine) -> Iterator[LocalEngine]:
+    """``engine_of_file``; checks that the test leaves nothing stored. Mark the file with ``shares_engine``.
+
+    For tests in worker processes: starting these takes longer than what they then do.
+    """
+    yield engine_of_file
+    poll(lambda: num_objects(engine_of_file) == 0)
+
+
+def num_objects(engine: LocalEngine) -> int:
+    """Objects that are stored. What a task was given that was cancelled, the collector of garbage frees."""
+    gc.collect()
+    return engine.stats()["num_objects"]
 
 
 def checked_engine(spill: Path, budget_bytes: int) -> Iterator[LocalEngine]:

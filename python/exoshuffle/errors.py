@@ -32,6 +32,9 @@ import contextlib
 import sys
 from types import TracebackType
 
+#: Characters of a value that a message shows.
+_SHOWN = 80
+
 
 class ExoshuffleError(Exception):
     """Base of all errors of this package."""
@@ -159,6 +162,12 @@ class TaskError(ExoshuffleError):
     def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None, str]]:
         # An exception is pickled by its message alone, unless it says otherwise.
         return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)
+
+
+def shown(value: object) -> str:
+    """A value of any kind as text for a message: in one line, and no longer than that."""
+    text = " ".join(repr(value).splitlines())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 class Noted(contextlib.AbstractContextManager[None]):

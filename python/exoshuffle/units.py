@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import is_number
+from exoshuffle.errors import OptionsError, shown
 
 _UNITS = {"": 1, "B": 1}
 for _exponent, _letter in enumerate("KMGTP", start=1):
@@ -20,7 +21,7 @@ def parse_bytes(text: float | str) -> int:
     Raises:
         OptionsError: Not a size.
     """
-    if isinstance(text, int | float):
+    if is_number(text) and not isinstance(text, str):
         if not 0 <= text < float("inf"):
             raise OptionsError(f"size is {text}; it must be a number of bytes, not negative")
         return int(text)
@@ -30,6 +31,23 @@ def parse_bytes(text: float | str) -> int:
     if size == float("inf"):
         raise OptionsError(f"{text!r} is not a size; write for example 500MB, 2GB or 2GiB")
     return int(size)
+
+
+def option_bytes(name: str, size: float | str, least: int = 1) -> int:
+    """Bytes of an option of this name, a number or a size as text.
+
+    Raises:
+        OptionsError: Not a size, or less than ``least``.
+    """
+    try:
+        num_bytes = parse_bytes(size)
+    except OptionsError:
+        num_bytes = -1
+    if num_bytes < least:
+        raise OptionsError(
+            f"{name} is {shown(size)}; it must be a size of at least {least} bytes, for example 500MB, 2GB or 2GiB"
+        )
+    return num_bytes
 
 
 def format_bytes(count: float) -> str:

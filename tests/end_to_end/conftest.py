@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: the command line in this process, and in one of its own."""
+"""Fixtures of the end-to-end tests: the command line in this process and in one of its own, engines, a dataset."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+import exoshuffle as xs
 from exoshuffle.cli.main import _run
+from exoshuffle.engines.local import LocalEngine
 from exoshuffle.futures import shutdown
+from tests.end_to_end.matrix import cut_small
 from tests.end_to_end.world import contents, fill
 
 
@@ -64,6 +68,24 @@ def process() -> Callable[..., Outcome]:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def matrix_engine() -> Iterator[LocalEngine]:
+    """One engine for all tests of a file, whose plans have many maps, so that worker processes are started once."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        made = xs.init(num_cpus=2, memory_limit="2GB")
+        assert isinstance(made, LocalEngine)
+        yield made
+        xs.shutdown()
+
+
+@pytest.fixture
+def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> xs.Dataset:
+    """The rows that the file with the test calls ``TABLE``."""
+    pq.write_table(request.module.TABLE, tmp_path / "in.parquet")
+    return xs.read_parquet(tmp_path / "in.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ CALLS: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "negative partitions": (lambda d: d.sort("key", num_partitions=-1).to_arrow(), "-1 partitions"),
     "records from a table": (
         lambda d: d.write_records("out"),
-        "tables cannot be written as records",
+        "tables cannot be written as records; write parquet, arrow, csv or jsonl",
     ),
     "target of nothing": (lambda d: d.write_parquet("out", target_file_size=0), "at least 1"),
     "target no size": (

@@ -18,8 +18,9 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.engines.local import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.events import TaskFinished
+from exoshuffle.shuffle import Streaming
 
-NUM_ROWS = 700_000
+NUM_ROWS = 500_000
 BUDGET_BYTES = 90_000_000
 NUM_FILES = 4
 SEED = 5
@@ -43,7 +44,7 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About 106 MB of rows with unique keys, in random order."""
+    """About 76 MB of rows with unique keys, in random order."""
     made = tmp_path_factory.mktemp("bill")
     numbers = random.Random(SEED)
     keys = list(range(NUM_ROWS))
@@ -64,9 +65,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Counted]:
-    spill = tmp_path / "spill"
+    yield from counted_within(BUDGET_BYTES, tmp_path)
+
+
+@pytest.fixture
+def counted_beside_workers(tmp_path: Path) -> Iterator[Counted]:
+    """Two worker processes take a quarter of the budget."""
+    yield from counted_within(2 * BUDGET_BYTES, tmp_path)
+
+
+def counted_within(budget_bytes: int, folder: Path) -> Iterator[Counted]:
+    spill = folder / "spill"
     spill.mkdir()
-    engine = xs.init(memory_limit=limits.limit_for(BUDGET_BYTES), spill_dirs=str(spill), num_cpus=2)
+    engine = xs.init(memory_limit=limits.limit_for(budget_bytes), spill_dirs=str(spill), num_cpus=2)
     counts = Counted(engine)
     engine.add_observer(counts)
     yield counts
@@ -118,6 +129,29 @@ def test_what_happens_is_what_the_bill_says(
         assert counted.tasks["merge"] == bill.merges
 
 
+def same(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+FUNCTIONS: dict[str, Callable[[Dataset], Dataset]] = {
+    "before": lambda rows: rows.map_batches(same).sort("k", strategy="simple"),
+    "behind": lambda rows: rows.sort("k", strategy="simple").map_batches(same),
+}
+
+
+@pytest.mark.parametrize("place", FUNCTIONS)
+def test_functions_spill_what_the_bill_says(
+    place: str, folder: Path, counted_beside_workers: Counted, tmp_path: Path
+) -> None:
+    dataset = FUNCTIONS[place](xs.read_parquet(folder))
+    bill = dataset.explain(tmp_path / "out")
+    dataset.write_parquet(tmp_path / "out")
+    counted_beside_workers.end()
+    assert bill.spilled_bytes > bill.row_bytes // 2
+    spilled = counted_beside_workers.stats["spilled_bytes"]
+    assert spilled == pytest.approx(bill.spilled_bytes, rel=0.15)
+
+
 def test_results_taken_one_by_one_are_not_spilled(folder: Path, counted: Counted) -> None:
     shuffled = xs.read_parquet(folder).random_shuffle(1, strategy="simple")
     bill = shuffled.explain(results="batches")
@@ -140,6 +174,24 @@ def test_results_for_another_shuffle_are_billed(folder: Path, counted: Counted) 
     assert counted.stats["fallback_bytes"] == 0
     expected = bill.spilled_bytes + before.spilled_bytes
     assert counted.stats["spilled_bytes"] == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize("round_size", [3, 1000])
+def test_rounds_of_a_size_that_was_given_are_billed(
+    round_size: int, folder: Path, counted: Counted, tmp_path: Path
+) -> None:
+    strategy = Streaming(round_size=round_size)
+    rows = xs.read_parquet(folder).select("k", "v1", "v2", "v3", "v4")
+    parts = rows.random_shuffle(1, strategy=strategy, num_partitions=24)
+    last = parts.sort("k", strategy=strategy, num_partitions=24)
+    bill = last.explain()
+    (before,) = bill.before
+    last.write_parquet(tmp_path / "out")
+    counted.end()
+    assert before.splits > 10
+    assert before.rounds == -(-before.splits // round_size)
+    assert bill.rounds == -(-bill.splits // round_size)
+    assert counted.tasks["fold"] == bill.folds + before.folds
 
 
 def test_a_join_with_little_is_no_shuffle(folder: Path, counted: Counted, tmp_path: Path) -> None:

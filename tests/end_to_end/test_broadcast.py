@@ -134,12 +134,12 @@ def test_cross_joins_of_any_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", limit_bytes)
-    sides = [dataset(folder, name).filter(f"{name} < 1000").select("k", row=name) for name in names]
+    sides = [dataset(folder, name).filter(f"{name} < 500").select("k", row=name) for name in names]
     joined = sides[0].join(sides[1], how="cross")
     result = joined.to_arrow()
     sql = "select l.k, l.row, r.k as k_right, r.row as row_right from l cross join r"
     l, r = (  # noqa: E741  DuckDB finds them by these names
-        query(f"select k, {name} as row from t where {name} < 1000", t=tables[name])  # noqa: S608  ours
+        query(f"select k, {name} as row from t where {name} < 500", t=tables[name])  # noqa: S608  ours
         for name in names
     )
     assert_same_rows(result, query(sql, l=l, r=r))

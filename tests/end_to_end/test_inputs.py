@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError
+from tests.end_to_end.formats import WRITERS
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -89,6 +91,36 @@ def test_no_rows_at_all_give_one_file_with_the_schema(strategy: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
+    "operation",
+    [
+        lambda rows: rows,
+        lambda rows: rows.filter("v > 0"),
+        lambda rows: rows.map_batches(lambda table: table),
+        lambda rows: rows.sample(fraction=0.5),
+        lambda rows: rows.union(rows),
+        lambda rows: rows.limit(3),
+        lambda rows: rows.random_shuffle(window=2),
+        lambda rows: rows.join(rows, on="v", how="semi"),
+        lambda rows: rows.join(rows.rename({"v": "w"}), how="cross").select("v"),
+    ],
+)
+def test_no_rows_at_all_give_one_file_without_a_shuffle_too(
+    operation: Callable[[xs.Dataset], xs.Dataset], tmp_path: Path
+) -> None:
+    made = operation(xs.read_parquet(_file(tmp_path / "in" / "a.parquet")))
+    result = made.write_parquet(tmp_path / "out")
+    assert (result.rows, [file["name"] for file in result.files]) == (0, ["part-00000.parquet"])
+    assert pq.read_table(tmp_path / "out").schema.field("v").type == pa.int64()
+
+
+@pytest.mark.parametrize("extension", WRITERS)
+def test_no_rows_at_all_in_any_format(extension: str, tmp_path: Path) -> None:
+    rows = xs.read_parquet(_file(tmp_path / "in" / "a.parquet"))
+    result = getattr(rows, WRITERS[extension])(tmp_path / "out")
+    assert [file["name"] for file in result.files] == [f"part-00000.{extension}"]
+
+
+@pytest.mark.parametrize(
     ("name", "content"),
     [("a.csv", ""), ("a.csv", "v\n"), ("a.jsonl", ""), ("a.jsonl", "\n\n"), ("a.dat", "")],
 )
@@ -132,4 +164,10 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
     with pytest.raises(InputError, match="not UTF-8"):
+        xs.read_parquet(name)
+
+
+@pytest.mark.parametrize(("name", "message"), [("", "path is empty"), ("a\0b", "character 0")])
+def test_a_name_that_no_file_has_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         xs.read_parquet(name)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -15,21 +14,10 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.meeting import poll
 from tests.end_to_end.generated import assert_same_rows, query
-from tests.end_to_end.matrix import OPERATORS, STRATEGIES, Tables, cut_small, make_tables
+from tests.end_to_end.matrix import OPERATORS, STRATEGIES, Tables, make_tables
 from tests.end_to_end.oracle import assert_same
 
 pytestmark = pytest.mark.shares_engine
-
-
-@pytest.fixture(scope="module")
-def local_engine() -> Iterator[LocalEngine]:
-    """One engine for all, so that worker processes are started once."""
-    with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
-        made = xs.init(num_cpus=2, memory_limit="2GB")
-        assert isinstance(made, LocalEngine)
-        yield made
-        xs.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +40,7 @@ def test_rows_are_equal(
     in_processes: bool,
     tables: Tables,
     references: dict[tuple[str, bool], pa.Table],
-    local_engine: LocalEngine,
+    matrix_engine: LocalEngine,
 ) -> None:
     actual = tables.result(name, strategy, in_processes)
     if (name, in_processes) not in references:
@@ -60,7 +48,7 @@ def test_rows_are_equal(
         references[name, in_processes] = actual
     assert_same(actual, references[name, in_processes])
     del actual
-    poll(lambda: num_objects(local_engine) == 0)
+    poll(lambda: num_objects(matrix_engine) == 0)
 
 
 def num_objects(engine: LocalEngine) -> int:
@@ -69,9 +57,9 @@ def num_objects(engine: LocalEngine) -> int:
     return engine.stats()["num_objects"]
 
 
-def test_there_are_many_maps_and_rounds(tables: Tables, local_engine: LocalEngine) -> None:
+def test_there_are_many_maps_and_rounds(tables: Tables, matrix_engine: LocalEngine) -> None:
     """What the tests above rely on: otherwise there would be nothing to merge."""
-    del local_engine
+    del matrix_engine
     left, right = (xs.read_parquet(tables.folder / side) for side in ("left", "right"))
     sort = left.sort("k", strategy="push", num_partitions=3).explain()
     joined = left.join(right, on="k", strategy="push", num_partitions=3).explain()
@@ -82,10 +70,10 @@ def test_there_are_many_maps_and_rounds(tables: Tables, local_engine: LocalEngin
 
 
 def test_online_aggregation_makes_the_same_groups(
-    tables: Tables, local_engine: LocalEngine
+    tables: Tables, matrix_engine: LocalEngine
 ) -> None:
     """States are aggregates there, which are not reduced; the last result is all of them."""
-    del local_engine
+    del matrix_engine
     groups = xs.read_parquet(tables.folder / "left").group_by("k", num_partitions=7)
     *_, last = groups.agg(n="count", total=("id", "sum")).stream()
     sql = "select k, count(*) as n, sum(id)::bigint as total from l group by k"

@@ -17,6 +17,8 @@ from exoshuffle.errors import OptionsError, SchemaError, TaskError
 from tests.end_to_end.generated import generated
 from tests.end_to_end.oracle import write_files
 
+pytestmark = pytest.mark.shares_engine
+
 ROWS = 24_000
 
 
@@ -26,8 +28,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def dataset(source: Path, roomy_engine: LocalEngine) -> xs.Dataset:
-    del roomy_engine
+def dataset(source: Path, shared_engine: LocalEngine) -> xs.Dataset:
+    del shared_engine
     return xs.read_parquet(source)
 
 

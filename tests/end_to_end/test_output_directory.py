@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -151,3 +153,61 @@ def test_an_output_that_is_a_link_is_made_where_the_link_leads(
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "elsewhere" / "_SUCCESS").is_file()
     assert _names(tmp_path) == ["elsewhere", "in", "link", "spill"]
+
+
+def test_no_output_takes_the_place_of_the_working_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    (tmp_path / "here" / "precious").write_text("")
+    dataset = xs.read_parquet(source).sort("key")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(OutputError, match=r"path is empty; name"):
+        dataset.write_parquet("", overwrite=True)
+    for folder in (".", "below"):
+        monkeypatch.chdir(tmp_path / "here" / folder)
+        with pytest.raises(OutputError, match=r"here is or holds the working directory.*another"):
+            dataset.write_parquet(tmp_path / "here", overwrite=True)
+    assert _names(tmp_path / "here") == ["below", "precious"]
+
+
+def test_a_working_directory_that_was_removed_is_no_obstacle(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = xs.read_parquet(source).sort("key")
+    dataset.write_parquet(tmp_path / "out")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert dataset.write_parquet(tmp_path / "out", overwrite=True).rows == 20_000
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("a\0b", "character 0"), ("x" * 300, "File name too long"), ("x/" * 3000, "name too long")],
+)
+def test_names_that_no_directory_can_have(
+    name: str, message: str, source: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(OutputError, match=message):
+        xs.read_parquet(source).write_parquet(f"{tmp_path}/{name}")
+
+
+def test_names_as_long_as_a_directory_can_have(source: Path, tmp_path: Path) -> None:
+    name = "ü" * 127
+    dataset = xs.read_parquet(source).sort("key")
+    for overwrite in (False, True):
+        dataset.write_parquet(tmp_path / name, overwrite=overwrite)
+    assert _names(tmp_path) == ["in", "spill", name]
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_error_of_the_output(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OutputError, match=r"cannot put .*out in place: No space left"):
+        xs.read_parquet(source).sort("key").write_parquet(tmp_path / "out")
+    assert _names(tmp_path) == ["in", "spill"]

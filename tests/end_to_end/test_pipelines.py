@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.narrow import MAX_STEPS
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, SchemaError
 from tests.end_to_end.generated import assert_same_rows, generated, query
@@ -145,12 +147,48 @@ def test_explain_shows_every_shuffle(source: Path, engine: LocalEngine) -> None:
     assert str(bill).count("partitions (reduces)") == 2
 
 
+def test_tasks_of_a_limit_have_memory(
+    source: Path, engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserved: list[int] = []
+
+    def reserve(num_bytes: int) -> Any:
+        reserved.append(num_bytes)
+        return engine.store.reserve(num_bytes)
+
+    monkeypatch.setattr(engine, "reserve", reserve)
+    limited = xs.read_parquet(source).limit(ROWS)
+    assert limited.to_arrow().num_rows == ROWS
+    # Those that read the files, and those that hand on what is wanted of it; who counts rows copies none.
+    assert len([size for size in reserved if size]) == 2 * limited.explain().splits
+
+
 def test_a_result_larger_than_the_budget_can_be_kept(engine: LocalEngine, tmp_path: Path) -> None:
     table = generated(600_000).select(["id", "text"]).append_column("pad", [["y" * 200] * 600_000])
     write_files(tmp_path / "in", table, 4, rows_per_group=20_000)
     assert table.nbytes > engine.budget_bytes
     sorted_rows = xs.read_parquet(tmp_path / "in").sort("id", descending=True).to_arrow()
     assert sorted_rows["id"].to_pylist() == list(range(600_000))[::-1]
+
+
+def test_columns_may_be_named_like_arguments(source: Path) -> None:
+    rows = xs.read_parquet(source)
+    assert rows.select("id", self="id + 1").schema.names == ["id", "self"]
+    assert "self" in rows.with_columns(self="1").schema.names
+
+
+def test_many_steps_in_a_row(source: Path, engine: LocalEngine) -> None:
+    del engine
+    rows = xs.read_parquet(source).limit(3)
+    both = rows.filter("true").union(rows)
+    for number in range(MAX_STEPS - 1):
+        both = both.rename(
+            {"id" if number % 2 == 0 else "other": "other" if number % 2 == 0 else "id"}
+        )
+    assert both.to_arrow().num_rows == 6
+    with pytest.raises(OptionsError, match=r"more than 256 steps in a row; give several"):
+        both.drop("k")
+    assert both.sort("k").drop("k").to_arrow().num_rows == 6
 
 
 def test_a_file_without_rows(engine: LocalEngine, tmp_path: Path) -> None:

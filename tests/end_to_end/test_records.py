@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle import _native
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import CorruptFileError, OptionsError, OutputError
+from exoshuffle.errors import CorruptFileError, OptionsError, OutputError, SchemaError
 
 FIRST_1000_CHECKSUM = "1f9ffe645ec"
 FIRST_1000_SHA256 = "58bc059727593984c8b04682ac359c4db035a6225097e824afb660f275566e0c"
@@ -158,6 +158,35 @@ def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
         xs.read_records(tmp_path / "r").sort("key")
     with pytest.raises(OptionsError, match="cannot be written as parquet"):
         xs.read_records(tmp_path / "r").sort().write_parquet(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["num_records", "start", "partitions"])
+@pytest.mark.parametrize("number", [2.5, "3"])
+def test_numbers_that_are_not_whole_are_refused(name: str, number: object, tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match=rf"{name} is .*{number}.*whole number"):
+        gensort(tmp_path / "r", **{"num_records": 10, name: number})  # type: ignore[arg-type]
+    assert not (tmp_path / "r").exists()
+
+
+def test_paths_of_gensort_are_those_of_other_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert gensort("~/home", 10).path == str(tmp_path / "home")
+    assert gensort(f"file://{tmp_path}/url", 10).path == str(tmp_path / "url")
+    with pytest.raises(OutputError, match=r"scheme 's3'.*only local paths"):
+        gensort("s3://bucket/key", 10)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "url"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_records_with_different_keys_are_not_united(tmp_path: Path) -> None:
+    gensort(tmp_path / "r", 10)
+    rows = [xs.read_records(tmp_path / "r", key_size=size) for size in (10, 4)]
+    with pytest.raises(SchemaError, match=r"have 4 and 10 bytes; read all with the same key_size"):
+        rows[0].union(rows[1])
+    assert rows[1].union(rows[1]).sort().write_records(tmp_path / "out").rows == 20
 
 
 def test_more_records_than_the_disk_has_room_for(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,6 +30,7 @@ from exoshuffle.shuffle.plan import ShufflePlan, plan_shuffle
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.testing import failing
+from tests.end_to_end.generated import assert_same_rows, query
 from tests.end_to_end.oracle import assert_same, write_files
 
 ROWS = 6_000
@@ -60,9 +61,9 @@ def tiny(
 ) -> Iterator[collections.Counter[str]]:
     """Plans for little memory; counts the tasks that have run, by name."""
 
-    def planned(*args: Any) -> ShufflePlan:
+    def planned(*args: Any, **options: Any) -> ShufflePlan:
         return dataclasses.replace(
-            plan_shuffle(*args),
+            plan_shuffle(*args, **options),
             split_bytes=SPLIT,
             merge_factor=4,
             max_partition_bytes=LARGE,
@@ -105,20 +106,6 @@ def rows_of(kind: str, count: int = ROWS, seed: int = 1) -> pa.Table:
 def written(folder: Path, table: pa.Table) -> xs.Dataset:
     """A dataset of several files."""
     return xs.read_parquet(write_files(folder, table, 4, rows_per_group=300))
-
-
-def query(sql: str, **tables: pa.Table) -> pa.Table:
-    with duckdb.connect() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
-        return connection.sql(sql).to_arrow_table()
-
-
-def assert_same_rows(actual: pa.Table, wanted: pa.Table) -> None:
-    """The same rows, whatever their order."""
-    columns = ", ".join(f'"{name}"' for name in wanted.column_names)
-    both = [query(f"select * from t order by {columns}", t=table) for table in (actual, wanted)]  # noqa: S608
-    assert both[0].cast(both[1].schema).equals(both[1])
 
 
 class Dropping:
@@ -344,9 +331,28 @@ def test_a_group_that_does_not_fit_is_named(function: str, strategy: str, tmp_pa
         if function == "list"
         else grouped.agg(a=("n", function), b=("text", "list"))
     )
-    with pytest.raises(LargeGroupError, match=f"key key={HOT} take.*raise memory_limit"):
+    words = (
+        rf"key key={HOT} take about ([\d.]+) kB,.* leaves 60.0 kB for one group.*raise memory_limit"
+    )
+    with pytest.raises(LargeGroupError, match=words) as caught:
         made.write_parquet(tmp_path / "out")
+    told = re.search(words, str(caught.value))
+    assert told is not None
+    # Null bits, the key, the number where it is asked for, and a text of 20 bytes with its length.
+    row_bytes = 33 if function == "list" else 41
+    hot_bytes = row_bytes * rows_of("half")["key"].to_pylist().count(HOT)
+    assert float(told[1]) * 1000 == pytest.approx(hot_bytes, rel=0.03)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_group_by_nanoseconds_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    table = rows_of("half")
+    keys = table["key"].cast(pa.int64()).cast(pa.timestamp("ns"))
+    source = written(tmp_path / "in", table.set_column(0, "key", keys))
+    made = source.group_by("key").agg(a=("text", "list"))
+    with pytest.raises(LargeGroupError, match=rf"key key='1970-01-01 00:00:00\.0+{HOT}' take"):
+        made.write_parquet(tmp_path / "out")
 
 
 @pytest.mark.parametrize("operator", ["sort", "repartition", "group_by"])

@@ -25,22 +25,32 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-#: Name: (arguments between input and output, and the rest; which of the limits in the message they need).
+#: Name: (command, inputs, and the rest; which of the limits in the message they need).
 COMMANDS = {
     "records": ("sort", "records", [], 0),
     "table": ("sort", "table", ["--by", "key desc"], 0),
     "shuffle": ("shuffle", "table", [], 0),
     "groups": ("groupby", "table", ["--by", "key", "--agg", "n=count()"], 1),
+    "push": ("sort", "table", ["--by", "key", "--strategy", "push"], 0),
+    "join": ("join", "table table", ["--on", "key"], 1),
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(("limit", "num_cpus"), [("100MB", 2), ("150MB", 2), ("100MB", 4)])
+#: Those whose engine and whose plan are refused by different limits; and others, with the first of these.
+LIMITS = [("100MB", 2), ("150MB", 2), ("100MB", 4)]
+CASES = [
+    *((name, *limit) for name in ("records", "table", "shuffle", "groups") for limit in LIMITS),
+    *((name, *LIMITS[0]) for name in ("push", "join")),
+]
+
+
+@pytest.mark.parametrize(("name", "limit", "num_cpus"), CASES)
 def test_the_first_limit_that_is_named_works(
     name: str, limit: str, num_cpus: int, inputs: Path, process: Callable[..., Any], tmp_path: Path
 ) -> None:
     command, source, options, needed = COMMANDS[name]
-    arguments = [command, inputs / source, tmp_path / "out", *options, "--num-cpus", num_cpus]
+    paths = [*(inputs / name for name in source.split()), tmp_path / "out"]
+    arguments = [command, *paths, *options, "--num-cpus", num_cpus]
     first = process(*arguments, "--memory-limit", limit)
     assert first.code == 2, first.err
     named = re.findall(SIZE, first.sentence().split("smallest that works is ")[1])

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import exoshuffle as xs
+from exoshuffle.errors import InputError
 from tests.end_to_end.oracle import assert_same, with_row_numbers
 from tests.end_to_end.tables import column_of
 
@@ -71,3 +72,32 @@ def test_maps_whose_fields_files_name_differently(strategy: str, tmp_path: Path)
     assert ordered["map"].to_pylist() == [
         entries for entries in reversed(maps.to_pylist()) for _ in range(2)
     ]
+
+
+def test_dense_unions_travel(tmp_path: Path) -> None:
+    """Beside rows of any length, so that streams begin where they may."""
+    numbers = pa.array(range(500), pa.int64())
+    words = pa.array([f"{row:03}" * (row % 5) for row in range(500)])
+    kinds = pa.array([row % 2 for row in range(1_000)], pa.int8())
+    offsets = pa.array([row // 2 for row in range(1_000)], pa.int32())
+    union = pa.UnionArray.from_dense(kinds, offsets, [numbers, words])
+    keys = [row * 7919 % 1_000 for row in range(1_000)]
+    table = pa.table({"key": keys, "text": ["x" * (key % 7) for key in keys], "union": union})
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=90)
+    made = xs.read_ipc(tmp_path / "in.arrow").sort("key", num_partitions=3).to_arrow()
+    wanted = sorted(zip(keys, union.to_pylist(), strict=True), key=lambda pair: pair[0])
+    assert list(zip(*(made[name].to_pylist() for name in ("key", "union")), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("kind", [pa.binary(0), pa.list_(pa.binary(0))], ids=str)
+def test_what_parquet_cannot_hold_is_refused_before_it_runs(
+    kind: pa.DataType, tmp_path: Path
+) -> None:
+    table = pa.table({"key": [2, 1], "nothing": pa.nulls(2, kind)})
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    rows = xs.read_ipc(tmp_path / "in.arrow").sort("key")
+    assert rows.to_arrow()["key"].to_pylist() == [1, 2]
+    with pytest.raises(InputError, match="Parquet cannot hold column 'nothing' of type"):
+        rows.write_parquet(tmp_path / "out")

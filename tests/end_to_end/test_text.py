@@ -167,9 +167,9 @@ def test_timestamps_of_csv_with_offsets_keep_their_instant(tmp_path: Path) -> No
 
 
 def test_what_csv_writes_in_one_way_only(tmp_path: Path) -> None:
-    """A number has no trailing zeros, and a boolean no capitals; an empty field is null, in quotes or not."""
+    """A number has no trailing zeros, and a boolean no capitals; nothing is null, and in quotes an empty string."""
     (tmp_path / "in.csv").write_text('d,b,s\n1.10,TRUE,""\n2,False,\n')
-    assert _through(tmp_path / "in.csv", "csv") == ["d,b,s", "1.1,true,", "2.0,false,"]
+    assert _through(tmp_path / "in.csv", "csv") == ["d,b,s", '1.1,true,""', "2.0,false,"]
 
 
 def test_an_empty_string_is_written_in_quotes(tmp_path: Path) -> None:

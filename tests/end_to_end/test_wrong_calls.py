@@ -14,6 +14,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, OutputError, SchemaError
+from exoshuffle.operators.keys import SortKey
 from exoshuffle.shuffle import Push
 
 TABLE = pa.table(
@@ -24,12 +25,6 @@ TABLE = pa.table(
         "point": [{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}],
     }
 )
-
-
-@pytest.fixture
-def dataset(tmp_path: Path) -> xs.Dataset:
-    pq.write_table(TABLE, tmp_path / "in.parquet")
-    return xs.read_parquet(tmp_path / "in.parquet")
 
 
 Call = Callable[[xs.Dataset], object]
@@ -43,6 +38,10 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "sort by pairs": (
         lambda d: d.sort([("k", "desc")]),
         r"by names \('k', 'desc'\); .*; directions are given by descending=",
+    ),
+    "two directions of one column": (
+        lambda d: d.sort(["k", "k"], descending=[True, False]),
+        "sort key 'k' is named twice, in different ways; name it once",
     ),
     "no direction": (lambda d: d.sort("k", descending=None), "descending is None; write True or F"),
     "a number as direction": (lambda d: d.sort("k", descending=1), "descending is 1; write True"),
@@ -231,6 +230,53 @@ def test_group_by_takes_lists(keys: tuple[Any, ...], dataset: xs.Dataset) -> Non
     grouped = dataset.group_by(*keys)
     assert grouped.keys == tuple(names)
     assert grouped.count().schema.names == [*names, "count"]
+
+
+#: By a key named twice, and by that key once: in DuckDB, ORDER BY, GROUP BY and USING take both.
+AGAIN: dict[str, tuple[Call, Call]] = {
+    "sort": (lambda d: d.sort(["k", "x", "k"]), lambda d: d.sort(["k", "x"])),
+    "sort_keys": (lambda d: d.sort_keys([SortKey("k")] * 2), lambda d: d.sort("k")),
+    "top_k": (lambda d: d.top_k(3, ["k", "k"]), lambda d: d.top_k(3, "k")),
+    "group_by": (lambda d: d.group_by(["k", "k"]).count(), lambda d: d.group_by("k").count()),
+    "map_groups": (
+        lambda d: d.group_by("k", "k").map_groups(_as_it_is),
+        lambda d: d.group_by("k").map_groups(_as_it_is),
+    ),
+    "distinct": (lambda d: d.distinct(["k", "k"]), lambda d: d.distinct("k")),
+    "join": (lambda d: d.join(d, ["k", "k"]), lambda d: d.join(d, "k")),
+    "join by other names": (
+        lambda d: d.join(d, left_on=["k", "k"], right_on=["k", "k"]),
+        lambda d: d.join(d, left_on="k", right_on="k"),
+    ),
+    "repartition": (lambda d: d.repartition(2, by=["k", "k"]), lambda d: d.repartition(2, by="k")),
+    "repartition by range": (
+        lambda d: d.repartition(2, by=["k", "k"], method="range"),
+        lambda d: d.repartition(2, by="k", method="range"),
+    ),
+    "drop": (lambda d: d.drop("k", "k"), lambda d: d.drop("k")),
+}
+
+
+def _as_it_is(group: pa.Table) -> pa.Table:
+    return group
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_key_named_again_changes_nothing(
+    name: str, dataset: xs.Dataset, roomy_engine: LocalEngine
+) -> None:
+    del roomy_engine
+    again, once = AGAIN[name]
+    rows = dataset.drop("items", "point")
+    assert again(rows).to_arrow().equals(once(rows).to_arrow())
+
+
+def test_one_key_against_two(dataset: xs.Dataset, engine: LocalEngine) -> None:
+    del engine
+    flat = dataset.select("k", "x")
+    other = flat.select(a="k", b="k + cast(x > 1 as bigint)")
+    both = flat.join(other, left_on=["k", "k"], right_on=["a", "b"])
+    assert both.sort("x").to_arrow()["a"].to_pylist() == [3]
 
 
 @pytest.mark.parametrize("method", ["round-robin", "round_robin", None])

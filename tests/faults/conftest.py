@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import pytest
 import exoshuffle as xs
 from benchmarks.engine.loss import damage_spill_files
 from exoshuffle.cloudsort import gensort, valsort
+from tests.faults import disks
 
 #: Twice and more of what the small engine keeps in memory.
 MANY_RECORDS = 1_500_000
-MOUNT, UMOUNT = shutil.which("mount") or "", shutil.which("umount") or ""
 
 
 @pytest.fixture(scope="session")
@@ -50,19 +49,16 @@ def check_sorted(made_records: tuple[Path, str]) -> Callable[[Path], None]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     """Mounts file systems of a given size, so that a disk can be full."""
+    try:
+        disks.may_mount()
+    except disks.CannotMountError as error:
+        pytest.skip(f"no file system of limited size can be mounted here: {error}")
     mounted: list[Path] = []
 
     def mount(size: str) -> Path:
         path = tmp_path / f"disk-{len(mounted)}"
         path.mkdir()
-        command = [MOUNT, "-t", "tmpfs", "-o", f"size={size}", "exoshuffle-test", str(path)]
-        if not MOUNT or os.geteuid() != 0:
-            pytest.skip("only the administrator can mount a file system of limited size")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(
-                f"a file system of limited size cannot be mounted here: {done.stderr.strip()}"
-            )
+        disks.mount(path, size)
         mounted.append(path)
         return path
 
@@ -70,7 +66,16 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     xs.shutdown()
     gc.collect()
     for path in mounted:
-        subprocess.run([UMOUNT, str(path)], check=True)
+        disks.unmount(path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Calls a test that needs a small disk where it may mount one."""
+    if "small_disk" not in pyfuncitem.fixturenames or disks.may_mount():
+        return None
+    disks.run_inside(pyfuncitem, pyfuncitem.funcargs["tmp_path"])
+    return True
 
 
 @pytest.fixture

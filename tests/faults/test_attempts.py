@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,13 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.write import WriteOptions
-from exoshuffle.errors import TaskError
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.sinks import WriteSink
-from exoshuffle.shuffle import (
-    Push,
-    Resources,
-    ShufflePlan,
-    Simple,
-    Strategy,
-    Workload,
-    plan_shuffle,
-)
+from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
+from exoshuffle.testing.shuffles import small_plan
 
 on_thread = functools.partial(xs.remote, executor="thread")
 
@@ -86,18 +80,6 @@ class Divide:
         return numbers
 
 
-def small_plan(num_splits: int, num_partitions: int) -> ShufflePlan:
-    plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2), "push", num_partitions)
-    return dataclasses.replace(
-        plan,
-        num_splits=num_splits,
-        round_size=4,
-        merge_factor=2,
-        map_memory_bytes=1000,
-        reduce_memory_bytes=1000,
-    )
-
-
 def divide(strategy: Strategy, script: Script) -> list[list[int]]:
     splits = [range(start, start + 10) for start in range(0, 90, 10)]
     plan = small_plan(len(splits), 5)
@@ -133,18 +115,38 @@ def test_an_error_of_the_function_is_not_retried() -> None:
     assert script.attempts["broken", 0] == 1
 
 
+def test_what_was_cancelled_is_not_tried_again(engine: LocalEngine) -> None:
+    script, begun, go_on = Script(3), threading.Event(), threading.Event()
+
+    def produce() -> Iterator[int]:
+        script.attempt("begun", 0)
+        yield 1
+        begun.set()
+        go_on.wait(PATIENCE_SECONDS)
+        script.attempt("map", 0)
+
+    stream = on_thread(produce, num_returns="streaming").remote()
+    assert begun.wait(PATIENCE_SECONDS)
+    assert xs.cancel(stream)
+    go_on.set()
+    with pytest.raises(TaskCancelledError):
+        list(stream)
+    poll(engine._scheduler.is_idle)
+    assert script.attempts == {("begun", 0): 1, ("map", 0): 1}
+
+
 class FailingSink:
     """Writes the files, then fails, in the first attempts at every second partition."""
 
     def __init__(self, sink: WriteSink, script: Script) -> None:
         self.sink = sink
         self.script = script
+        self.num_returns = sink.num_returns
 
-    def __call__(self, partition: int, rows: Any) -> list[dict[str, Any]]:
-        files = self.sink(partition, rows)
+    def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
+        yield from self.sink(partition, rows)
         if partition % 2:
             self.script.attempt("reduce", partition)
-        return files
 
 
 @pytest.mark.parametrize("strategy", ["simple", "push"])

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import BlockLostError, CorruptBlockError
-from exoshuffle.futures import Ref
+from exoshuffle.futures import ActorHandle, Ref
+from exoshuffle.futures.options import Executor
 from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.testing.meeting import Counter, await_count, helper, poll
 
 on_thread = functools.partial(xs.remote, executor="thread")
 
@@ -105,11 +108,84 @@ def test_what_was_made_of_a_large_value_is_made_again(
     ref = run.remote(b"x" * (BLOCK_BYTES // 4))
     made: Any = xs.get(ref) if nested else ref
     xs.wait([made])
-    roomy_engine.table.lose(CorruptBlockError("damaged", made._object.stored.block_id))
+    lose(roomy_engine, made)
     assert xs.get(made) == b"x" * BLOCK_BYTES
     assert roomy_engine.stats()["num_recovered"] == 1
     del ref, made
     assert roomy_engine.stats()["num_objects"] == 0
+
+
+def produced(first: bytes, going_on: ActorHandle | None = None) -> Iterator[bytes]:
+    """Three blocks; the end after somebody has counted."""
+    for number in range(3):
+        yield bytes([first[0] + number]) * BLOCK_BYTES
+    if going_on is not None:
+        await_count(going_on, 1)
+
+
+def lose(engine: LocalEngine, ref: Any) -> None:
+    engine.table.lose(CorruptBlockError("damaged", ref._object.stored.block_id))
+
+
+@pytest.mark.parametrize("executor", ["process", "thread"])
+def test_items_are_made_again_when_nobody_has_the_stream(
+    roomy_engine: LocalEngine, executor: Executor
+) -> None:
+    stream = xs.remote(produced, num_returns="streaming", executor=executor).remote(b"\1")
+    refs = list(stream)
+    del stream
+    gc.collect()
+    lose(roomy_engine, refs[0])
+    lose(roomy_engine, refs[2])
+    assert [item[0] for item in xs.get(refs)] == [1, 2, 3]
+    del refs
+    assert roomy_engine.stats()["num_objects"] == 0
+
+
+@pytest.mark.parametrize("executor", ["process", "thread"])
+def test_items_that_the_generator_is_past_are_made_again(
+    roomy_engine: LocalEngine, executor: Executor
+) -> None:
+    going_on = helper(Counter)
+    run = xs.remote(produced, num_returns="streaming", executor=executor)
+    stream = run.remote(b"\1", going_on)
+    refs = [next(stream) for _ in range(3)]
+    xs.wait(refs, num_ready=3)
+    lose(roomy_engine, refs[1])
+    xs.get(going_on.add.remote())
+    assert [item[0] for item in xs.get(refs)] == [1, 2, 3]
+    assert stream.next() is None
+
+
+def test_freed_arguments_of_generators_are_computed_again(roomy_engine: LocalEngine) -> None:
+    stream = on_thread(produced, num_returns="streaming").remote(increment.remote(make.remote(1)))
+    refs = list(stream)
+    gc.collect()
+    lose(roomy_engine, refs[1])
+    assert [item[0] for item in xs.get(refs)] == [2, 3, 4]
+    assert roomy_engine.stats()["num_recovered"] == 3
+
+
+def test_every_item_may_be_lost_once_more_than_a_task_may_fail(roomy_engine: LocalEngine) -> None:
+    refs = list(on_thread(produced, num_returns="streaming", max_retries=1).remote(b"\1"))
+    for number, ref in enumerate([*refs, refs[0]]):
+        lose(roomy_engine, ref)
+        assert xs.get(ref)[0] == 1 + number % 3
+        task = refs[0]._object.task
+        poll(lambda task=task: task.stream is None or task.stream.ended)  # type: ignore[misc]
+    lose(roomy_engine, refs[0])
+    with pytest.raises(BlockLostError, match="5 attempts were made"):
+        xs.get(refs[0])
+
+
+def test_items_of_a_cancelled_generator_are_lost_by_name(roomy_engine: LocalEngine) -> None:
+    stream = xs.remote(produced, num_returns="streaming").remote(b"\1", helper(Counter))
+    first = next(stream)
+    xs.wait([first])
+    assert xs.cancel(stream)
+    lose(roomy_engine, first)
+    with pytest.raises(BlockLostError, match="its bytes are lost and its task was cancelled"):
+        xs.get(first)
 
 
 @pytest.mark.parametrize("how", ["value", "item"])
@@ -225,3 +301,33 @@ def test_a_sort_survives_damage(
     assert damaged.num_damaged > 0
     assert engine.stats()["num_recovered"] > 0
     check_sorted(output)
+
+
+class DamagedBefore:
+    """A strategy before whose maps all that is spilled is damaged: what an earlier shuffle made."""
+
+    def __init__(self, damage: Callable[[], int]) -> None:
+        self.damage = damage
+        self.num_damaged = 0
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        self.num_damaged = self.damage()
+        yield from Simple().shuffle(tasks, splits, plan)
+
+
+def test_blocks_of_a_large_result_survive_damage(
+    engine: LocalEngine, tmp_path: Path, damage: Callable[[], int]
+) -> None:
+    """A partition of a join is many blocks, some on disk: the generator that made them runs again."""
+    rows = 3_500
+    table = pa.table({"k": pa.array([1] * rows), "a": pa.array(range(rows))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    source = xs.read_parquet(tmp_path / "in.parquet")
+    pairs = source.join(source.rename({"a": "b"}), on="k", num_partitions=2)
+    damaged = DamagedBefore(damage)
+    made = pairs.group_by("a", strategy=damaged).agg(n="count", total=("b", "sum")).to_arrow()
+    assert damaged.num_damaged > 0
+    assert engine.stats()["num_recovered"] > 0
+    assert made.num_rows == rows
+    assert set(made["n"].to_pylist()) == {rows}
+    assert set(made["total"].to_pylist()) == {rows * (rows - 1) // 2}

@@ -13,6 +13,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import raise_errors
+from exoshuffle.testing.meeting import poll
 
 on_thread = functools.partial(xs.remote, executor="thread")
 
@@ -60,6 +61,38 @@ def test_tasks_that_nobody_can_ask_for_are_not_begun(
     assert xs.get([wanted, *running]) == [None, True, True]
     assert begun == [1]
     assert engine.stats()["num_objects"] == 0
+
+
+def test_tasks_that_have_begun_are_finished(engine: LocalEngine, gate: threading.Event) -> None:
+    """What they do besides, such as calls of actors, is not left half done because nobody wants the result."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait()
+        ended.set()
+
+    ref = on_thread(work).remote()
+    begun.wait()
+    task = ref._object.task  # type: ignore[attr-defined]
+    del ref
+    gc.collect()
+    engine.stats()  # which counts references
+    assert not task.cancelled
+    gate.set()
+    assert ended.wait(20)
+
+
+def test_who_waited_has_its_cpu_again(engine: LocalEngine) -> None:
+    """Lent while it waits, and not for good: afterwards as many are free as there are."""
+
+    def outer() -> int:
+        total: int = sum(xs.get([on_thread(lambda: 1).remote() for _ in range(3)]))
+        return total
+
+    assert xs.get([on_thread(outer).remote() for _ in range(4)]) == [3] * 4
+    resources = engine._resources
+    poll(lambda: resources.free_cpus == resources.total["CPU"])
 
 
 def test_errors_are_raised_without_waiting(gate: threading.Event) -> None:

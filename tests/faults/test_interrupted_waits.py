@@ -1,4 +1,5 @@
-"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before."""
+"""Ctrl-C while the main thread waits, at any moment: the engine's lock and those who wait are as they were before, and
+who waits for memory waits no longer."""
 
 from __future__ import annotations
 
@@ -25,6 +26,15 @@ WAYS: dict[str, Wait] = {
     "wait": lambda ref, _: xs.wait([ref], timeout=TIMEOUT),
     "next": lambda _, stream: stream.next(timeout=TIMEOUT),
     "slice_bytes": lambda ref, _: xs.slice_bytes([ref]),
+}
+
+
+#: Too large to be kept beside the store.
+LARGE = bytes(1_000_000)
+#: What waits for memory: that of a value that has to be read, and that of the first worker process.
+STARVING: dict[str, Callable[[xs.Ref], object]] = {
+    "get": xs.get,
+    "submit": lambda _: xs.remote(len).remote(LARGE),
 }
 
 
@@ -90,6 +100,25 @@ def contention(engine: LocalEngine) -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.fixture
+def on_disk(engine: LocalEngine) -> Iterator[xs.Ref]:
+    """A value on disk; all of the memory is a task's until the test has ended."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def occupy() -> bool:
+        begun.set()
+        return gate.wait(TIMEOUT)
+
+    value = xs.put(LARGE)
+    task = xs.remote(occupy, executor="thread", memory=engine.room_bytes).remote()
+    assert begun.wait(TIMEOUT)
+    yield value
+    assert xs.wait([task], timeout=0) == ([], [task]), "who waits has waited for the task to end"
+    gate.set()
+    assert xs.get(task)
+    assert xs.get([value, xs.remote(len).remote(LARGE)]) == [LARGE, len(LARGE)]
+
+
 def assert_free(lock: threading.Lock) -> None:
     assert lock.acquire(timeout=TIMEOUT)
     lock.release()
@@ -137,6 +166,16 @@ def test_interrupts_while_another_thread_has_the_lock(
     assert errors == []
     assert len(interrupts) == 2
     assert_free(world.engine.lock)
+
+
+@pytest.mark.usefixtures("interrupts")
+@pytest.mark.parametrize("way", STARVING)
+def test_an_interrupt_while_there_is_no_memory(on_disk: xs.Ref, way: str) -> None:
+    moments = random.Random(20_262)
+    for _ in range(10):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  nothing may come between the two
+            signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-3, 200e-3))
+            STARVING[way](on_disk)
 
 
 def test_a_bell_keeps_one_ring() -> None:

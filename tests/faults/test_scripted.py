@@ -6,11 +6,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.operators.sinks import PIECE_BYTES
 from exoshuffle.shuffle import (
     BestEffort,
     FixedBlockSize,
@@ -26,7 +29,7 @@ from exoshuffle.shuffle import (
 from exoshuffle.testing import assert_every_row_arrives, failing
 from exoshuffle.testing.scripted import Outcome, Script
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("shared_engine"), pytest.mark.shares_engine]
 
 
 @pytest.mark.parametrize("strategy", [Simple(), Push()], ids=["simple", "push*"])
@@ -132,3 +135,25 @@ def test_a_sort_writes_every_record_once(tmp_path: Path, strategy: str) -> None:
     assert after.is_sorted
     assert (after.records, after.checksum) == (before.records, before.checksum)
     assert len(list((tmp_path / "sorted").glob("part-*"))) == 4
+
+
+@pytest.mark.parametrize("outcome", ["raise", "die"])
+def test_blocks_of_a_partition_that_fails_after_them_come_once(
+    outcome: Outcome, tmp_path: Path
+) -> None:
+    """A reduce hands over block after block: another attempt makes those again that somebody has taken."""
+    rows = 1_500
+    table = pa.table({"k": pa.array([1] * rows), "a": pa.array(range(rows))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    source = xs.read_parquet(tmp_path / "in.parquet")
+    pairs = source.join(source.rename({"a": "b"}), on="k", num_partitions=2)
+    script: Script = {("reduce", number, 1): outcome for number in range(2)}
+    with failing(script) as engine:
+        batches = list(pairs.iter_batches())
+        assert engine.attempts() == {("reduce", number): 2 for number in range(2)}
+    made = pa.Table.from_batches(batches)
+    assert made.nbytes > 2 * PIECE_BYTES
+    counted = made.group_by("a").aggregate([("b", "count"), ("b", "sum")])
+    assert counted.num_rows == rows
+    assert set(counted["b_count"].to_pylist()) == {rows}
+    assert set(counted["b_sum"].to_pylist()) == {rows * (rows - 1) // 2}

@@ -28,13 +28,15 @@ from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.scripted import Script
 from exoshuffle.testing.shuffles import small_plan
 
+pytestmark = pytest.mark.shares_engine
+
 PAIRS = PreShuffleMerge(MergeOptions(FixedFiles(2), percent=100))
 KEEPING = Push(keep_map_outputs=True)
 BY_SIZE = PreShuffleMerge(MergeOptions(FixedBlockSize(300), percent=100))
 AT_ONCE = Speculation(multiple=1, fraction=0.5, min_seconds=0)
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("shared_engine")
 @pytest.mark.parametrize("outcome", ["raise", "die"])
 @pytest.mark.parametrize("strategy", [PAIRS, KEEPING], ids=["pre-shuffle-merge", "push"])
 def test_a_merge_that_never_succeeds_is_replaced_by_its_inputs(
@@ -51,7 +53,7 @@ def test_a_merge_that_never_succeeds_is_replaced_by_its_inputs(
     assert attempts == {("map", index): 1 for index in range(7)}
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("shared_engine")
 @pytest.mark.parametrize("strategy", [PAIRS, BY_SIZE, PreShuffleMerge(), KEEPING])
 def test_every_step_fails_in_its_own_way(strategy: Strategy) -> None:
     script: Script = {
@@ -72,10 +74,10 @@ def test_every_step_fails_in_its_own_way(strategy: Strategy) -> None:
 class Watched:
     """The local engine, and what each of its tasks made, for as long as the test looks."""
 
-    def __init__(self, engine: LocalEngine) -> None:
+    def __init__(self, engine: LocalEngine, patch: pytest.MonkeyPatch) -> None:
         self.made: dict[str, list[Ref]] = collections.defaultdict(list)
         self._submit = engine.submit_call
-        engine.submit_call = self._watch  # type: ignore[method-assign]
+        patch.setattr(engine, "submit_call", self._watch)
 
     def _watch(self, call: Any, references: Any, name: str, options: TaskOptions) -> Any:
         ref = self._submit(call, references, name, options)
@@ -85,9 +87,11 @@ class Watched:
 
 @pytest.mark.parametrize("strategy", [PAIRS, KEEPING], ids=["pre-shuffle-merge", "push"])
 def test_a_merge_that_is_lost_runs_again_and_no_map(
-    strategy: Strategy, engine: LocalEngine
+    strategy: Strategy, shared_engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = Watched(engine)
+    engine = shared_engine
+    watched = Watched(engine, monkeypatch)
+    recovered = engine.stats()["num_recovered"]
     tasks = LabelTasks(3)
     splits = [[index] * 5_000 for index in range(6)]
     results = strategy.shuffle(tasks, splits, small_plan(6, 3))
@@ -102,7 +106,7 @@ def test_a_merge_that_is_lost_runs_again_and_no_map(
     rows = [(index, row) for index, split in enumerate(splits) for row in split]
     for partition, ref in enumerate([first, *results]):
         assert xs.get(ref) == (partition, [(index, partition, row) for index, row in rows])
-    assert engine.stats()["num_recovered"] == 3
+    assert engine.stats()["num_recovered"] == recovered + 3
     tried = {
         name: {ref._object.task.attempt for ref in refs} for name, refs in watched.made.items()
     }  # type: ignore[attr-defined]
@@ -124,7 +128,7 @@ class HangingLabels(LabelTasks):
         return super().map(index, split)
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("shared_engine")
 @pytest.mark.parametrize(
     "strategy",
     [

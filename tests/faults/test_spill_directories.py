@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import os
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import output
+from exoshuffle.dataset import jobs, output
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
 from exoshuffle.futures import Ref
@@ -58,6 +61,40 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
         start(tmp_path / "file")
 
 
+def test_spill_files_have_no_name_and_are_the_users_alone(tmp_path: Path, no_mask: None) -> None:
+    """Whoever can read the directory cannot read what is spilled there, nor find it afterwards."""
+    del no_mask
+    spill = tmp_path / "spill"
+    spill.mkdir(mode=0o777)
+    engine = start(spill)
+    refs = check_blocks(30)
+    assert engine.stats()["spilled_bytes"] > 0
+    files = list(open_files(spill))
+    assert files
+    for file in files:
+        assert stat.S_IMODE(file.st_mode) == 0o600
+        assert file.st_uid == os.geteuid()
+        assert file.st_nlink == 0
+    assert list(spill.iterdir()) == []
+    del refs
+
+
+@pytest.fixture
+def no_mask() -> Iterator[None]:
+    """Nothing is taken off the mode of new files."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def open_files(folder: Path) -> Iterator[os.stat_result]:
+    """What this process has open of a folder's files."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(descriptor).startswith(f"{folder.resolve()}/"):
+                yield descriptor.stat()
+
+
 def test_a_full_directory_is_left_alone(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
     engine = start(small_disk("20m"), tmp_path)
     refs = check_blocks(40)
@@ -90,15 +127,23 @@ def test_freed_blocks_make_room_on_disk(small_disk: Callable[[str], Path]) -> No
 
 
 def test_a_sort_that_fills_the_disk_leaves_nothing(
-    records: Path, small_disk: Callable[[str], Path]
+    records: Path, small_disk: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = small_disk("40m")
-    start(disk)
+    engine = start(disk)
     output = records.parent / "output"
-    with pytest.raises(DiskFullError, match=str(disk)):
+    with pytest.raises(DiskFullError, match=rf"will spill about 2\d\d MB, and {disk} has 41\.9 MB"):
         xs.read_records(records).sort().write_records(output)
+    assert engine.stats()["num_tasks"] == 0
+    # As if it had been free when it was looked at.
+    monkeypatch.setattr(jobs, "free_bytes", lambda _: None)
+    words = rf"{disk}: No space left.*; free disk space or name more directories in spill_dirs="
+    with pytest.raises(DiskFullError, match=words) as caught:
+        xs.read_records(records).sort().write_records(output)
+    assert "\n" not in str(caught.value)
     assert [path.name for path in records.parent.iterdir() if "output" in path.name] == []
     assert len(list(records.iterdir())) == 5
+    assert list(disk.iterdir()) == []
 
 
 def test_an_output_disk_that_fills_leaves_nothing(

@@ -1,4 +1,4 @@
-"""Batches of results far larger than the memory limit, out of one partition, stay under it."""
+"""Results far larger than the limit stay under it: as batches, for a later shuffle, and the first of many rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.memory.test_resident import write_table
 
 ROWS = 6_000
 LIMIT_BYTES = 330_000_000
@@ -63,3 +65,48 @@ def test_results_of_one_partition_are_handed_over_in_pieces(way: str, tmp_path: 
     assert total == ROWS * ROWS * (ROWS - 1) // 2
     assert 16 * count > LIMIT_BYTES
     assert peak_bytes <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_later_shuffle_reads_them_in_pieces(way: str, tmp_path: Path) -> None:
+    grouped = f'({WAYS[way]}).group_by("a").agg(n="count").rename({{"n": "b", "a": "c"}}).rename({{"b": "a"}})'
+    count, total, peak_bytes = run(grouped, tmp_path)
+    assert count == ROWS
+    assert total == ROWS**2
+    assert peak_bytes <= LIMIT_BYTES
+
+
+#: Takes most rows of an input that is larger than the limit.
+LIMITED = """
+import sys
+import exoshuffle as xs
+from exoshuffle.observe.memory import peak_resident_bytes
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+first = xs.read_parquet({path!r}).limit({count})
+{use}
+sys.stdout.write(f"{{count}} {{peak_resident_bytes()}}")
+"""
+#: Where the rows go.
+USES = {
+    "files": "count = first.write_parquet({out!r}).rows",
+    "text": "count = first.write_csv({out!r}).rows",
+    "batches": "count = sum(batch.num_rows for batch in first.iter_batches())",
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_first_of_many_rows(name: str, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "in", num_files=4, num_rows=1_000_000, width=92)
+    use = USES[name].format(out=str(tmp_path / "out"))
+    limit, count = 300_000_000, 3_500_000
+    program = LIMITED.format(
+        limit=limit, folder=str(tmp_path), path=str(path), count=count, use=use
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, peak_bytes = map(int, done.stdout.split())
+    assert rows == count
+    assert peak_bytes <= limit < 100 * count

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle.units import parse_bytes
+from tests.memory.conftest import PROGRAM
 from tests.memory.test_resident import texts
 
 FILES, ROWS, WIDTH = 8, 250_000, 250
@@ -124,3 +127,59 @@ def test_the_hot_side_of_a_join_is_cut(
         f"select count(*), sum(n), count(tag) = count(*) filter (key = {HOT}) "  # noqa: S608
         f"from read_parquet('{tmp_path}/out/*.parquet')"
     ) == (NUM_ROWS, NUM_ROWS * (NUM_ROWS - 1) // 2, True)
+
+
+GIGABYTE_ROWS = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def gigabyte(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One group of 1 GB."""
+    folder = tmp_path_factory.mktemp("gigabyte") / "in"
+    folder.mkdir()
+    rows = GIGABYTE_ROWS // 80
+    text = texts(rows, 84, 0)
+    schema = pa.schema([("key", pa.int32()), ("n", pa.int64()), ("text", pa.string())])
+    with pq.ParquetWriter(
+        folder / "0.parquet", schema, use_dictionary=False, compression="none"
+    ) as writer:
+        key = pa.repeat(pa.scalar(HOT, pa.int32()), rows)
+        for first in range(0, GIGABYTE_ROWS, rows):
+            numbers = pa.array(range(first, first + rows), pa.int64())
+            writer.write_table(pa.table([key, numbers, text], schema=schema))
+    return folder
+
+
+def test_a_group_of_a_gigabyte_is_streamed_and_sorted(
+    gigabyte: Path, measure: Callable[..., Any], tmp_path: Path
+) -> None:
+    """One partition, which has to stay one file, and one that may be divided."""
+    command = ["repartition", gigabyte, tmp_path / "one", "--by", "key", "--partitions", 60]
+    run(measure, command, "400MB")
+    run(measure, ["sort", gigabyte, tmp_path / "sorted", "--by", "key, n desc"], "400MB")
+    wanted = (GIGABYTE_ROWS, GIGABYTE_ROWS * (GIGABYTE_ROWS - 1) // 2)
+    for name in ("one", "sorted"):
+        files = f"read_parquet('{tmp_path}/{name}/*.parquet')"
+        assert query(f"select count(*), sum(n) from {files}") == wanted  # noqa: S608
+    rows = f"read_parquet('{tmp_path}/sorted/*.parquet', filename=true, file_row_number=true)"
+    later = "lag(n) over (order by filename, file_row_number)"
+    disorder = f"select count(*) from (select n, {later} later from {rows}) where later < n"  # noqa: S608
+    assert query(disorder) == (0,)
+
+
+def test_a_group_of_a_gigabyte_that_is_needed_whole_is_refused_by_name(
+    gigabyte: Path, tmp_path: Path
+) -> None:
+    command = ["groupby", gigabyte, tmp_path / "out", "--by", "key", "--agg", "texts=list(text)"]
+    refused = subprocess.run(
+        [*PROGRAM, *map(str, command), "--memory-limit", "400MB"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert refused.returncode == 2
+    assert re.search(r"key=7\b", refused.stderr)
+    assert re.search(r"\b(9\d\d MB|1\.\d+ GB)", refused.stderr)
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "out").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from exoshuffle.errors import (
     TaskError,
     WorkerDiedError,
 )
+from exoshuffle.futures import Ref
 from exoshuffle.observe.events import TaskFinished
+from exoshuffle.shuffle import ShufflePlan, Simple, TaskSet
 from tests.end_to_end.oracle import write_files
 from tests.ray.conftest import STORE_BYTES, unused_port
 
@@ -123,6 +125,55 @@ def test_a_node_dies_between_rounds(cluster: Cluster, tmp_path: Path) -> None:
     assert set(last["n"].to_pylist()) == {NUM_RECORDS // groups}
     expected = table.group_by("key").aggregate([("row", "sum")]).sort_by("key")
     assert last["total"].to_pylist() == expected["row_sum"].to_pylist()
+
+
+class DiesBefore:
+    """A strategy before whose maps node 2 dies, with what an earlier shuffle has left there.
+
+    Until then the other nodes have something else to do, so all of it lies on node 2.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.occupied = [occupy(number) for number in (0, 1)]
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        xs.wait(splits, num_ready=len(splits))
+        # Ray has brought some of them to the first node as well, for tasks that waited there.
+        assert all(place(2) in xs.locate(split) for split in splits)
+        for _, connection in self.occupied:
+            connection.close()
+        xs.get([task for task, _ in self.occupied])
+        remove(self.cluster, 2)
+        yield from Simple().shuffle(tasks, splits, plan)
+
+
+def occupy(number: int) -> tuple[Ref, socket.socket]:
+    """Takes the CPU of a node, until the connection is closed."""
+
+    def last_as_long_as(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        on_node = xs.remote(last_as_long_as, resources={f"node{number}": 1})
+        task = on_node.remote(server.getsockname()[1])
+        return task, server.accept()[0]
+
+
+def test_a_node_dies_with_blocks_of_an_earlier_shuffle(cluster: Cluster, tmp_path: Path) -> None:
+    rows = 200_000
+    table = pa.table({"k": pa.array(range(rows)), "text": ["x" * 50] * rows})
+    source = write_files(tmp_path / "in", table, 6)
+    xs.init(engine="ray", address=cluster.address)
+    joined = xs.read_parquet(source).join(
+        xs.read_parquet(source).rename({"text": "other"}), on="k", num_partitions=12
+    )
+    groups = joined.with_columns(g="k % 10").group_by("g", strategy=DiesBefore(cluster))
+    made = groups.agg(n="count", total=("k", "sum")).to_arrow()
+    assert len(cluster.list_all_nodes()) == 2
+    assert sum(made["n"].to_pylist()) == rows
+    assert sum(made["total"].to_pylist()) == rows * (rows - 1) // 2
 
 
 def test_the_error_names_the_node_that_died(cluster: Cluster) -> None:

@@ -1,6 +1,6 @@
 """Every strategy with every operator on Ray: the rows of the local engine, in its order.
 
-Variants of the same strategy run on Ray in ``test_conformance``.
+Further variants of these run on Ray in ``test_conformance``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import exoshuffle as xs
 from tests.end_to_end.matrix import OPERATORS, Tables, cut_small, make_tables
 from tests.end_to_end.oracle import assert_same
 
-STRATEGIES = ["simple", "push", "pre_shuffle_merge", "own"]
+STRATEGIES = ["simple", "push", "push-keeping", "pre_shuffle_merge", "streaming", "own"]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -91,6 +91,7 @@ def test_it_is_gone_afterwards() -> None:
         ({"num_gpus": 0.5}, "num_gpus is 0.5"),
         ({"resources": {"disk": 1.5}}, "disk is 1.5"),
         ({"memory_limit": "50MB"}, "smallest that works is 160 MB"),
+        ({"memory_limit": "10TB"}, r"10\.0 TB is more than the .* that this machine has"),
         ({"memory_limit": "lots"}, "not a size"),
         ({"object_store_memory": "1MB"}, "at least 80.0 MB"),
         ({"spill_dirs": "/does/not/exist"}, "/does/not/exist"),

@@ -8,7 +8,6 @@ import random
 import pyarrow as pa
 import pytest
 
-from exoshuffle.errors import SchemaError
 from exoshuffle.operators.aggregate_rows import iter_groups, lists_of, repeats
 
 
@@ -63,12 +62,30 @@ def test_zero_and_nan_are_one_key_each() -> None:
     assert groups == [[0, 2], [1, 3]]
 
 
-def test_a_key_that_python_cannot_hold() -> None:
-    kind = pa.timestamp("ns", "UTC")
-    (keys,) = (keys for keys, _ in iter_groups(pa.table({"k": pa.array([5000], kind)}), ["k"]))
-    assert keys == (dt.datetime(1970, 1, 1, microsecond=5, tzinfo=dt.timezone.utc),)
-    with pytest.raises(SchemaError, match="key 'k' is 5001 as timestamp"):
-        list(iter_groups(pa.table({"k": pa.array([5001], kind)}), ["k"]))
+@pytest.mark.parametrize(
+    ("kind", "held", "text"),
+    [
+        (
+            pa.timestamp("ns", "UTC"),
+            dt.datetime(1970, 1, 1, microsecond=5, tzinfo=dt.timezone.utc),
+            "1970-01-01 00:00:00.000005001Z",
+        ),
+        (
+            pa.timestamp("ns"),
+            dt.datetime(1970, 1, 1, microsecond=5),  # noqa: DTZ001  no zone in Arrow either
+            "1970-01-01 00:00:00.000005001",
+        ),
+        (pa.time64("ns"), dt.time(microsecond=5), "00:00:00.000005001"),
+        (pa.duration("ns"), dt.timedelta(microseconds=5), "5001"),
+    ],
+    ids=str,
+)
+def test_a_key_that_pythons_times_do_not_hold_is_text(
+    kind: pa.DataType, held: object, text: str
+) -> None:
+    table = pa.table({"k": pa.array([5001, 5000, 5001, None], kind)})
+    groups = [(*keys, rows.num_rows) for keys, rows in iter_groups(table, ["k"])]
+    assert groups == [(text, 2), (held, 1), (None, 1)]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_names_with_spaces_and_no_spaces_at_all() -> None:
         ("a=sum(x) b=count()", "cannot read"),
         ("a=sum(x), a=count()", "two aggregates"),
         ("a=quantile(x, half)", "not a number"),
+        ("a=count(, 5)", r"names no column; write count\(x, 5\)"),
     ],
 )
 def test_what_is_not_of_the_form(text: str, message: str) -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exoshuffle.errors import ShuffleCheckError
-from exoshuffle.operators.checks import check_all_read, maps_of
+from exoshuffle.operators.checks import check_all_read, check_each, maps_of, opened
+from exoshuffle.operators.table import as_reader
 from tests.unit.native_tables import ascending, slices, sorter
 
 NUM_MAPS = 6
@@ -43,6 +44,31 @@ def test_what_is_wrong_within_a_run_is_named() -> None:
             maps_of(run, 1)
     with pytest.raises(ShuffleCheckError, match="for partition 1"):
         maps_of(sent, 0)
+
+
+def test_slices_are_each_of_the_maps_that_they_should_be_of() -> None:
+    sent = outputs()
+    merged = b"".join(sent[1:4])
+    expected = [range(1), range(1, 4), range(4, 5)]
+    check_each([sent[0], merged, sent[4]], 1, expected)
+    for found, words in (
+        ([sent[0], merged], "got 2 slices where 3 belong"),
+        ([sent[0], merged, b""], "got nothing where the output of map 4 belongs"),
+        ([merged, merged, sent[4]], "got the output of maps 1 to 3 where the output of map 0"),
+        ([sent[0], sent[1], sent[4]], "got the output of map 1 where the output of maps 1 to 3"),
+    ):
+        with pytest.raises(ShuffleCheckError, match=words):
+            check_each(found, 1, expected)
+
+
+def test_all_rows_have_to_be_handed_on() -> None:
+    sent = outputs()
+    by_key = sorter(pa.schema([("k", pa.int64())]), ascending("k"))
+    with opened(sent, 1, 0, NUM_MAPS) as sections:
+        num_rows = as_reader(by_key.gather(sections)).read_all().num_rows
+    words = f"got {num_rows} rows from the maps and did not hand on all of them"
+    with pytest.raises(ShuffleCheckError, match=words), opened(sent, 1, 0, NUM_MAPS):
+        pass
 
 
 @given(st.lists(st.integers(0, 3), min_size=1))

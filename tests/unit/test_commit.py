@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -207,6 +208,55 @@ def test_parents_go_with_a_failure(failure: type[BaseException], tmp_path: Path)
     assert _names(tmp_path / "there") == []
     _make(tmp_path / "there" / "a" / "b" / "out", "new")
     assert _names(tmp_path / "there" / "a" / "b") == ["out"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_cannot_be_brought_to_disk_is_not_put_in_place(
+    overwrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if overwrite:
+        _make(tmp_path / "out", "old")
+
+    def fails(_path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(replacing, "sync", fails)
+    with pytest.raises(OutputError, match=r"cannot put .*out in place: Input/output error"):
+        _make(tmp_path / "out", "new", overwrite)
+    assert _names(tmp_path) == (["out"] if overwrite else [])
+    assert not overwrite or (tmp_path / "out" / "part").read_text() == "old"
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit])
+def test_an_end_while_the_directory_is_made_leaves_nothing(
+    failure: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body of the with statement is not reached, so nobody else would clean up."""
+
+    def interrupted(folder: Path) -> None:
+        assert folder.is_dir()
+        raise failure
+
+    monkeypatch.setattr(commit, "_locked", interrupted)
+    begun: list[int] = []
+    with (
+        pytest.raises(failure) as caught,
+        OutputDirectory(tmp_path / "a" / "out", [], overwrite=False),
+    ):
+        begun.append(1)
+    assert begun == []
+    assert _names(tmp_path) == []
+    assert str(caught.value) == ("nothing was written" if failure is KeyboardInterrupt else "")
+
+
+def test_a_place_where_nothing_can_be_made_is_named() -> None:
+    begun: list[int] = []
+    with (
+        pytest.raises(OutputError, match=r"cannot write to /proc: \w+"),
+        OutputDirectory("/proc/out", [], overwrite=False),
+    ):
+        begun.append(1)
+    assert begun == []
 
 
 def test_parents_with_something_of_others_stay(tmp_path: Path) -> None:

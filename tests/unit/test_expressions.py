@@ -90,6 +90,7 @@ def test_a_column_is_passed_through(text: str) -> None:
         ("unnest(items)", "number of rows; use map_batches"),
         ("random() < 0.1", "another value each time"),
         ("now()", "another value each time"),
+        ("age(timestamp '2020-01-01')", "counts to today; give it both moments"),
         ("nosuch(a)", "Catalog Error: Scalar Function with name nosuch does not exist"),
         ("a + name", "Binder Error: No function matches"),
         ("s.y", "does not fit: Binder Error"),

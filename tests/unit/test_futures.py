@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -125,6 +127,39 @@ def test_errors_carry_task_attempt_and_cause() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(TaskError, match="fragile"):
         xs.get(double.remote(ref))
+
+
+class Thing:
+    """Something to look at."""
+
+
+def test_an_error_keeps_nothing_of_those_who_raised_and_saw_it() -> None:
+    """It lives as long as its object, and would keep all that they had in their variables."""
+    things: list[weakref.ref[Thing]] = []
+
+    def note() -> Thing:
+        thing = Thing()
+        things.append(weakref.ref(thing))
+        return thing
+
+    def broken() -> None:
+        mine = note()
+        raise ValueError(f"{type(mine)} is the reason")
+
+    def ask(ref: xs.Ref) -> None:
+        mine = note()
+        xs.get(ref)
+        del mine
+
+    ref = on_thread(broken).remote()
+    xs.wait([ref])
+    poll(lambda: things[0]() is None)
+    for _ in range(3):
+        with contextlib.suppress(TaskError):
+            ask(ref)
+    assert [thing() for thing in things] == [None] * 4
+    with pytest.raises(TaskError, match="is the reason"):
+        xs.get(ref)
 
 
 class FlakyError(Exception):
@@ -275,10 +310,12 @@ def test_bad_init(options: dict[str, object], message: str) -> None:
     xs.shutdown()
 
 
-def test_workers_import_no_datasets() -> None:
+def test_workers_import_neither_datasets_nor_the_engine() -> None:
     program = (
         "import sys, exoshuffle.engines.local.worker; "
-        "sys.exit('exoshuffle.dataset' in sys.modules or not exoshuffle.Dataset)"
+        "late = {'exoshuffle.dataset', 'exoshuffle.engines.local.engine'}; "
+        "sys.exit(bool(late & set(sys.modules)) or not exoshuffle.Dataset "
+        "or not exoshuffle.engines.local.LocalEngine)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

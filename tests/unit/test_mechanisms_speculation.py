@@ -11,6 +11,7 @@ import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Ref
 from exoshuffle.shuffle import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
+from exoshuffle.shuffle.speculation import run_all
 from exoshuffle.testing import assert_every_row_arrives
 from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
 
@@ -95,6 +96,14 @@ def test_without_speculation_tasks_wait_in_the_engine_but_not_all_of_them() -> N
     with stepped() as engine:
         next(as_finished(submit, range(100)))
         assert engine.submitted["work"] == 8
+
+
+def test_without_speculation_nobody_waits_for_results() -> None:
+    with stepped() as engine:
+        assert len(run_all(submit, range(100), None)) == 100
+        assert (engine.submitted["work"], engine.now) == (100, 0)
+        refs = run_all(submit, range(NUM_TASKS), speculation(engine))
+        assert [xs.get(ref) for ref in refs] == list(range(NUM_TASKS))
 
 
 @pytest.mark.parametrize("failing", [9, 10])

@@ -270,9 +270,10 @@ def test_a_stream_is_made_in_its_block(num_rows: int, seed: int) -> None:
     source = pa.BufferReader(block)
     with pa.ipc.open_stream(source) as reader:
         result = reader.read_all()
-    assert rows_of(result) == rows_of(stream(rows))
+    read = rows_of(result)
+    assert read == rows_of(stream(rows))
     assert result.schema.equals(table.schema)
-    assert rows_of(stream(_native.Rows.from_ipc(block))) == rows_of(result)
+    assert rows_of(stream(_native.Rows.from_ipc(block))) == read
     rest = bytes(block[source.tell() :])
     assert not any(rest)
     assert len(rest) < 10_000 + 0.02 * len(block)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,6 +166,16 @@ def test_maps_that_leave_little_are_cut_by_what_they_read() -> None:
     assert little.num_partitions == 1
 
 
+def test_workers_leave_less_room_for_blocks() -> None:
+    workload, resources = Workload(10**9, 10**7, 100), Resources(400_000_000, 2)
+    beside = replace(resources, workers_bytes=50_000_000)
+    for strategy in ("simple", "push", "pre_shuffle_merge"):
+        alone, together = (plan_shuffle(workload, given, strategy) for given in (resources, beside))
+        # Spilling begins at four fifths of all that there is, workers included.
+        assert together.spilled_bytes == alone.spilled_bytes + 10_000_000
+        assert together.peak_bytes == alone.peak_bytes
+
+
 def test_data_that_fits_is_not_spilled() -> None:
     plan = plan_shuffle(Workload(10**8, 10**6, 100), Resources(10**9, 2))
     assert plan.spilled_bytes == 0
@@ -173,6 +185,24 @@ def test_data_that_fits_is_not_spilled() -> None:
 def test_driver_counts_do_not_multiply() -> None:
     plan = plan_shuffle(Workload(10**13, 10**11, 100), Resources(4 * 10**9, 2), "push")
     assert plan.num_slices < plan.num_splits * plan.num_partitions
+
+
+@pytest.mark.parametrize("round_size", [1, 3, 7, 10_000])
+def test_rounds_are_as_large_as_they_were_asked_to_be(round_size: int) -> None:
+    workload, resources = Workload(4 * 10**9, 4 * 10**7, 100), Resources(10**9, 2)
+    plan = plan_shuffle(workload, resources, "streaming", round_size=round_size)
+    assert plan.num_rounds == -(-plan.num_splits // round_size)
+    assert plan.num_folds == plan.num_rounds * plan.num_partitions
+    push = plan_shuffle(workload, resources, "push", round_size=round_size)
+    assert push == plan_shuffle(workload, resources, "push")
+
+
+def test_more_rounds_spill_more() -> None:
+    workload, resources = Workload(4 * 10**9, 4 * 10**7, 100), Resources(10**9, 2)
+    plans = [plan_shuffle(workload, resources, "streaming", round_size=size) for size in (2, 8, 32)]
+    spilled = [plan.spilled_bytes for plan in plans]
+    assert spilled == sorted(spilled, reverse=True)
+    assert len({*spilled}) == 3
 
 
 @pytest.mark.parametrize("partitions", [0, -1, memory.MAX_PARTITIONS + 1])

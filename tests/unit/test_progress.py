@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,6 +55,19 @@ def test_plain_lines_come_now_and_then(clock: Clock) -> None:
     assert len(log.getvalue().splitlines()) == 2
 
 
+def test_other_work_begins_at_nothing(clock: Clock) -> None:
+    log = io.StringIO()
+    shown = Progress("join", log)
+    for total in (80 * MB, 40 * MB):
+        shown.start(total, 1, 1)
+        clock.now += LINE_SECONDS
+        shown(_finished("map"))
+    assert [line.split(",")[0] for line in log.getvalue().splitlines()] == [
+        "join: 40.0 MB of 80.0 MB",
+        "join: 20.0 MB of 40.0 MB",
+    ]
+
+
 def test_maps_and_reduces_are_half_of_a_shuffle_each(clock: Clock) -> None:
     log = io.StringIO()
     shown = Progress("sort", log)
@@ -97,6 +111,18 @@ def test_a_terminal_shows_a_bar(terminal: tuple[int, int]) -> None:
     assert "check" in told
     assert "100.0/400.0 MB" in told
     assert "━" in told
+
+
+def test_other_work_takes_the_place_of_a_bar(terminal: tuple[int, int]) -> None:
+    before = threading.active_count()
+    with os.fdopen(terminal[1], "w") as stream:
+        shown = Progress("check", stream)
+        shown.begin(400 * MB)
+        shown.begin(200 * MB)
+        shown.advance(100 * MB)
+        shown.stop()
+    assert threading.active_count() == before
+    assert "100.0/200.0 MB" in _told(terminal[0]).decode()
 
 
 @pytest.mark.parametrize("name", ["gensort", "valsort"])

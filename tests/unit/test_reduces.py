@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,9 @@ from exoshuffle.shuffle import (
 )
 from exoshuffle.shuffle.division import MAX_LEVEL, Again, Division, Large, Pieces, Streamed, Whole
 from exoshuffle.shuffle.reduces import _maps, run_reduces
+from exoshuffle.shuffle.strategy import stage
 from exoshuffle.testing import failing
+from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
 from tests.unit.test_strategies_exactly_once import stepped
@@ -59,6 +62,9 @@ class Numbers:
 
     def __init__(self, width: int, num_partitions: int, how: str = "again") -> None:
         self.width, self.num_partitions, self.how = width, num_partitions, how
+        #: How often large partitions had been divided, and how often in vain.
+        self.divided: list[tuple[int, int]] = []
+        self.checked: list[int] = []
 
     def map(self, index: int, numbers: Any) -> list[list[int]]:
         """A list of numbers, or lists of slices."""
@@ -86,13 +92,17 @@ class Numbers:
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Numbers:
         assert set(samples) <= {b"\1"}
-        return Parts(max(1, self.width // num_partitions), num_partitions)
+        parts = Parts(max(1, self.width // num_partitions), num_partitions)
+        parts.divided, parts.checked = self.divided, self.checked
+        return parts
 
     def check(self, read: list[int]) -> None:
         assert sum(read) > 0
+        self.checked.append(sum(read))
 
     def divide(self, part: Large) -> Division:
         assert part.num_bytes > LARGE
+        self.divided.append((part.level, part.stuck))
         if self.how == "pieces":
             return Pieces(self, part.runs(LARGE))
         if self.how == "stream":
@@ -179,8 +189,23 @@ def test_divisions_are_told_nothing_where_blocks_are_not_those_of_all_maps() -> 
 
 @pytest.mark.usefixtures("engine")
 def test_one_value_is_given_up_after_two_levels() -> None:
-    results = shuffled(Simple(), Numbers(128, 4), [[5] * 200, [5] * 200, [400]])
+    tasks = Numbers(128, 4)
+    results = shuffled(Simple(), tasks, [[5] * 200, [5] * 200, [400]])
     assert [part for _, part in results if part] == [[5] * 400, [400]]
+    assert tasks.divided == [(0, 0), (1, 1), (2, 2)]
+    assert tasks.checked == [400, 400], "what the maps of each division have read"
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_was_divided_once_is_not_given_up() -> None:
+    """A level that was of use begins the count anew."""
+    tasks = Numbers(128, 4)
+    splits = [list(range(128)) * 4, [5] * 200, [6] * 200]
+    results = shuffled(Simple(), tasks, splits)
+    assert sorted(n for _, part in results for n in part) == sorted(
+        n for split in splits for n in split
+    )
+    assert tasks.divided[:2] == [(0, 0), (1, 0)]
 
 
 @pytest.mark.usefixtures("engine")
@@ -209,11 +234,65 @@ def test_a_map_that_fails_is_the_error() -> None:
         shuffled(Simple(), Numbers(128, 4), [[1], [None]])  # type: ignore[list-item]
 
 
+class Slow(Numbers):
+    """The first map waits; it is told whether that was in vain."""
+
+    def __init__(self) -> None:
+        super().__init__(128, 4)
+        self.gate, self.began = threading.Event(), threading.Event()
+        self.waited: list[bool] = []
+
+    def map(self, index: int, numbers: Any) -> list[list[int]]:
+        if index == 0:
+            self.began.set()
+            self.waited.append(self.gate.wait(30))
+        else:
+            self.began.wait(30)
+        return super().map(index, numbers)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_map_that_fails_is_the_error_while_others_run() -> None:
+    tasks = Slow()
+    with pytest.raises(TaskError, match="map"):
+        shuffled(Simple(), tasks, [[1], [None]])  # type: ignore[list-item]
+    assert tasks.waited == [], "the slow map was waited for"
+    tasks.gate.set()
+    poll(lambda: tasks.waited == [True])
+
+
+def test_reduces_have_memory_for_what_is_larger_than_planned(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no less than planned where it is smaller; also where it cannot be divided."""
+    asked: dict[int, int] = {}
+    submit = engine.submit
+
+    def noted(fn: Any, args: Any, kwargs: Any, options: TaskOptions) -> Any:
+        if options.name == "reduce":
+            asked[args[0]] = options.memory
+        return submit(fn, args, kwargs, options)
+
+    monkeypatch.setattr(engine, "submit", noted)
+    plan = dataclasses.replace(plan_of(1, 4), partition_bytes=40, reduce_percent=300)
+    tasks = Numbers(128, 4, "pieces")
+    numbers = [*range(5), *range(128, 198), *[256] * 500]
+    blocks = Refs([stage(tasks, "map", num_returns=4).remote(0, numbers)])
+    xs.get(list(run_reduces(tasks, blocks, plan)))
+    small, medium, large_one, none = xs.slice_bytes(blocks)[0]
+    assert none <= small < 40 < medium < LARGE < large_one
+    assert asked[1] == plan.reduce_memory(medium) > plan.reduce_memory(small)
+    assert asked[3] == plan.reduce_memory_bytes
+
+
 @given(st.lists(st.integers(0, 100), min_size=1), st.integers(1, 150))
 def test_runs_divide_the_slices(sizes: list[int], limit: int) -> None:
     runs = large(sizes).runs(limit)
     assert [index for run in runs for index in run] == list(range(len(sizes)))
     assert all(run and (len(run) == 1 or sum(sizes[i] for i in run) <= limit) for run in runs)
+    # As few as can be: no run has room for the slice behind it.
+    for run, following in itertools.pairwise(runs):
+        assert sum(sizes[i] for i in run) + sizes[following.start] > limit
 
 
 def test_what_does_not_divide_is_given_up() -> None:

@@ -285,6 +285,22 @@ def test_map_batches_that_return_something_else(
         MapBatches(function, schema).apply(reader).read_all()
 
 
+@pytest.mark.parametrize("is_given", [False, True])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [([], "no column, and so no rows; return at least one"), (["a", "b", "a"], "the name 'a'")],
+)
+def test_map_batches_with_names_that_cannot_be(
+    names: list[str], message: str, is_given: bool
+) -> None:
+    def made(table: pa.Table) -> pa.Table:
+        return pa.table([pa.array([1] * table.num_rows, pa.int64()) for _ in names], names=names)
+
+    schema = pa.schema([(name, pa.int64()) for name in names]) if is_given else None
+    with pytest.raises(SchemaError, match=message):
+        MapBatches(made, schema).resolved(TABLE.schema)
+
+
 def test_exceptions_of_a_function_pass_through() -> None:
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(2))
     with pytest.raises(ZeroDivisionError, match="the user's own") as caught:

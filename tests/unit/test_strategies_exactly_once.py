@@ -223,7 +223,7 @@ def stepped(script: Script | None = None, num_nodes: int = 1) -> Iterator[Steppe
 
 
 def troubled(seed: int, num_nodes: int) -> Script:
-    """Much goes wrong: merges are late, fail, are lost or cannot be cancelled; maps are slow, fail once or stray."""
+    """Much goes wrong: merges are late, fail, are lost or cannot be cancelled; maps are slow or stray."""
     seeded = random.Random(seed)
     often, seldom = seeded.random(), seeded.random() / 4
 

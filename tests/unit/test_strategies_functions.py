@@ -14,7 +14,7 @@ from exoshuffle.errors import InputError, MemoryLimitError, OptionsError, TaskEr
 from exoshuffle.shuffle import FixedFiles, MergeOptions, PreShuffleMerge, Push
 from exoshuffle.shuffle import functions as functions_module
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("shared_engine"), pytest.mark.shares_engine]
 
 INPUTS = [range(start, start + 7) for start in range(0, 70, 7)]
 NUM_PARTITIONS = 3
@@ -103,6 +103,8 @@ def test_the_example_of_the_documentation() -> None:
         ({"strategy": "pre_shuffle_merge", "merge": None}, "needs a function merge; pass merge="),
         ({"strategy": "streaming", "fold": None}, "needs a function fold; pass fold="),
         ({"reduce": None}, "needs a function reduce; pass reduce="),
+        ({"map": "by_key"}, "map is 'by_key'; it must be a function"),
+        ({"merge": 5}, "merge is 5; it must be a function"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(changes: dict[str, Any], message: str) -> None:
@@ -119,6 +121,13 @@ def test_memory_that_no_engine_has_is_refused() -> None:
 def test_a_map_of_too_many_or_too_few_values(num_values: int) -> None:
     options = {**FUNCTIONS, "map": lambda _, __: [[]] * num_values}
     with pytest.raises(TaskError, match=f"map of input 0 returned {num_values} values") as caught:
+        xs.get(list(xs.shuffle(INPUTS[:1], **options)))
+    assert isinstance(caught.value.__cause__, InputError)
+
+
+def test_a_map_that_returns_no_list() -> None:
+    options = {**FUNCTIONS, "map": lambda _, __: None}
+    with pytest.raises(TaskError, match="map of input 0 returned None; it must return a") as caught:
         xs.get(list(xs.shuffle(INPUTS[:1], **options)))
     assert isinstance(caught.value.__cause__, InputError)
 

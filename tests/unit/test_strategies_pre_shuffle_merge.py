@@ -12,7 +12,15 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Node, Ref, TaskOptions
-from exoshuffle.shuffle import FixedBlockSize, FixedFiles, MergeOptions, PreShuffleMerge, Strategy
+from exoshuffle.shuffle import (
+    FixedBlockSize,
+    FixedFiles,
+    MergeOptions,
+    PreShuffleMerge,
+    ShufflePlan,
+    Strategy,
+)
+from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
@@ -102,6 +110,47 @@ def test_a_group_never_needs_more_than_the_memory() -> None:
         strategy = merging(engine, policy=FixedFiles(5), percent=100, memory_bytes=memory)
         assert_every_row_arrives(strategy, 10, 2)
         assert merged(engine) == [[0, 1, 2], [3, 4], [5, 6, 7], [8, 9]]
+
+
+def shuffled(strategy: Strategy, plan: ShufflePlan) -> None:
+    splits = [[index] for index in range(plan.num_splits)]
+    xs.get(list(strategy.shuffle(LabelTasks(plan.num_partitions), splits, plan)))
+
+
+def test_the_plan_or_the_budget_says_how_much_memory_there_is_for_merges() -> None:
+    plan = small_plan(10, 2)
+    of_two, of_five = (2 * count * plan.split_bytes for count in (2, 5))
+    with stepped() as engine:
+        engine.budget_bytes = 100 * of_five
+        planned = dataclasses.replace(plan, merge_memory_bytes=of_two)
+        shuffled(merging(engine, policy=FixedFiles(10), percent=100), planned)
+        assert merged(engine) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    with stepped() as engine:
+        engine.budget_bytes = -(-of_five * 100 // MERGE_MEMORY_PERCENT)
+        unplanned = dataclasses.replace(plan, merge_memory_bytes=0)
+        shuffled(merging(engine, policy=FixedFiles(10), percent=100), unplanned)
+        assert merged(engine) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    with stepped() as engine:
+        # Never so little that nothing could be merged.
+        engine.budget_bytes = 1
+        shuffled(merging(engine, policy=FixedFiles(10), percent=100), unplanned)
+        assert merged(engine) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+
+
+def test_all_nodes_get_maps_from_the_start() -> None:
+    places: list[str | None] = []
+    with stepped(num_nodes=3) as engine:
+        submit = engine.submit
+
+        def noted(fn: Any, args: Any, kwargs: Any, options: TaskOptions) -> Ref:
+            if options.name == "map":
+                places.append(options.node)
+            return submit(fn, args, kwargs, options)
+
+        engine.submit = noted  # type: ignore[method-assign]
+        assert_every_row_arrives(merging(engine, policy=FixedFiles(4), percent=100), 24, 2)
+    in_turn = ["node0", "node1", "node2"]
+    assert places == in_turn * 8
 
 
 class Sized:
@@ -207,8 +256,6 @@ def test_a_timeout_gives_up_what_is_late(can_cancel: bool) -> None:
 
 
 def iterate(strategy: Strategy) -> Iterator[Ref]:
-    from exoshuffle.testing.shuffles import small_plan
-
     return strategy.shuffle(LabelTasks(2), [[index] for index in range(6)], small_plan(6, 2))
 
 

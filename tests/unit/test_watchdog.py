@@ -80,6 +80,19 @@ def test_a_task_that_finishes_begins_the_interval_anew(world: World) -> None:
     assert world.warnings_after(1)
 
 
+def test_a_task_that_finishes_while_it_looks_is_no_reason_either(world: World) -> None:
+    """To find out what all tasks do takes a while, too."""
+
+    def found() -> list[Activity]:
+        world.clock.now += 1
+        world.watchdog(FINISHED)
+        return [STUCK]
+
+    world.watchdog = Watchdog(found, 60, world.clock)
+    assert world.warnings_after(60) == []
+    assert world.warnings_after(58) == []
+
+
 def test_an_idle_engine_and_a_task_that_has_begun_are_no_reason(world: World) -> None:
     assert world.warnings_after(100) == []
     world.found = [STUCK]
@@ -219,10 +232,11 @@ def test_worker_processes(engine: LocalEngine, tmp_path: Path) -> None:
 
     ref = xs.remote(stuck).remote(str(pipe))
     with pipe.open("w") as opened:  # returns when the function has opened its end
-        [found] = told(engine, lambda found: bool(found and found[0].where))
-        # It may just be on its way from one line to the next.
+        # It may just be on its way to the worker, or from one line to the next.
         line = stuck.__code__.co_firstlineno + 2
-        told(engine, lambda found: bool(found[0].where and found[0].where.line == line))
+        [found] = told(
+            engine, lambda found: bool(found and found[0].where and found[0].where.line == line)
+        )
         opened.write("done")
     assert found.process not in (None, os.getpid())
     assert found.where is not None

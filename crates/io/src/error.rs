@@ -180,7 +180,7 @@ pub enum IoError {
         reason: String,
     },
     /// A value of a text file does not have the type of its column.
-    #[error("{}", bad_value(path, *line, column, value, expected))]
+    #[error("{}", bad_value(path, *line, column, (value, other.as_deref()), expected))]
     BadValue {
         /// The file.
         path: PathBuf,
@@ -192,6 +192,8 @@ pub enum IoError {
         value: String,
         /// The type of the column.
         expected: String,
+        /// What would be read if the type had been given instead of inferred.
+        other: Option<Box<str>>,
     },
     /// A record of a text file is malformed.
     #[error("'{}' line {line}: {reason}; correct the line or remove it", path.display())]
@@ -371,13 +373,32 @@ pub(crate) fn one_line(text: &str) -> String {
     line.trim_end_matches('.').to_string()
 }
 
-fn bad_value(path: &Path, line: u64, column: &str, value: &str, expected: &str) -> String {
-    format!(
-        "'{}' line {line}, column '{column}': '{}' is not a value of type {expected}; types that are not given are inferred \
-         from the first 10,000 rows, so give the column another (schema={{'{column}': 'text'}}, or on the command line \
-         --column-type {column}=text), or correct the value",
-        path.display(),
+fn bad_value(
+    path: &Path,
+    line: u64,
+    column: &str,
+    (value, other): (&str, Option<&str>),
+    expected: &str,
+) -> String {
+    // Spaces around a value may be what is wrong with it.
+    let is_short = value.len() <= 50 && !value.contains(['\n', '\r']);
+    let value = if is_short {
+        value.to_owned()
+    } else {
         one_line(value)
+    };
+    let (what, same) = match other.map(one_line) {
+        Some(other) => (
+            format!("'{value}' would become {other} as a value of type {expected}"),
+            "give it the same if that is meant, ",
+        ),
+        None => (format!("'{value}' is not a value of type {expected}"), ""),
+    };
+    format!(
+        "'{}' line {line}, column '{column}': {what}; types that are not given are inferred from the first 10,000 rows, so \
+         give the column another (schema={{'{column}': 'text'}}, or on the command line --column-type {column}=text), {same}\
+         or correct the value",
+        path.display(),
     )
 }
 

@@ -81,7 +81,7 @@ fn steps(c: &mut Criterion) {
     group.bench_function("tally rows of 100 bytes", |b| {
         b.iter(|| {
             let mut tally = Tally::default();
-            tally.add_rows(black_box(&rows), 100);
+            tally.add_records(black_box(&rows), 100);
             tally
         });
     });

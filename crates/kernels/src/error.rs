@@ -93,7 +93,7 @@ pub enum KernelError {
         reason: &'static str,
     },
     /// The output buffer has the wrong size.
-    #[error("the output buffer has {actual} bytes but the slices need {expected}; allocate the last of slice_offsets()")]
+    #[error("the output buffer has {actual} bytes but the slices need {expected}; allocate as many as their last offset says")]
     OutputSize {
         /// Bytes needed.
         expected: u64,
@@ -107,6 +107,16 @@ pub enum KernelError {
         count: usize,
         /// The most that one reducer takes.
         limit: usize,
+    },
+    /// Blocks of different shuffles.
+    #[error(
+        "blocks of {expected} and {actual} slices cannot be merged; merge blocks of one shuffle"
+    )]
+    SliceCount {
+        /// Slices of the first block.
+        expected: usize,
+        /// Slices of another.
+        actual: usize,
     },
     /// A number of partitions that cannot be planned.
     #[error("{count} partitions were asked for, but the number must lie between 1 and {limit}; choose one in that range")]

@@ -14,7 +14,7 @@ use arrow_buffer::Buffer;
 use arrow_cast::{can_cast_types, cast};
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, UnionMode};
 use arrow_select::interleave::interleave;
 
 use crate::error::{KernelError, Result};
@@ -175,11 +175,42 @@ pub(crate) fn parse(layout: &RowLayout, slice: &Buffer, range: Range<usize>) -> 
     Ok(frames)
 }
 
+fn has_dense_union(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(_, UnionMode::Dense) => true,
+        DataType::Union(fields, UnionMode::Sparse) => fields
+            .iter()
+            .any(|(_, field)| has_dense_union(field.data_type())),
+        DataType::Dictionary(_, values) => has_dense_union(values),
+        DataType::RunEndEncoded(_, values) => has_dense_union(values.data_type()),
+        DataType::Struct(fields) => fields
+            .iter()
+            .any(|field| has_dense_union(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_dense_union(item.data_type()),
+        _ => false,
+    }
+}
+
 /// Reads the one batch of a stream. Arrow's decoder panics on some malformed input: that is an error here too.
 ///
 /// Fields inside nested columns are named as the schema says. Files name those of maps and lists as they like, and
 /// pyarrow, through which one side of a shuffle may have got its schema, does not keep all of these names.
-fn decode(mut stream: Buffer, schema: &SchemaRef) -> Option<RecordBatch> {
+fn decode(stream: Buffer, schema: &SchemaRef) -> Option<RecordBatch> {
+    let mut stream = if schema
+        .fields()
+        .iter()
+        .any(|field| has_dense_union(field.data_type()))
+    {
+        // Of these alone the decoder takes offsets where they lie: the copy begins where they are aligned.
+        Buffer::from(stream.as_slice())
+    } else {
+        stream
+    };
     let read = || StreamDecoder::new().decode(&mut stream).ok()?;
     let batch = catch_unwind(AssertUnwindSafe(read)).ok()??;
     if batch.num_columns() != schema.fields().len() {

@@ -196,9 +196,7 @@ impl GatheredRows {
                 decoder.append(&self.layout, &chunk, &mut tails);
             }
             // Behind the last string is the end of the row.
-            for (row, end) in rows.iter().zip(&tails) {
-                handed_on.add_row(&row[..*end]);
-            }
+            handed_on.add_rows(rows.iter().zip(&tails).map(|(row, &end)| &row[..end]));
         }
         let places = self.framed.as_ref().map(|framed| framed.places(locs));
         let mut arrays = Vec::with_capacity(columns.len());

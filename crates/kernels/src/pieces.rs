@@ -102,9 +102,12 @@ pub(crate) fn recount(layout: &RowLayout, sections: &Sections, section: &Section
     for piece in &pieces {
         walk(layout, slice, piece, |starts, end| {
             let ends = starts[1..].iter().chain(std::iter::once(&end));
-            for (&start, &end) in starts.iter().zip(ends) {
-                tally.add_row(&slice[start..end]);
-            }
+            tally.add_rows(
+                starts
+                    .iter()
+                    .zip(ends)
+                    .map(|(&start, &end)| &slice[start..end]),
+            );
         })?;
         if let Some(beside) = &piece.beside {
             tally.add_beside(&slice[beside.range.clone()]);

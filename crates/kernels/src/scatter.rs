@@ -14,6 +14,7 @@ use crate::frames::{self, encode};
 use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::prefetch::prefetch;
+use crate::row_hash::hash_rows;
 use crate::sections::{self, slice_offsets, write_header, Origin};
 use crate::source::Sources;
 use crate::tally::Tally;
@@ -154,10 +155,11 @@ impl Scatter {
                 }));
                 write_rows(&self.layout, batch, first, &starts, &mut tails, out);
                 // The rows are in the cache now.
-                for ((&partition, &start), length) in chunk.iter().zip(&starts).zip(&lengths) {
-                    let tally = &mut open[partition as usize].tally;
-                    tally.add_row(&out[start..start + length]);
-                }
+                let rows = starts.iter().zip(&lengths);
+                let rows = rows.map(|(&start, length)| &out[start..start + length]);
+                hash_rows(chunk.iter().zip(rows), |&partition, hash| {
+                    open[partition as usize].tally.add_hash(hash);
+                });
             }
         }
         Ok(())

@@ -298,7 +298,7 @@ mod tests {
 
     fn slice(tag: u8, map: u32, rows: &[&[u8]]) -> Vec<u8> {
         let mut tally = Tally::default();
-        rows.iter().for_each(|row| tally.add_row(row));
+        tally.add_rows(rows.iter().copied());
         let mut bytes = [vec![0xEE; HEADER_BYTES], rows.concat()].concat();
         let origin = Origin {
             tag,

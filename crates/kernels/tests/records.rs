@@ -146,7 +146,7 @@ proptest! {
             let found = &out[offsets[0] as usize..offsets[1] as usize];
             prop_assert_eq!(&found[HEADER_BYTES..], &slice[..]);
             let mut tally = Tally::default();
-            tally.add_rows(slice, input.shape.record_bytes());
+            tally.add_records(slice, input.shape.record_bytes());
             let sections = Sections::open(vec![found.into()], r as u32, Some(split), Some(split + 1)).unwrap();
             prop_assert_eq!(sections.sent(0), tally);
         }

@@ -37,6 +37,10 @@ pub fn store_error(error: StoreError) -> PyErr {
         StoreError::SpillDirectoryMissing { .. }
         | StoreError::SpillDirectoryNotADirectory { .. }
         | StoreError::SpillDirectoryNotWritable { .. } => OptionsError::new_err(message),
+        StoreError::Interrupted(why) => match why.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(_) => StorageError::new_err(message),
+        },
         _ => StorageError::new_err(message),
     }
 }

@@ -195,7 +195,7 @@ impl RecordBatches {
         sorted
             .gather(self.next, &mut records)
             .map_err(RowError::Record)?;
-        self.handed_on.add_rows(&records, width);
+        self.handed_on.add_records(&records, width);
         self.order = Some(sorted.into_order());
         self.next += count;
         self.record_batch(records).map_err(|source| {
@@ -242,7 +242,7 @@ pub fn recount(
 ) -> impl Fn(&Section) -> Option<Tally> + use<'_> {
     move |section| {
         let mut tally = Tally::default();
-        tally.add_rows(side.sections.bytes(section), shape.record_bytes());
+        tally.add_records(side.sections.bytes(section), shape.record_bytes());
         Some(tally)
     }
 }

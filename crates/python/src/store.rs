@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exoshuffle_store::{BlockId, BlockMut, Priority, StoreOptions};
+use exoshuffle_store::{BlockId, BlockMut, Interruption, Priority, StoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -41,6 +41,7 @@ impl Store {
                     "disk_full_seconds={disk_full_seconds} is no duration ({error}); give seconds from 0"
                 ))
             })?;
+        options.check_interrupted = check_signals;
         let store = exoshuffle_store::Store::open(options).map_err(store_error)?;
         Ok(Self(Arc::new(store)))
     }
@@ -114,6 +115,17 @@ impl Store {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }
+}
+
+/// What a signal's handler has raised, such as `KeyboardInterrupt`. Signals are handled in the main thread; others are
+/// spared the wait for the GIL.
+fn check_signals() -> Result<(), Interruption> {
+    // SAFETY: both calls only return a number.
+    let is_main = unsafe { libc::gettid() == libc::getpid() };
+    if is_main {
+        Python::attach(|py| py.check_signals())?;
+    }
+    Ok(())
 }
 
 /// A block being filled: a writable buffer until it is sealed.

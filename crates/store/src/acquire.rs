@@ -4,7 +4,7 @@
 //! the arena, with a file where memory cannot be had for an output, or with an error.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::arena::Memory;
 use crate::budget::{Priority, Reservation, Ticket, Want};
@@ -14,6 +14,9 @@ use crate::mapping::Mapping;
 use crate::policy::{Outlook, Patience};
 use crate::ranges::Taken;
 use crate::shared::{Shared, State};
+
+/// How often a thread that waits asks whether it was interrupted.
+const ASK_AFTER: Duration = Duration::from_millis(100);
 
 /// How a request for memory ended.
 enum Room {
@@ -84,6 +87,7 @@ impl Shared {
     ) -> (MutexGuard<'a, State>, Result<Room>) {
         let priority = ticket.0;
         let since = Instant::now();
+        let mut asked = since;
         let patience = Patience {
             fallback_after: self.options.fallback_after,
             disk_full_timeout: self.options.disk_full_timeout,
@@ -106,21 +110,27 @@ impl Shared {
                     let error = disk_full(&mut state, want.bytes());
                     return (state, Err(error));
                 }
-                Outlook::Wait => {
-                    state = self
-                        .room
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner)
-                }
-                Outlook::WaitFor(limit) => {
-                    state = self
-                        .room
-                        .wait_timeout(state, limit)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0;
+                Outlook::Wait => state = self.wait_for_room(state, ASK_AFTER),
+                Outlook::WaitFor(limit) => state = self.wait_for_room(state, limit.min(ASK_AFTER)),
+            }
+            if asked.elapsed() >= ASK_AFTER {
+                drop(state);
+                let interrupted = (self.options.check_interrupted)();
+                (state, asked) = (self.lock(), Instant::now());
+                if let Err(why) = interrupted {
+                    return (state, Err(StoreError::Interrupted(why)));
                 }
             }
         }
+    }
+
+    fn wait_for_room<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        limit: Duration,
+    ) -> MutexGuard<'a, State> {
+        let waited = self.room.wait_timeout(state, limit);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Takes what fits, giving memory back to the system where the budget asks for it.

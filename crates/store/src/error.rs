@@ -1,10 +1,14 @@
 //! Everything that can go wrong in the store, each with the value, the limit and the remedy.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
 /// The result of a store operation.
-pub type Result<T> = std::result::Result<T, StoreError>;
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Why a thread is to wait no longer, in the words of who interrupts it.
+pub type Interruption = Box<dyn Error + Send + Sync>;
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +132,9 @@ pub enum StoreError {
         /// Every directory with the reason it takes no more.
         directories: String,
     },
+    /// The thread that waited was interrupted.
+    #[error("waiting for memory was interrupted: {0}")]
+    Interrupted(Interruption),
     /// The store has been closed.
     #[error("the store is closed; open a new one")]
     Closed,

@@ -43,7 +43,7 @@ pub use arena::UNIT_BYTES;
 pub use block::{BlockId, BlockMut, Slice};
 pub use budget::{Priority, Reservation};
 pub use direct_file::DirectIo;
-pub use error::{Result, StoreError};
+pub use error::{Interruption, Result, StoreError};
 pub use layout::{ENTRY_BYTES, PAGE_BYTES};
 pub use options::StoreOptions;
 pub use spill_io::{SpillFile, SpillIo};

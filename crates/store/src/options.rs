@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arena::UNIT_BYTES;
-use crate::error::{Result, StoreError};
+use crate::error::{Interruption, Result, StoreError};
 
 /// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
 const FALLBACK_AFTER: Duration = Duration::from_millis(200);
@@ -24,11 +24,13 @@ pub struct StoreOptions {
     pub fallback_after: Duration,
     /// How long requests wait for frees when no directory takes more, before they fail.
     pub disk_full_timeout: Duration,
+    /// Asked every 100 ms by each thread that waits for room, without any lock: an error ends its wait.
+    pub check_interrupted: fn() -> Result<(), Interruption>,
 }
 
 impl StoreOptions {
     /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, give up on full disks
-    /// after 10 s.
+    /// after 10 s; nothing interrupts a wait.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {
             budget_bytes,
@@ -37,6 +39,7 @@ impl StoreOptions {
             fuse_bytes: 100 << 20,
             fallback_after: FALLBACK_AFTER,
             disk_full_timeout: Duration::from_secs(10),
+            check_interrupted: || Ok(()),
         }
     }
 

@@ -61,7 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::TooLarge`] beyond the budget (outputs go to the file system instead), [`StoreError::DiskFull`],
-    /// [`StoreError::Closed`].
+    /// [`StoreError::Interrupted`], [`StoreError::Closed`].
     ///
     /// # Cost
     /// The data plus 16 bytes per slice, rounded up to 64 KiB.

@@ -108,6 +108,20 @@ fn a_block_whose_write_failed_is_still_in_memory() {
 }
 
 #[test]
+fn a_request_that_is_interrupted_leaves_the_queue() {
+    let mut setup = Setup::new(4, 1);
+    setup.options.check_interrupted = || Err("a signal".into());
+    let store = setup.open();
+    let all = store.reserve(4 * UNIT).unwrap();
+    let interrupted = store.reserve(4 * UNIT).unwrap_err();
+    assert!(matches!(interrupted, StoreError::Interrupted(why) if why.to_string() == "a signal"));
+    drop(all);
+    assert_eq!(store.stats().reserved_bytes, 0);
+    // Would be refused if it had to wait behind the other.
+    store.reserve(UNIT).unwrap();
+}
+
+#[test]
 fn closing_ends_a_spill_between_writes() {
     // Three writes long; a second one would wait for ever.
     let held = hold_a_write_of(256, &[9 << 20]);

@@ -179,11 +179,6 @@ def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
             )
 
 
-def names(text: str) -> list[str]:
-    """Column names from a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _summary(result: WriteResult) -> str:
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     lines = [

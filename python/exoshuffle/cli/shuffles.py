@@ -10,13 +10,13 @@ import click
 from exoshuffle.cli.options import (
     finish,
     input_output,
-    names,
     open_input,
     partitions_option,
     shuffle_options,
     start,
 )
 from exoshuffle.operators.aggregate_text import parse_aggregate_text
+from exoshuffle.operators.keys import parse_names
 
 _seed = click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
 
@@ -94,7 +94,7 @@ def repartition_command(**arguments: Any) -> None:
     dataset = open_input(arguments["inputs"], arguments).repartition(
         arguments["partitions"],
         target_size=arguments["target_size"],
-        by=names(arguments["by"]) if arguments["by"] else None,
+        by=parse_names(arguments["by"]) if arguments["by"] else None,
         method=arguments["method"],
         strategy=arguments["strategy"],
     )
@@ -116,7 +116,7 @@ def groupby_command(**arguments: Any) -> None:
     """
     start(arguments)
     grouped = open_input(arguments["inputs"], arguments).group_by(
-        *names(arguments["by"]),
+        *parse_names(arguments["by"]),
         strategy=arguments["strategy"],
         num_partitions=arguments["partitions"],
     )
@@ -137,7 +137,7 @@ def distinct_command(**arguments: Any) -> None:
     """
     start(arguments)
     dataset = open_input(arguments["inputs"], arguments).distinct(
-        names(arguments["on"]) if arguments["on"] else None,
+        parse_names(arguments["on"]) if arguments["on"] else None,
         strategy=arguments["strategy"],
         num_partitions=arguments["partitions"],
     )
@@ -175,7 +175,7 @@ def join_command(**arguments: Any) -> None:
     """
     start(arguments)
     keys = {
-        name: names(arguments[name]) if arguments[name] else None
+        name: parse_names(arguments[name]) if arguments[name] else None
         for name in ("on", "left_on", "right_on")
     }
     dataset = open_input([arguments["left"]], arguments).join(

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from exoshuffle import _native
+from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
 from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.dataset.paths import local_path
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.observe.progress import Progress
@@ -59,7 +61,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     """Makes a directory of gensort records, ``part-00000.dat`` and so on.
 
     Args:
-        path: The directory.
+        path: The directory, as ``write_parquet`` takes it.
         num_records: How many records of 100 bytes.
         start: Number of the first record (gensort's ``-b``); numbers have 128 bits.
         partitions: Number of files; default: one per GB, at least one per CPU for more than 10 MB.
@@ -74,6 +76,12 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
 
     Cost: one pass at the speed of the disk, 4 MiB buffers.
     """
+    path = local_path(path, OutputError)
+    check_flag("ascii", ascii)
+    check_flag("skew", skew)
+    _check_whole(
+        num_records=num_records, start=start, partitions=0 if partitions is None else partitions
+    )
     if partitions is None:
         partitions = _default_partitions(num_records)
     _check(num_records, start, partitions)
@@ -98,7 +106,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         files = each_file(make, [count * RECORD_BYTES for count in counts], progress)
         output.commit(files)
     return GensortResult(
-        path=str(path),
+        path=path,
         records=num_records,
         bytes=num_records * RECORD_BYTES,
         files=partitions,
@@ -110,6 +118,12 @@ def _default_partitions(num_records: int) -> int:
     cpus = len(os.sched_getaffinity(0))
     wanted = max(-(-num_records // RECORDS_PER_FILE), min(cpus, -(-num_records // 100_000)), 1)
     return min(wanted, MAX_FILES)
+
+
+def _check_whole(**numbers: object) -> None:
+    for name, number in numbers.items():
+        if not is_whole(number):
+            raise OptionsError(f"{name} is {number!r}; it must be a whole number")
 
 
 def _check(num_records: int, start: int, partitions: int) -> None:

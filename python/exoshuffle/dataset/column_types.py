@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
         return types
     if not isinstance(types, Mapping):
         raise OptionsError(
-            f"schema is {types!r}; give a pyarrow schema or a dict of column names and types"
+            f"schema is {shown(types)}; give a pyarrow schema or a dict of column names and types"
         )
     return pa.schema([(name, _type_of(name, given)) for name, given in types.items()])
 
@@ -49,6 +49,8 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
 def _type_of(column: str, given: pa.DataType | str) -> pa.DataType:
     import pyarrow as pa
 
+    if not isinstance(column, str):
+        raise OptionsError(f"schema names {shown(column)}; it must be the name of a column")
     if isinstance(given, pa.DataType):
         return given
     if given in _NAMED:

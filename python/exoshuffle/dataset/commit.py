@@ -16,6 +16,7 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -26,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.arguments import check_flag
 from exoshuffle.dataset import replacing
 from exoshuffle.dataset.patterns import finds
 from exoshuffle.errors import OutputError
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 MANIFEST = "_SUCCESS"
 #: In the name of a result that is being replaced by two renames.
 REPLACED = "replaced-"
+#: Names have at most 255 bytes, of which those of hidden siblings need some for themselves.
+LONG_NAME_BYTES = 200
 #: Files that are brought to disk side by side.
 SYNCED_AT_ONCE = 8
 
@@ -50,7 +54,8 @@ class OutputDirectory:
         file: Name of one of the files that will be made, for patterns that would find it.
 
     Raises:
-        OutputError: The output exists, is inside the input or holds it, or its parent is missing or not writable.
+        OutputError: The output exists, is inside the input or holds it, would replace the working directory, or cannot
+            be made there.
     """
 
     def __init__(
@@ -60,11 +65,17 @@ class OutputDirectory:
         overwrite: bool,
         file: str = "part-00000",
     ) -> None:
+        check_flag("overwrite", overwrite)
         # Behind symbolic links, because a link cannot be replaced by a rename.
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
-        _put_back(self.path)
-        self._check(sources, file)
+        try:
+            _put_back(self.path)
+            self._check(sources, file)
+        except OutputError:
+            raise
+        except OSError as error:  # a name that is too long, a folder that may not be looked into
+            raise OutputError(f"cannot write to {self.path}: {error.strerror}") from error
         self.staging = self._hidden("")
         self._made_parents: list[Path] = []
         self._lock = contextlib.ExitStack()
@@ -92,10 +103,19 @@ class OutputDirectory:
                 )
             if glob.has_magic(source) and not read.exists():
                 self._check_pattern(source, file)
-        if self.path.is_dir() and any(self.path.iterdir()) and not self._overwrite:
+        if self.path.is_dir() and any(self.path.iterdir()):
+            self._check_replaced()
+
+    def _check_replaced(self) -> None:
+        if not self._overwrite:
             raise OutputError(
                 f"output {self.path} exists; pass overwrite (--overwrite) to replace it"
             )
+        with contextlib.suppress(FileNotFoundError):  # somebody removed it: then nothing is lost
+            if Path.cwd().is_relative_to(self.path):
+                raise OutputError(
+                    f"output {self.path} is or holds the working directory, which would be replaced; name another one"
+                )
 
     @property
     def existing_folder(self) -> Path:
@@ -140,8 +160,8 @@ class OutputDirectory:
             "bytes": sum(file["bytes"] for file in files),
             "files": list(files),
         }
-        (self.staging / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
         try:
+            (self.staging / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
             self._sync(files)
             with replacing.uninterrupted():
                 self._put_in_place()
@@ -218,6 +238,9 @@ class OutputDirectory:
 
 def _prefix(path: Path) -> str:
     """With what the names of hidden siblings begin."""
+    name = os.fsencode(path.name)
+    if len(name) > LONG_NAME_BYTES:  # so that theirs are none that a directory cannot have
+        return f".{hashlib.sha256(name).hexdigest()}.exoshuffle-"
     return f".{path.name}.exoshuffle-"
 
 

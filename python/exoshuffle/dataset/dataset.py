@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from exoshuffle.dataset import sampling
 from exoshuffle.dataset.bill import Bill
@@ -28,8 +27,17 @@ from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.distinct import parse_distinct
+from exoshuffle.operators.expressions import column
 from exoshuffle.operators.join import JoinOptions, parse_join
-from exoshuffle.operators.keys import SortKey, check_names, names_of, parse_keys
+from exoshuffle.operators.keys import (
+    SortKey,
+    check_keys,
+    check_names,
+    names_in,
+    names_of,
+    once,
+    parse_keys,
+)
 from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.table import Sorted
@@ -75,7 +83,8 @@ class Dataset(Narrow):
         earlier order among equal keys.
 
         Args:
-            by: Column or columns, the first one first. Fixed-length records need none: their key is their beginning.
+            by: Column or columns, the first one first; one that is named again changes nothing, and must have the same
+                direction and place of nulls. Fixed-length records need none: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
@@ -97,6 +106,10 @@ class Dataset(Narrow):
         if is_records(self.node):
             if by is not None:
                 raise OptionsError("fixed-length records are sorted by their key; leave out by=")
+            if descending is not False:
+                raise OptionsError(
+                    "fixed-length records are sorted smallest first; leave out descending="
+                )
             source = sources(self.node)[0]
             order = ByRecordKey(source.record_bytes, source.key_bytes)
             return self._shuffled(shuffles.sort(self.schema, order), options)
@@ -104,9 +117,15 @@ class Dataset(Narrow):
             raise OptionsError("sort needs at least one column in by=")
         return self._sort_by(parse_keys(by, descending, nulls), options)
 
-    def sort_keys(self, keys: Sequence[SortKey], **options: Any) -> Dataset:
-        """``sort`` by ``SortKey`` objects."""
-        return self._sort_by(tuple(keys), ShuffleOptions(**options))
+    def sort_keys(
+        self,
+        keys: Sequence[SortKey],
+        *,
+        strategy: str | Strategy = "auto",
+        num_partitions: int | None = None,
+    ) -> Dataset:
+        """``sort`` by ``SortKey`` objects; one of a column that was named before must be equal to it."""
+        return self._sort_by(check_keys(keys), ShuffleOptions(strategy, num_partitions))
 
     def _sort_by(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Dataset:
         check_names(keys, self.schema.names)
@@ -162,9 +181,12 @@ class Dataset(Narrow):
         """All rows in random order: every permutation is as likely as any other.
 
         The same seed gives the same order of the rows of the same files, whatever the engine, the memory limit and the
-        number of CPUs and partitions are, and whatever steps that need no shuffle lie between. What other shuffles
-        and users' functions make is ordered by which part of their result a row is in: the order is the same as long
-        as these parts are, whose number follows from the memory limit unless ``num_partitions`` says it.
+        number of CPUs and partitions are, and whatever steps that need no shuffle lie between.
+
+        What other shuffles, limits and users' functions make is ordered by which part of that result a row is in, and
+        where in it: the order is the same as long as these parts are, which follow from the memory limit and the number
+        of CPUs. ``num_partitions`` of the shuffle before keeps them the same where rows go by hash (groups, joins,
+        ``distinct``), unless a part is so large that it is kept in pieces; not where a sort cuts at sampled keys.
 
         With a **window** it is cheap and partial, for data that is read again and again, as in training: files are cut
         into windows of neighbouring rows, the windows come in random order, and the rows of each in random order. So a
@@ -219,7 +241,7 @@ class Dataset(Narrow):
         Args:
             num_partitions: How many.
             target_size: About how large, instead of how many.
-            by: Column or columns whose values decide.
+            by: Column or columns whose values decide; one that is named again changes nothing.
             method: With ``by`` ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
                 other in order), without it ``"round-robin"``.
             strategy: As in ``sort``.
@@ -233,7 +255,7 @@ class Dataset(Narrow):
         target = None if target_size is None else parse_bytes(target_size)
         if target is not None and target < 1:
             raise OptionsError(f"target_size is {target}; it must be at least 1 byte")
-        keys = () if by is None else names_of(by, "by")
+        keys = () if by is None else once(names_of(by, "by"))
         shuffle = shuffles.repartition(self.schema, keys, assignment_named(method, bool(keys)))
         return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions, target))
 
@@ -248,7 +270,8 @@ class Dataset(Narrow):
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
 
         Args:
-            *keys: Columns, or a list of them; without any all rows are one group.
+            *keys: Columns, or a list of them, of which one that is named again changes nothing; without any all rows
+                are one group.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
@@ -257,7 +280,9 @@ class Dataset(Narrow):
             SchemaError: A column is unknown.
         """
         options = ShuffleOptions(strategy, num_partitions)
-        names = tuple(name for key in keys for name in names_of(key, "group_by"))
+        names = once(names_in(keys, "group_by"))
+        for name in names:
+            column(name, self.schema)  # one that there is not says so here
         return Grouped(self.schema, names, options, self._shuffled)
 
     def distinct(
@@ -270,14 +295,15 @@ class Dataset(Narrow):
         """Drops duplicates: of rows with equal values, the first in input order stays.
 
         Args:
-            subset: Columns to compare; default: all.
+            subset: Columns to compare, of which one that is named again changes nothing; default: all.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
         Raises:
             SchemaError: A column is unknown or cannot be compared.
         """
-        rows = parse_distinct(self.schema, None if subset is None else names_of(subset, "subset"))
+        names = None if subset is None else once(names_of(subset, "subset"))
+        rows = parse_distinct(self.schema, names)
         return self._shuffled(shuffles.distinct(rows), ShuffleOptions(strategy, num_partitions))
 
     def join(  # noqa: PLR0913  the arguments that users of pandas and Polars know
@@ -296,10 +322,10 @@ class Dataset(Narrow):
 
         Args:
             other: The right side.
-            on: Key columns that both sides have.
+            on: Key columns that both sides have; one that is named again changes nothing.
             how: ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross``.
             left_on: Key columns of this side, where names differ.
-            right_on: As many of the other side.
+            right_on: As many of the other side; the same pair again changes nothing.
             suffix: Added to columns of the right side whose names the left side has too.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle import _native
 from exoshuffle.dataset.combining import lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
-from exoshuffle.dataset.jobs import Job, ShuffleJob, finished
+from exoshuffle.dataset.jobs import Job, ShuffleJob, collected
 from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side
 from exoshuffle.dataset.logical import (
     Files,
@@ -26,7 +26,7 @@ from exoshuffle.dataset.logical import (
     Windowed,
 )
 from exoshuffle.dataset.top import TopJob
-from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob
+from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get
@@ -35,7 +35,7 @@ from exoshuffle.operators import shuffles
 from exoshuffle.operators.join_broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.sinks import BlocksSink
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.table import Sorted, as_reader
 from exoshuffle.shuffle.workload import ResultPlace
@@ -65,22 +65,31 @@ class Execution:
     #: Results by node: what is asked for twice, to be measured and to be read, is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
 
-    def job(self, node: Node, results: ResultPlace) -> Job:
-        """The job of a tree; runs the shuffles below the last one. ``results``: where its parts will go."""
+    def job(self, node: Node, results: ResultPlace, behind: tuple[Step, ...] = ()) -> Job:
+        """The job of a tree; runs the shuffles below the last one.
+
+        Args:
+            node: The tree.
+            results: Where its parts will go.
+            behind: What they will go through on the way, which is up to the caller.
+        """
         below, steps = _without_steps(node)
         if isinstance(below, Files | United) or id(below) in self._made:
             # With the steps, so that columns which nobody needs are not read.
             return ScanJob(self.inputs(node), node.schema, self.engine)
-        job = self._job(below, results)
+        job = self._job(below, results, (*steps, *behind))
         return SteppedJob(job, steps) if steps else job
 
-    def _job(self, node: Shuffled | Limited | Windowed, results: ResultPlace) -> Job:
+    def _job(
+        self, node: Shuffled | Limited | Windowed, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> Job:
         if isinstance(node, Shuffled):
-            return self._join_job(node, results) or self.shuffle_job(node, results)
+            job = self._join_job(node, results, behind)
+            return job or self.shuffle_job(node, results, behind)
         if isinstance(node, Windowed):
             return self.window_job(node)
-        return self.top_job(node, results) or LimitJob(
-            self.job(node.child, "batches"), node.count, self.engine.num_cpus
+        return self.top_job(node, results, behind) or LimitJob(
+            self.job(node.child, "batches", behind), node.count, self.engine
         )
 
     def window_job(self, node: Windowed) -> WindowJob:
@@ -88,7 +97,9 @@ class Execution:
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
-    def top_job(self, node: Limited, results: ResultPlace) -> ShuffleJob | None:
+    def top_job(
+        self, node: Limited, results: ResultPlace, behind: tuple[Step, ...] = ()
+    ) -> ShuffleJob | None:
         """The job that finds the first rows of a sort without sorting all; None if they are of no sort, or too many.
 
         A sort that was given a strategy or a number of partitions is done as was asked.
@@ -109,11 +120,14 @@ class Execution:
             self.engine,
             results,
             self.progress,
+            behind,
             count=node.count,
         )
         return job if job.fits else None
 
-    def _join_job(self, node: Shuffled, results: ResultPlace) -> Job | None:
+    def _join_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
+    ) -> Job | None:
         """The job of a join that needs no shuffle; None if it needs one."""
         join = node.join
         if join is None:
@@ -121,7 +135,7 @@ class Execution:
         small = self.small_side(node)
         if small is not None:
             table = self._table(ScanJob(small.inputs, small.schema, self.engine))
-            job = self.job(other_side(node, small.side), results)
+            job = self.job(other_side(node, small.side), results, behind)
             return SteppedJob(job, (BroadcastJoin(join, small.side, table),))
         if join.how != "cross":
             return None
@@ -157,9 +171,9 @@ class Execution:
         )
         return left, right
 
-    def _blocks(self, job: ScanJob) -> list[Ref]:
-        """What a job reads, in the store."""
-        return finished(job.run(CollectSink()), self.engine.num_cpus)
+    def _blocks(self, job: Job) -> list[Ref]:
+        """What a job makes, in the store."""
+        return collected(job.run(BlocksSink(piece_bytes(self.engine))), self.engine.num_cpus)
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa
@@ -168,10 +182,14 @@ class Execution:
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
         return pa.concat_tables([job.schema.empty_table(), *tables])
 
-    def shuffle_job(self, node: Shuffled, results: ResultPlace) -> ShuffleJob:
-        """The job of a shuffle; runs the shuffles below it. ``results``: as in ``job``."""
+    def shuffle_job(
+        self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
+    ) -> ShuffleJob:
+        """The job of a shuffle; runs the shuffles below it. Arguments: as of ``job``."""
         inputs = self._inputs_of(node)
-        job = ShuffleJob(inputs, node.shuffle, node.options, self.engine, results, self.progress)
+        job = ShuffleJob(
+            inputs, node.shuffle, node.options, self.engine, results, self.progress, behind
+        )
         return lighter(job)
 
     def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
@@ -196,8 +214,7 @@ class Execution:
 
     def made(self, node: Node) -> MadeInput:
         """The result of a tree, as something to read."""
-        job = self.job(node, "blocks")
-        return BlockInput(tuple(finished(job.run(CollectSink()), self.engine.num_cpus)))
+        return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
 
 
 def _without_steps(

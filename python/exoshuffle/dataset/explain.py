@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from exoshuffle.dataset.bill import Bill
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.inputs import UnmadeInput
+from exoshuffle.dataset.inputs import Input, UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
-from exoshuffle.dataset.logical import Limited, Node, Shuffled, Windowed, sources
+from exoshuffle.dataset.logical import Limited, Node, Shuffled, Stepped, Windowed, sources
 from exoshuffle.dataset.output import Result, estimated_size
 from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
@@ -19,6 +20,8 @@ from exoshuffle.dataset.write import WriteOptions, check_format, output_director
 from exoshuffle.futures import Engine
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.join import Join
+from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.table import Joined
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
@@ -71,47 +74,46 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
     )
 
 
-def _bill(node: Node, engine: Engine, results: ResultPlace) -> tuple[Bill, Result]:
-    """The bill but for files, and what it is for."""
+def _bill(
+    node: Node, engine: Engine, results: ResultPlace, behind: tuple[Step, ...] = ()
+) -> tuple[Bill, Result]:
+    """The bill but for files, and what it is for; ``behind`` are steps that its rows go through after it."""
     execution, job, place, first, read = Estimation(engine), None, results, None, node
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
-            job = execution.top_job(node, results)
+            job = execution.top_job(node, results, behind)
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, whatever becomes of them then.
             place, read = "batches", node.child
+        elif isinstance(node, Stepped):
+            behind = (node.step, *behind)
         node = node.children[0]
     if isinstance(node, Windowed):
         operator = f"random_shuffle within windows of {_size(node.window)}"
         windows = execution.window_job(node)
-        bill, result = _unshuffled_bill(node, windows, operator, "rows stay in their window")
+        why = "rows stay in their window"
+        bill, result = _unshuffled_bill(node, windows, operator, why, behind)
     elif isinstance(node, Shuffled):
-        bill, result = _shuffled_bill(node, execution, job, place, results)
+        small = execution.small_side(node)
+        if node.join is not None and small is not None:
+            bill, result = _broadcast_bill(node, node.join, small, engine, results, behind)
+        elif node.join is not None and node.join.how == "cross":
+            bill, result = _cross_bill(node, node.join, execution, behind)
+        else:
+            job = job or execution.shuffle_job(node, place, behind)
+            bill, result = _shuffled_bill(node, job, results)
     else:
         scan = ScanJob(execution.inputs(read), read.schema, engine)
         operator = "scan" if first is None else f"the first {first:,} rows"
-        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet")
+        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", behind)
     if results != "files" and not bill.blocks:
         bill = dataclasses.replace(bill, blocks=result.num_parts)
     return bill, result if first is None else result.first(first)
 
 
-def _shuffled_bill(
-    node: Shuffled,
-    execution: Estimation,
-    job: ShuffleJob | None,
-    place: ResultPlace,
-    results: ResultPlace,
-) -> tuple[Bill, Result]:
+def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tuple[Bill, Result]:
     """Of a shuffle; ``job`` is the one that finds its first rows, if these are all that is wanted."""
-    engine, join = execution.engine, node.join
-    small = execution.small_side(node)
-    if join is not None and small is not None:
-        return _broadcast_bill(node, join, small, engine, results)
-    if join is not None and join.how == "cross":
-        return _cross_bill(node, join, execution)
-    job = job or execution.shuffle_job(node, place)
-    plan, cost = job.plan, job.plan.costs[0]
+    engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str)
     bill = Bill(
@@ -142,10 +144,15 @@ def _shuffled_bill(
 
 
 def _broadcast_bill(
-    node: Shuffled, join: Join, small: SmallSide, engine: Engine, results: ResultPlace
+    node: Shuffled,
+    join: Join,
+    small: SmallSide,
+    engine: Engine,
+    results: ResultPlace,
+    behind: tuple[Step, ...],
 ) -> tuple[Bill, Result]:
     """Of a join that needs no shuffle: that of making its other side."""
-    bill, other = _bill(other_side(node, small.side), engine, results)
+    bill, other = _bill(other_side(node, small.side), engine, results, behind)
     size = small.size
     operator = f"{node.shuffle.name} with {format_bytes(size.total_bytes)}, given to every task"
     why = "a side is so small that every task can have it, so nothing is shuffled"
@@ -165,27 +172,28 @@ def _broadcast_bill(
     return bill, _joined(join, sides, other.num_parts)
 
 
-def _cross_bill(node: Shuffled, join: Join, execution: Estimation) -> tuple[Bill, Result]:
+def _cross_bill(
+    node: Shuffled, join: Join, execution: Estimation, behind: tuple[Step, ...]
+) -> tuple[Bill, Result]:
     """Of a cross join piece by piece."""
     engine, jobs = execution.engine, execution.cross_sides(node)
     left, right = (rows_size(job.inputs, job.schema) for job in jobs)
     pieces = [job.num_tasks for job in jobs]
     held = left.total_bytes + right.total_bytes
     task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine)
-    tasks_memory = min(engine.budget_bytes, engine.num_cpus * task_memory)
-    scan, _ = _unshuffled_bill(
-        node, jobs[0], f"join of {pieces[0]:,} pieces with {pieces[1]:,}", "there are no keys"
-    )
-    spilled = max(0, held + tasks_memory - engine.budget_bytes)
+    workers = _workers_bytes(engine, [*jobs[0].inputs, *jobs[1].inputs], behind)
+    budget = max(1, engine.budget_bytes - workers)
+    tasks_memory = min(budget, engine.num_cpus * task_memory)
+    operator = f"join of {pieces[0]:,} pieces with {pieces[1]:,}"
+    scan, _ = _unshuffled_bill(node, jobs[0], operator, "there are no keys", behind)
+    spilled = max(0, held + tasks_memory - budget)
     bill = dataclasses.replace(
         scan,
         rows=left.num_rows + right.num_rows,
         row_bytes=held,
         splits=pieces[0] * pieces[1],
         blocks=sum(pieces),
-        memory_bytes=min(
-            engine.memory_limit, engine.memory_limit - engine.budget_bytes + held + tasks_memory
-        ),
+        memory_bytes=min(engine.memory_limit, engine.memory_limit - budget + held + tasks_memory),
         spilled_bytes=spilled,
     )
     return bill, _joined(join, (left, right), pieces[0] * pieces[1])
@@ -198,12 +206,13 @@ def _joined(join: Join, sides: tuple[Workload, Workload], num_parts: int) -> Res
 
 
 def _unshuffled_bill(
-    node: Node, job: ScanJob | WindowJob, operator: str, why: str
+    node: Node, job: ScanJob | WindowJob, operator: str, why: str, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Of reading what is below a node, whose rows stay where they are."""
     engine, read = job.engine, sources(node)
     size = rows_size(job.inputs, job.schema)
-    other_bytes = engine.memory_limit - engine.budget_bytes
+    workers = _workers_bytes(engine, job.inputs, behind)
+    other_bytes = engine.memory_limit - engine.budget_bytes + workers
     peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes
     bill = Bill(
         operator=operator,
@@ -231,6 +240,12 @@ def _unshuffled_bill(
     return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
 
 
+def _workers_bytes(engine: Engine, inputs: Sequence[Input], behind: tuple[Step, ...]) -> int:
+    """What the worker processes take in which functions run, as these are read or behind."""
+    steps = [step for source in inputs for step in source.steps]
+    return engine.workers_bytes(executor_of("thread", [*steps, *behind]))
+
+
 def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
     return tuple(bill for child in node.children for bill in _bills_of(child, engine))
 
@@ -253,7 +268,10 @@ class Estimation(Execution):
         if below:
             job = self.shuffle_job(below[0], "blocks")
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
-            return UnmadeInput(size, job.plan.num_partitions)
+            pieces = 0
+            if isinstance(job.shuffle.finish, Joined):
+                pieces = size.total_bytes // piece_bytes(self.engine)
+            return UnmadeInput(size, max(job.plan.num_partitions, pieces))
         [child] = node.children
         scan = ScanJob(self.inputs(child), child.schema, self.engine)
         read = rows_size(scan.inputs, child.schema)

@@ -33,7 +33,7 @@ class Grouped:
     options: ShuffleOptions
     shuffled: Callable[[shuffles.Shuffle, ShuffleOptions], Dataset]
 
-    def agg(self, **aggregates: AggregateSpec) -> Aggregated:
+    def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
         Functions, of values that are not null (what each gives is in ``exoshuffle.operators.aggregate``):
@@ -81,6 +81,7 @@ class Grouped:
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
 
         Raises:
+            OptionsError: What was given is no function, or no schema.
             SchemaError: While running: it returned another schema.
         """
         shuffle = shuffles.map_groups(self.schema, self.keys, function, schema)

@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.futures import Ref, RemoteFunction, get, remote, slice_bytes
+from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
-from exoshuffle.operators.order import RowsConfig, by_range
+from exoshuffle.operators.order import ByChance, RowsConfig, by_range
 from exoshuffle.operators.readers import BlockReader, FileReader, splits_of
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
 from exoshuffle.operators.steps_sample import Numbered
 from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
+from exoshuffle.shuffle.memory import ceil_div
 from exoshuffle.shuffle.plan import Workload
 
 if TYPE_CHECKING:
@@ -26,15 +27,19 @@ MEASURED_STRETCHES = 8
 MEASURED_ROWS = 256
 #: Size of these: a few pages of each column are decoded then (for 4 GB, 64 MB took 0.38 s in all and 4 MB 0.03 s).
 MEASURED_BYTES = 4_000_000
-#: They are chosen from so many at most, however large the input is.
+#: They begin where some of so many splits at most begin, however large the input is.
 MAX_CANDIDATES = 1024
 #: Rows of a stretch that are measured one by one, for the largest.
 WEIGHED_ROWS = 32
+#: What weighing a block takes beside it, in its sizes: its rows after the steps, and as they travel.
+WEIGHED_COPIES = 3
 #: No input has more files, and no shuffle more parts, than fit into so many bits.
 FILE_BITS = 32
 #: Where rows of text files are numbered, splits have this size at least, and there are no more than about so many.
 NUMBERED_BYTES = 1_000_000
 MAX_NUMBERED = 16_384
+#: Blocks that a map reads, at most: each is an argument, of which engines have no use for thousands.
+MAX_TOGETHER = 256
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
 
@@ -50,7 +55,7 @@ class Input(Protocol):
     def measure(self, side: Side) -> Workload:
         """Size of the rows as they will travel, from a few stretches of the input."""
 
-    def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """The items of the maps: each about ``split_bytes`` of rows as they travel."""
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
@@ -87,8 +92,10 @@ class FileInput:
         if not chosen:
             return Workload(0, 0)
         if self.steps + side.steps:
-            parts = [part for part in (chosen[::2], chosen[1::2]) if part]
-            return _together(_weighed(self._stepped(side), parts, len(every) / len(chosen)))
+            read = [_beginning(split, MEASURED_BYTES) for split in chosen]
+            share = len(every) / len(chosen) * _rows_of(chosen) / _rows_of(read)
+            parts = [part for part in (read[::2], read[1::2]) if part]
+            return _together(_weighed(self._stepped(side), parts, share))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -101,8 +108,9 @@ class FileInput:
         stretches: list[str] = self.source.splits(num_bytes)
         return stretches
 
-    def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
+        del side
         # Where nothing is known of how the rows travel, sizes are those of what is read.
         total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
@@ -161,14 +169,15 @@ class FileInput:
         run = remote(sample_keys, name="sample", executor=_executor(map_input))
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so a short stretch stands for it.
-            stretches = evenly(self._stretches(SAMPLED_BYTES), len(items))
+            chosen = evenly(self._stretches(SAMPLED_BYTES), len(items))
+            stretches = [_beginning(split, SAMPLED_BYTES) for split in chosen]
             items = [(index, stretches[i]) for i, (index, _) in enumerate(items[: len(stretches)])]
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
 @dataclass(frozen=True)
 class BlockInput:
-    """Blocks that an earlier shuffle made, one per partition, with steps on the way.
+    """Blocks that an earlier shuffle made, one or several per partition, with steps on the way.
 
     Attributes:
         refs: References to Arrow IPC streams.
@@ -184,18 +193,33 @@ class BlockInput:
         if not chosen:
             return Workload(0, 0)
         share = len(self.refs) / len(chosen)
-        measured = _weighed(self.map_input(side), chosen, share)
+        engine = current_engine()
+        most = max(sum(sizes) for sizes in slice_bytes(chosen))
+        memory = min(WEIGHED_COPIES * most, engine.budget_bytes // (2 * engine.num_cpus))
+        measured = _weighed(self.map_input(side), chosen, share, memory)
         largest = max(work.total_bytes for work in measured)
         return dataclasses.replace(_together(measured), max_item_bytes=int(largest / share))
 
-    def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
-        """See ``Input``."""
-        del split_bytes, workload
-        return list(self.refs)
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+        """See ``Input``; several blocks in an item are in the order of the input, so that rows are.
+
+        Where rows are numbered, they are known by the block that they are in: each is an item by itself.
+        """
+        if not workload.total_bytes or _numbers_rows(self.steps, side):
+            return list(self.refs)
+        sizes = [sum(each) for each in slice_bytes(self.refs)]
+        # A map holds its blocks as they are, beside what it makes of them.
+        target = split_bytes * sum(sizes) // max(workload.total_bytes, sum(sizes))
+        return [
+            Refs(self.refs[i] for i in group) if len(group) > 1 else self.refs[group[0]]
+            for group in _groups(sizes, target)
+        ]
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
-        return _by_bytes([sum(sizes) for sizes in slice_bytes(items)], workload)
+        blocks = [tuple(item) if isinstance(item, Refs) else (item,) for item in items]
+        sizes = [sum(map(sum, slice_bytes(each))) for each in blocks]
+        return _by_bytes(sizes, workload)
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
@@ -227,10 +251,12 @@ class UnmadeInput:
         del side
         return self.workload
 
-    def cut(self, split_bytes: int, workload: Workload) -> list[Any]:
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
-        del split_bytes, workload
-        return [None] * self.num_blocks
+        if not workload.total_bytes or _numbers_rows(self.steps, side):
+            return [None] * self.num_blocks
+        sizes = [ceil_div(workload.total_bytes, self.num_blocks)] * self.num_blocks
+        return [None for _ in _groups(sizes, split_bytes)]
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
@@ -244,6 +270,24 @@ class UnmadeInput:
         """See ``Input``."""
         del side, items, num_rows
         return []
+
+
+def _numbers_rows(steps: Sequence[Step], side: Side) -> bool:
+    """Whether rows get numbers by where they come from."""
+    return isinstance(side.order, ByChance) or any(isinstance(step, Numbered) for step in steps)
+
+
+def _groups(sizes: Sequence[int], most_bytes: int) -> list[range]:
+    """Neighbours that have so many bytes together at most, and single ones that have more."""
+    groups: list[range] = []
+    room = 0
+    for index, size in enumerate(sizes):
+        if not groups or size > room or len(groups[-1]) == MAX_TOGETHER:
+            groups.append(range(index, index))
+            room = most_bytes
+        groups[-1] = range(groups[-1].start, index + 1)
+        room -= size
+    return groups
 
 
 def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
@@ -273,14 +317,18 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     )
 
 
-def measuring(measure: Callable[..., Any], map_input: MapInput) -> RemoteFunction:
+def measuring(
+    measure: Callable[..., Any], map_input: MapInput, memory_bytes: int = 0
+) -> RemoteFunction:
     """A function that looks at what is read, as a task."""
-    return remote(measure, name="measure", executor=_executor(map_input))
+    return remote(measure, name="measure", memory=memory_bytes, executor=_executor(map_input))
 
 
-def _weighed(map_input: MapInput, parts: Sequence[Any], share: float) -> list[Workload]:
+def _weighed(
+    map_input: MapInput, parts: Sequence[Any], share: float, memory_bytes: int = 0
+) -> list[Workload]:
     """``weigh`` of parts of the items, side by side."""
-    run = measuring(weigh, map_input)
+    run = measuring(weigh, map_input, memory_bytes)
     weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
     return weighed
 
@@ -330,6 +378,28 @@ def told_apart(inputs: Sequence[Input]) -> list[Input]:
         else source
         for number, source in enumerate(inputs, 1)
     ]
+
+
+def _beginning(split: str, num_bytes: int) -> str:
+    """The first rows of a split, of about this size: of a large input, stretches are larger than a task may hold.
+
+    A split of text is left as it is: where a row of it ends is not known.
+    """
+    parsed = json.loads(split)
+    num_rows = parsed["rows"]
+    if num_rows is None or parsed["bytes"] <= num_bytes:
+        return split
+    kept = max(1, num_rows * num_bytes // parsed["bytes"])
+    # Rows, or bytes of records.
+    parsed["end"] = parsed["start"] + (parsed["end"] - parsed["start"]) // num_rows * kept
+    parsed["bytes"] = parsed["bytes"] * kept // num_rows
+    parsed["rows"] = kept
+    return json.dumps(parsed)
+
+
+def _rows_of(splits: Sequence[str]) -> int:
+    """Rows of splits, or 1 if that is not known."""
+    return sum(json.loads(split)["rows"] or 0 for split in splits) or 1
 
 
 def _renumbered(split: str, first_file: int) -> str:

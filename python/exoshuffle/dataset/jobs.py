@@ -6,7 +6,9 @@ have no room for is refused before any of its rows has moved.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +17,8 @@ from typing import Any, Protocol
 
 from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
-from exoshuffle.errors import DiskFullError
-from exoshuffle.futures import Engine, Ref, cancel, get, raise_errors, wait
+from exoshuffle.errors import DiskFullError, ExoshuffleError
+from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, raise_errors, wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
@@ -37,6 +39,8 @@ SAMPLED_ITEMS = 64
 #: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
 MAX_PENDING = 64
 MAX_PENDING_PER_CPU = 4
+#: While partitions that become several blocks are made, failures are looked for so often.
+LOOK_SECONDS = 0.25
 
 
 class Job(Protocol):
@@ -47,8 +51,11 @@ class Job(Protocol):
         """The plan of its shuffle, if it is one."""
         ...
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
-        """References to what ``sink`` makes of the parts, in order; work is submitted as they are taken."""
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """A ``Ref``, or a ``RefStream`` if that is how the sink returns, of each part, in order.
+
+        Work is submitted as they are taken.
+        """
 
 
 @dataclass
@@ -62,6 +69,8 @@ class ShuffleJob:
         engine: Where it runs.
         results: Where they go, for the plan.
         progress: Told of the plan.
+        behind: Steps that its results go through before they are where they go, for the plan: functions among them
+            run in worker processes, which take memory.
     """
 
     inputs: Sequence[tuple[Input, Side]]
@@ -70,6 +79,7 @@ class ShuffleJob:
     engine: Engine
     results: ResultPlace = "files"
     progress: Progress | None = None
+    behind: tuple[Step, ...] = ()
 
     @cached_property
     def workloads(self) -> list[Workload]:
@@ -132,8 +142,14 @@ class ShuffleJob:
         return self._planned(self.workload).split_bytes
 
     def _planned(self, workload: Workload) -> ShufflePlan:
-        strategy = strategy_name(self.options.strategy)
-        return plan_shuffle(workload, self.resources, strategy, self._num_partitions())
+        strategy = self.options.strategy
+        return plan_shuffle(
+            workload,
+            self.resources,
+            strategy_name(strategy),
+            self._num_partitions(),
+            round_size=getattr(strategy, "round_size", None),
+        )
 
     @property
     def executor(self) -> Executor:
@@ -145,13 +161,16 @@ class ShuffleJob:
     def resources(self) -> Resources:
         """What the engine has."""
         engine = self.engine
-        budget_bytes = max(1, engine.budget_bytes - engine.workers_bytes(self.executor))
+        executor = executor_of(self.executor, self.behind)
+        workers_bytes = engine.workers_bytes(executor)
+        budget_bytes = max(1, engine.budget_bytes - workers_bytes)
         return Resources(
             budget_bytes,
             engine.num_cpus,
             engine.memory_limit - budget_bytes,
             sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
             disk_kind(engine.spill_dirs),
+            workers_bytes,
         )
 
     def _num_partitions(self) -> int | None:
@@ -165,8 +184,8 @@ class ShuffleJob:
     def items(self) -> list[list[Any]]:
         """What the maps read, input by input."""
         return [
-            source.cut(self.split_bytes, work)
-            for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+            source.cut(side, self.split_bytes, work)
+            for (source, side), work in zip(self.inputs, self.workloads, strict=True)
         ]
 
     @property
@@ -174,7 +193,7 @@ class ShuffleJob:
         """Number of maps."""
         return sum(map(len, self.items))
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    def run(self, sink: Sink) -> Iterator[Any]:
         """Submits everything but the reduces, which are submitted as their references are taken.
 
         Raises:
@@ -247,7 +266,7 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
         for ref in refs:
             taken.append(ref)
             pending.append(ref)
-            if len(pending) >= max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus):
+            if len(pending) >= max_pending(num_cpus):
                 done, pending = wait(pending, num_ready=len(pending) // 2)
                 raise_errors(done)
         wait(taken, num_ready=len(taken))
@@ -258,6 +277,67 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
         wait(taken, num_ready=len(taken))
         raise
     return taken
+
+
+def collected(streams: Iterator[RefStream], num_cpus: int) -> list[Ref]:
+    """The items of all streams, in order, once all are made. After a failure or Ctrl-C as ``finished``.
+
+    A failure is seen about ``LOOK_SECONDS`` later, whichever stream it is in: all are looked at so often, which took
+    0.08 ms per stream on Ray.
+    """
+    taken: list[list[Ref]] = []
+    running: list[_Followed] = []
+    try:
+        for stream in streams:
+            running.append(_Followed(stream))
+            taken.append(running[-1].items)
+            while len(running) > max_pending(num_cpus):
+                running = _still_running(running)
+        while running:
+            running = _still_running(running)
+    except BaseException:
+        for followed in reversed(running):
+            cancel(followed.stream)
+        for followed in running:
+            with contextlib.suppress(ExoshuffleError):
+                list(followed.stream)
+        raise
+    return list(itertools.chain.from_iterable(taken))
+
+
+class _Followed:
+    """A stream, and the items of it that have been taken."""
+
+    def __init__(self, stream: RefStream) -> None:
+        self.stream = stream
+        self.items: list[Ref] = []
+
+    def has_ended(self, patience: float) -> bool:
+        """Takes items for ``LOOK_SECONDS``, or until one takes longer than ``patience``; whether that was all.
+
+        Raises:
+            TaskError: The task failed.
+        """
+        end = time.monotonic() + LOOK_SECONDS
+        with contextlib.suppress(TimeoutError):
+            while time.monotonic() < end:
+                item = self.stream.next(patience)
+                if item is None:
+                    return True
+                self.items.append(item)
+        return False
+
+
+def _still_running(followed: Sequence[_Followed]) -> list[_Followed]:
+    """Those that have not ended, when the first has, or after ``LOOK_SECONDS``: nobody can wait for several."""
+    first, *others = followed
+    ended = first.has_ended(LOOK_SECONDS)
+    return [*([] if ended else [first]), *(other for other in others if not other.has_ended(0))]
+
+
+def max_pending(num_cpus: int) -> int:
+    """Reduces that are submitted and not done, at most."""
+    return max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus)
 
 
 def steps_of(sink: Sink) -> tuple[Step, ...]:

@@ -24,7 +24,7 @@ from exoshuffle.operators.join_payload import BATCH_BYTES
 from exoshuffle.operators.order import ByKeys, round_robin
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import executor_of
-from exoshuffle.operators.table import Sink, as_reader, as_rows, own_errors
+from exoshuffle.operators.table import Sink, as_reader, as_rows, handed, own_errors
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
 if TYPE_CHECKING:
@@ -90,11 +90,13 @@ class CrossJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         memory = cross_memory_bytes(self.engine)
         executor = executor_of("thread", steps_of(sink))
-        run = remote(cross, memory=memory, name="cross", executor=executor)
+        run = remote(
+            cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
+        )
         for index, (left, right) in enumerate(itertools.product(self.lefts, self.rights)):
             yield run.remote(index, self.join, left, right, sink)
 
@@ -108,9 +110,13 @@ def cross_memory_bytes(engine: Engine) -> int:
 
 def cross(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Any:
     """Task: all pairs of the rows of two pieces, to a sink."""
+    return handed(sink, _crossed(index, join, left, right, sink))
+
+
+def _crossed(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Iterator[Any]:
     import pyarrow as pa
 
     sides = [as_reader(_native.Rows.from_ipc(block)).read_all() for block in (left, right)]
     batches = pa.RecordBatchReader.from_batches(join.output_schema, join.run(*sides))
     with own_errors():
-        return sink(index, as_rows(batches))
+        yield from sink(index, as_rows(batches))

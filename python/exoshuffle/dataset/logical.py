@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import schema_of
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from exoshuffle.operators.join import Join
 
+#: Arrow counts with 64 bits.
+MAX_ROWS = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class ShuffleOptions:
@@ -30,7 +33,6 @@ class ShuffleOptions:
         strategy: ``auto``, the name of a strategy, or an instance.
         num_partitions: Output partitions; default: as few as memory allows.
         target_bytes: Size of an output partition, instead of their number.
-        seed: Of the key sample.
 
     Raises:
         OptionsError: A number of partitions or a strategy that cannot work.
@@ -39,7 +41,6 @@ class ShuffleOptions:
     strategy: str | Strategy = "auto"
     num_partitions: int | None = None
     target_bytes: int | None = None
-    seed: int = 0
 
     def __post_init__(self) -> None:
         check_strategy(self.strategy, ["auto", *strategy_names()])
@@ -206,8 +207,10 @@ def sources(node: Node) -> list[Any]:
 
 def check_count(name: str, count: Any) -> None:
     """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
-    if not isinstance(count, Integral) or count < 0:
-        raise OptionsError(f"{name} is {count!r}; it must be a whole number from 0 on")
+    if not is_whole(count) or count < 0:
+        raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")
+    if int(count) > MAX_ROWS:
+        raise OptionsError(f"{name} is {count}; it must be at most 2**63 - 1, or left out")
 
 
 def is_read(node: Node) -> bool:

@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset import sampling
-from exoshuffle.dataset.logical import Limited, Node, Stepped, United, check_count
+from exoshuffle.dataset.logical import (
+    Limited,
+    Node,
+    Stepped,
+    United,
+    check_count,
+    is_records,
+    sources,
+)
 from exoshuffle.dataset.results import Results
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.keys import names_in
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
 from exoshuffle.operators.steps_functions import MapBatches
@@ -19,47 +28,63 @@ if TYPE_CHECKING:
     from exoshuffle.dataset.dataset import Dataset
 
 
+#: Steps that follow each other: each takes rows from the one before it. Python went deep enough for 300, not for 400.
+MAX_STEPS = 256
+
+
 class Narrow(Results):
     """A dataset's rows and columns."""
 
-    def select(self, *columns: str, **expressions: str) -> Dataset:
+    def select(self, /, *columns: str | Sequence[str], **expressions: str) -> Dataset:
         """Keeps columns, in the order given, and adds computed ones.
 
         Args:
-            *columns: Names.
+            *columns: Names, or lists of them.
             **expressions: New columns by name, as SQL: ``total="price * quantity"``.
 
         Raises:
-            SchemaError: An unknown column, or an expression that does not fit the schema.
+            OptionsError: Something else than names, or than text.
+            SchemaError: An unknown column, an expression that does not fit the schema, or a name twice: columns of the
+                result must differ in their names.
 
         Cost: columns that are kept are not copied; expressions are computed in DuckDB, batch by batch.
         """
-        return self._stepped(Select(columns, tuple(expressions.items())))
+        return self._stepped(Select(names_in(columns, "select"), tuple(expressions.items())))
 
-    def with_columns(self, **expressions: str) -> Dataset:
+    def with_columns(self, /, **expressions: str) -> Dataset:
         """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``; see ``select``."""
         return self._stepped(WithColumns(tuple(expressions.items())))
 
-    def drop(self, *columns: str) -> Dataset:
-        """Leaves columns out.
+    def drop(self, *columns: str | Sequence[str]) -> Dataset:
+        """Leaves columns out: names, or lists of them; one that is named again changes nothing.
 
         Raises:
+            OptionsError: Something else than names.
             SchemaError: An unknown column.
         """
-        return self._stepped(Drop(columns))
+        return self._stepped(Drop(names_in(columns, "drop")))
 
     def rename(self, columns: Mapping[str, str]) -> Dataset:
         """Gives columns other names, ``{old: new}``.
 
         Raises:
+            OptionsError: Something else than a dictionary of names.
             SchemaError: An unknown column, or a name that there is already.
         """
+        if not isinstance(columns, Mapping):
+            raise OptionsError(
+                f"rename got {shown(columns)}; give a dictionary of old names and new ones, {{'old': 'new'}}"
+            )
+        for name in columns.values():
+            if not isinstance(name, str):
+                raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
     def filter(self, condition: str) -> Dataset:
         """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
         Raises:
+            OptionsError: Something else than text.
             SchemaError: A condition that does not fit the schema.
         """
         return self._stepped(Filter(condition))
@@ -88,7 +113,7 @@ class Narrow(Results):
 
         Raises:
             OptionsError: Another is no dataset.
-            SchemaError: The schemas differ in names, their order, or types.
+            SchemaError: The schemas differ in names, their order, or types; or fixed-length records in their keys.
         """
         check_datasets("union", others)
         schemas = [self.schema, *(other.schema for other in others)]
@@ -98,6 +123,7 @@ class Narrow(Results):
                     f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(schema)}; "
                     "select() and with_columns() make them equal"
                 )
+        _check_keys([self.node, *(other.node for other in others)])
         nullable = {field.name for schema in schemas for field in schema if field.nullable}
         nodes = [
             _loosened(node, nullable) for node in (self.node, *(other.node for other in others))
@@ -146,6 +172,11 @@ class Narrow(Results):
     # --- internals ---------------------------------------------------------------------------------------------
 
     def _stepped(self, step: Step) -> Dataset:
+        if _num_steps(self.node) >= MAX_STEPS:
+            raise OptionsError(
+                f"more than {MAX_STEPS} steps in a row; give several expressions to one with_columns() or select(), or "
+                "write the rows and go on with these"
+            )
         node = Stepped(self.node, step)
         _ = node.schema  # a step that does not fit says so here
         return self._made(node)
@@ -156,14 +187,26 @@ class Narrow(Results):
         return Dataset(node)
 
 
+def _num_steps(node: Node) -> int:
+    """Steps that a task does one behind the other."""
+    if isinstance(node, Stepped):
+        return 1 + _num_steps(node.child)
+    return max(map(_num_steps, node.children), default=0) if isinstance(node, United) else 0
+
+
 def check_datasets(operator: str, others: Sequence[Any]) -> None:
     """Raises ``OptionsError`` unless all are datasets."""
     for other in others:
         if not isinstance(other, Narrow):
             kind = type(other)
+            is_list = isinstance(other, list | tuple)
+            remedy = (
+                f"write a * before a list of datasets, {operator}(*datasets)"
+                if is_list and operator == "union"
+                else "write a table in memory to a file, and read that, for example with read_parquet"
+            )
             raise OptionsError(
-                f"{operator} takes a Dataset, and got a {kind.__module__}.{kind.__qualname__}; write a table in memory "
-                "to a file, and read that, for example with read_parquet"
+                f"{operator} takes a Dataset, and got a {kind.__module__}.{kind.__qualname__}; {remedy}"
             )
 
 
@@ -173,6 +216,17 @@ def _loosened(node: Node, nullable: set[str]) -> Node:
         field.name for field in node.schema if field.name in nullable and not field.nullable
     )
     return Stepped(node, Nullable(strict)) if strict else node
+
+
+def _check_keys(nodes: Sequence[Node]) -> None:
+    """Raises ``SchemaError`` where records have keys of different sizes: what would they be sorted by?"""
+    read = [source for node in nodes if is_records(node) for source in sources(node)]
+    sizes = sorted({int(source.key_bytes) for source in read})
+    if len(sizes) > 1:
+        raise SchemaError(
+            f"union needs records with keys of one size, and these have {sizes[0]} and {sizes[-1]} bytes; read all "
+            "with the same key_size"
+        )
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -19,6 +19,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import ShuffleJob, in_advance
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.sampling import check_seed
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.aggregate import GroupBy
@@ -31,7 +32,7 @@ from exoshuffle.operators.online_tasks import (
     summary_step,
 )
 from exoshuffle.operators.shuffles import rows_config
-from exoshuffle.operators.sinks import CollectSink
+from exoshuffle.operators.sinks import BlocksSink
 from exoshuffle.operators.table import MapInput, TableTasks
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
@@ -87,11 +88,11 @@ class Aggregated(Dataset):
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
         Args:
-            seed: Of the order in which the input is read.
+            seed: Of the order in which the input is read, from 0 to 2**64 - 1.
 
         Raises:
-            OptionsError: At once: a function that needs more than a row per group (``median``, ``count_distinct`` …),
-                or a column that already has the name of an error.
+            OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
+                ``count_distinct`` …), or a column that already has the name of an error.
             InputError: While it runs: a sum of what has been read that its type cannot hold.
 
         Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
@@ -99,6 +100,7 @@ class Aggregated(Dataset):
         is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
         ``exoshuffle.operators.estimates``.
         """
+        check_seed(seed)
         online = parse_online(self.grouping)
         options = replace(self.options, strategy="simple")
         node = Shuffled(self.node.children, shuffle_online(online), options)
@@ -159,7 +161,7 @@ def _splits(job: ShuffleJob, online: Online) -> list[_Split]:
     size = min(job.plan.split_bytes, max(MIN_SPLIT_BYTES, total // NUM_SPLITS))
     splits: list[_Split] = []
     for (source, side), work in zip(job.inputs, job.workloads, strict=True):
-        items = source.cut(size, work)
+        items = source.cut(side, size, work)
         for item, num_rows in zip(items, source.num_rows(items, work), strict=True):
             step = summary_step(online, len(splits), num_rows)
             splits.append(_Split(source.map_input(replace(side, steps=(step,))), item, num_rows))
@@ -176,7 +178,7 @@ def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
         len(splits),
         shuffle.assign(rows, [], job.plan.num_partitions),
         shuffle.finish,
-        CollectSink(),
+        BlocksSink(),
         job.executor,
     )
 

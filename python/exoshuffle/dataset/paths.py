@@ -10,7 +10,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from exoshuffle.errors import InputError, OutputError
+from exoshuffle.errors import InputError, OutputError, shown
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
@@ -19,11 +19,18 @@ def local_path(path: Any, error: type[InputError | OutputError] = InputError) ->
     """The path on this machine.
 
     Raises:
-        error: It is no text, not UTF-8, or a URL of something else than a file of this machine.
+        error: It is no text, empty, not UTF-8, or a URL of something else than a file of this machine.
     """
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str):
-        raise error(f"path is {name!r}; it must be text or a path object such as pathlib.Path")
+        raise error(f"path is {shown(name)}; it must be text or a path object such as pathlib.Path")
+    if not name:
+        # Taken as a path it would be the working directory: of a variable that is not set, surely not what was meant.
+        raise error(
+            "path is empty; name a file or directory, or write '.' for the working directory"
+        )
+    if "\0" in name:
+        raise error(f"path {name!r} has a character 0, which no file has in its name; take it out")
     if any("\ud800" <= character <= "\udfff" for character in name):
         # A byte that is not UTF-8 was smuggled in as a lone surrogate.
         raise error(f"path {name!r} is not UTF-8 text; rename the file or link to it")

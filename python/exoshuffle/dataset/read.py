@@ -6,6 +6,7 @@ are skipped) and globs (``*``, ``?``, ``**``, ``[...]``). ``~`` is the home dire
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections import Counter
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from exoshuffle import _native
+from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.write import COMPRESSIONS
-from exoshuffle.errors import ExoshuffleError, InputError
+from exoshuffle.errors import ExoshuffleError, InputError, OptionsError
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -55,8 +57,9 @@ def read_csv(
     The types of columns that are not given are inferred from the first 10,000 rows of all files together: bool, int64
     (uint64 where that is needed), float64, date, timestamp, else text. Text stays what a number could not hold: leading
     zeros, a plus sign, more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same as ``true``.
-    Timestamps with an offset become timestamps in UTC. Later rows are read as the types that were found, as ``007`` is
-    a 7 then; a value that does not parse is an error. An empty field, in quotes or not, is null.
+    Timestamps with an offset become timestamps in UTC. Later rows are read as the types that were found, and what is
+    not exactly a value of them, as ``007`` is no int64, is an error; a type that is given converts. An empty field is
+    null; in quotes, it is an empty string in a column of text.
 
     Args:
         paths: See the module.
@@ -67,9 +70,13 @@ def read_csv(
             ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``timestamp``, ``decimal(p,s)``.
 
     Raises:
-        InputError: As ``read_parquet``; a file is compressed; later, a value that is not of its column's type.
-        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as.
+        InputError: As ``read_parquet``; a file is compressed; later, a value that its column's type does not hold.
+        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; ``delimiter``
+            or ``header`` is none.
     """
+    check_flag("header", header)
+    if not isinstance(delimiter, str):
+        raise OptionsError(f"delimiter is {delimiter!r}; give one ASCII character as text")
     options = schema_option(schema)
     if not header and schema is not None and not isinstance(schema, Mapping):
         options["csv_names"] = schema.names
@@ -82,7 +89,7 @@ def read_json(paths: Paths, *, schema: ColumnTypes | None = None) -> Dataset:
     The types of columns that are not given are inferred from the first 10,000 rows of all files together. Integers that
     int64 and uint64 do not hold, and columns whose numbers would lose digits as float64, become text as they are
     written; strings stay text; a column of nothing but nulls has the null type. Later rows are read as the types that
-    were found, and what does not parse is an error.
+    were found, and what is not exactly a value of them is an error; a type that is given converts.
 
     Args:
         paths: See the module.
@@ -107,7 +114,11 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
 
     Raises:
         InputError: A path is missing, or a file's size is no multiple of the record's.
+        OptionsError: A size that is none, or a key larger than the record.
     """
+    for name, size in (("record_size", record_size), ("key_size", key_size)):
+        if not is_whole(size) or not 1 <= size < 2**31:
+            raise OptionsError(f"{name} is {size!r}; it must be a number of bytes from 1 on")
     return open_dataset(paths, format="records", record_bytes=record_size, key_bytes=key_size)
 
 
@@ -125,7 +136,7 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
 def open_dataset(paths: Paths, **options: Any) -> Dataset:
     """A dataset over files; without ``format`` the file extension decides. Reads metadata only."""
     listed: Any = paths
-    if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
+    if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
     names = [local_path(path) for path in listed]
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})

@@ -17,9 +17,10 @@ from exoshuffle.dataset.write import (
     check_rows,
     write_node,
 )
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import current_engine, get
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.sinks import BatchesSink
+from exoshuffle.operators.sinks import BlocksSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,11 @@ class Results:
     """
 
     def __init__(self, node: Node) -> None:
+        if not isinstance(node, Node):
+            raise OptionsError(
+                f"a dataset is made by read_parquet and its siblings, not of {shown(node)}; write a table in memory to "
+                "a file, and read that"
+            )
         self.node = node
 
     @property
@@ -161,12 +167,13 @@ class Results:
         """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller."""
         engine = current_engine()
         with PlainErrors():
-            refs = Execution(engine).job(self.node, "batches").run(BatchesSink())
-            for ref in in_advance(refs, engine.num_cpus):
-                made = get(ref)
-                del ref
-                yield from _each(made)
-                del made
+            parts = Execution(engine).job(self.node, "batches").run(BlocksSink())
+            for part in in_advance(parts, engine.num_cpus):
+                for ref in part:
+                    made = get(ref)
+                    del ref
+                    yield made
+                    del made
 
     def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """The batches of Arrow streams."""
@@ -183,13 +190,3 @@ class Results:
                     yield batch
                     del batch
         check_rows(self.node, num_rows)
-
-
-def _each(made: Any) -> Iterator[Any]:
-    """What ``BatchesSink`` made, object by object; of each nothing is kept when the next is asked for."""
-    if not isinstance(made, list):
-        yield made
-        return
-    made.reverse()
-    while made:
-        yield get(made.pop())

@@ -11,9 +11,9 @@ splits that the files alone determine, and a row is known by the split and its n
 from __future__ import annotations
 
 import dataclasses
-from numbers import Integral, Real
 from typing import Any
 
+from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.dataset.inputs import is_text
 from exoshuffle.dataset.logical import (
     Files,
@@ -45,7 +45,7 @@ def fraction_of(node: Node, fraction: float, seed: int) -> Node:
     Raises:
         OptionsError: No such probability, or no such seed.
     """
-    if not isinstance(fraction, Real) or not 0 < fraction <= 1:
+    if not is_number(fraction) or not 0 < fraction <= 1:
         raise OptionsError(f"fraction is {fraction!r}; it must be above 0 and at most 1")
     step = _numbering(node, seed)
     return Stepped(_numbered(node, step), Chosen(fraction, step.column))
@@ -83,8 +83,8 @@ def in_random_order(node: Node, seed: int, options: ShuffleOptions) -> Node:
 
 def check_seed(seed: Any) -> None:
     """Raises ``OptionsError`` unless the seed has 64 bits."""
-    if not (isinstance(seed, Integral) and 0 <= int(seed) < 2**64):
-        raise OptionsError(f"seed is {seed}; choose a whole number from 0 to 2**64 - 1")
+    if not (is_whole(seed) and 0 <= int(seed) < 2**64):
+        raise OptionsError(f"seed is {seed!r}; choose a whole number from 0 to 2**64 - 1")
 
 
 def _are_known(node: Node) -> bool:

@@ -17,10 +17,10 @@ from exoshuffle.dataset.jobs import Job, in_advance, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.sinks import CollectSink, SteppedSink
+from exoshuffle.operators.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
 from exoshuffle.operators.steps_first import First
-from exoshuffle.operators.table import MapInput, Sink, as_reader, own_errors
+from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ScanJob:
     @property
     def task_memory_bytes(self) -> int:
         """Working memory of a task."""
-        return 2 * piece_bytes(self.engine)
+        return task_memory_bytes(self.engine)
 
     @property
     def num_tasks(self) -> int:
@@ -59,17 +59,27 @@ class ScanJob:
     @cached_property
     def items(self) -> list[list[Any]]:
         """What the tasks read, input by input."""
-        return [source.cut(piece_bytes(self.engine), Workload(0, 0)) for source in self.inputs]
+        size, unknown = piece_bytes(self.engine), Workload(0, 0)
+        return [source.cut(self._side, size, unknown) for source in self.inputs]
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    @property
+    def _side(self) -> Side:
+        return Side(self.schema, ByKeys())
+
+    def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         steps = [step for source in self.inputs for step in source.steps]
         executor = executor_of("thread", [*steps, *steps_of(sink)])
-        run = remote(scan, memory=self.task_memory_bytes, name="scan", executor=executor)
-        side = Side(self.schema, ByKeys())
+        run = remote(
+            scan,
+            num_returns=sink.num_returns,
+            memory=self.task_memory_bytes,
+            name="scan",
+            executor=executor,
+        )
         index = 0
         for source, items in zip(self.inputs, self.items, strict=True):
-            map_input = source.map_input(side)
+            map_input = source.map_input(self._side)
             for item in items:
                 yield run.remote(map_input, index, item, sink)
                 index += 1
@@ -92,7 +102,7 @@ class SteppedJob:
         """See ``Job``."""
         return self.job.plan
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         return self.job.run(SteppedSink(self.steps, sink))
 
@@ -104,28 +114,38 @@ class LimitJob:
     Attributes:
         job: The other.
         count: Number of rows.
-        ahead: Parts that are made while those before them are counted.
+        engine: Where it runs; as many parts as it has CPUs are made while those before them are counted.
     """
 
     job: Job
     count: int
-    ahead: int
+    engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
-        run = remote(rewrite, name="limit", executor=executor_of("thread", steps_of(sink)))
+        executor = executor_of("thread", steps_of(sink))
+        run = remote(
+            rewrite,
+            num_returns=sink.num_returns,
+            memory=task_memory_bytes(self.engine),
+            name="limit",
+            executor=executor,
+        )
         for index, (ref, rows) in enumerate(self._blocks()):
             yield run.remote(index, ref, rows, sink)
 
     def _blocks(self) -> Iterator[tuple[Ref, int]]:
         """Blocks, and how many of their rows are wanted."""
+        # Rows are counted where they lie, which takes no memory.
         run_count = remote(count_rows, name="count", executor="thread")
+        ahead, sink = self.engine.num_cpus, BlocksSink(piece_bytes(self.engine))
         left = self.count
         # A part may have far more rows than are wanted, and than memory has room for: those of a join.
-        sink = SteppedSink((First(self.count),), CollectSink())
-        parts = ((ref, run_count.remote(ref)) for ref in self.job.run(sink))
-        for ref, counted in in_advance(parts, self.ahead):
+        streams = self.job.run(SteppedSink((First(self.count),), sink))
+        blocks = (ref for stream in in_advance(streams, ahead) for ref in stream)
+        parts = ((ref, run_count.remote(ref)) for ref in blocks)
+        for ref, counted in in_advance(parts, ahead):
             rows = min(get(counted), left)
             yield ref, rows
             left -= rows
@@ -139,10 +159,19 @@ def piece_bytes(engine: Engine) -> int:
     return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
 
 
+def task_memory_bytes(engine: Engine) -> int:
+    """Working memory of a task that hands a piece to a sink."""
+    return 2 * piece_bytes(engine)
+
+
 def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
     """Task: an item as it is, after its steps."""
+    return handed(sink, _scanned(map_input, index, item, sink))
+
+
+def _scanned(map_input: MapInput, index: int, item: Any, sink: Sink) -> Iterator[Any]:
     with own_errors():
-        return sink(index, map_input.rows(index, item))
+        yield from sink(index, map_input.rows(index, item))
 
 
 def count_rows(block: Any) -> int:
@@ -152,9 +181,13 @@ def count_rows(block: Any) -> int:
 
 def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
     """Task: the first rows of a block, to a sink."""
+    return handed(sink, _rewritten(index, block, num_rows, sink))
+
+
+def _rewritten(index: int, block: Any, num_rows: int, sink: Sink) -> Iterator[Any]:
     import pyarrow as pa
 
     reader = as_reader(_native.Rows.from_ipc(block))
     first = pa.Table.from_batches(reader, reader.schema).slice(0, num_rows)
     with own_errors():
-        return sink(index, _native.Rows.from_batches(first))
+        yield from sink(index, _native.Rows.from_batches(first))

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
+from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import FileInput, schema_of
 from exoshuffle.dataset.jobs import steps_of
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.futures import Engine, Ref, remote
+from exoshuffle.futures import Engine, remote
 from exoshuffle.operators.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import executor_of
 from exoshuffle.operators.steps_sample import numbers
-from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, own_errors
+from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, handed, own_errors
 from exoshuffle.shuffle.memory import BUFFER_BYTES
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.units import format_bytes, parse_bytes
@@ -73,13 +73,14 @@ class WindowJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Ref]:
+    def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
         steps = [step for source in self.inputs for step in source.steps]
         run = remote(
             shuffle_windows,
+            num_returns=sink.num_returns,
             memory=self.task_memory_bytes,
             name="window",
             executor=executor_of("thread", [*steps, *steps_of(sink)]),
@@ -132,7 +133,7 @@ class WindowJob:
 def check_window(window: Any) -> None:
     """Raises ``OptionsError`` unless it is a number of rows or a size, above zero."""
     size = parse_bytes(window) if isinstance(window, str) else window
-    if not isinstance(size, Integral) or size < 1:
+    if not is_whole(size) or size < 1:
         raise OptionsError(
             f"window is {window!r}; it must be a number of rows or a size such as '64MB', above 0"
         )
@@ -150,12 +151,18 @@ def shuffle_windows(
     map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
 ) -> Any:
     """Task: windows one after the other, each shuffled, to a sink. Cost: one window at a time in memory."""
+    return handed(sink, _handed_on(map_inputs, windows, part, sink))
+
+
+def _handed_on(
+    map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
+) -> Iterator[Any]:
     import pyarrow as pa
 
     schema = pa.ipc.read_schema(pa.py_buffer(map_inputs[0].config.schema))
     batches = (batch for window in windows for batch in _shuffled(map_inputs, window))
     with own_errors():
-        return sink(part, as_rows(pa.RecordBatchReader.from_batches(schema, batches)))
+        yield from sink(part, as_rows(pa.RecordBatchReader.from_batches(schema, batches)))
 
 
 def _shuffled(map_inputs: Sequence[MapInput], window: Window) -> pa.RecordBatchReader:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.commit import OutputDirectory
@@ -25,13 +25,18 @@ from exoshuffle.errors import (
     OutputError,
     ShuffleCheckError,
     TaskError,
+    shown,
 )
-from exoshuffle.futures import Engine, get
+from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.sinks import WriteSink
+from exoshuffle.operators.table import Sink, handed
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.units import parse_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COMPRESSIONS = {
     "parquet": ("none", "snappy", "zstd", "lz4", "gzip"),
@@ -60,7 +65,7 @@ class WriteOptions:
     target_file_size: int | str | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in COMPRESSIONS:
+        if self.format not in tuple(COMPRESSIONS):
             raise OptionsError(
                 f"unknown format {self.format!r}; known are {', '.join(COMPRESSIONS)}"
             )
@@ -156,7 +161,7 @@ def write_node(
             check_room(node, options, folder, spill_dirs, plan)
             row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
             sink = WriteSink(folder, options.to_json(node, row_group_bytes))
-            refs = finished(job.run(sink), engine.num_cpus)
+            refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
             files = [file for ref in refs for file in get(ref)]
         rows = sum(file["rows"] for file in files)
         check_rows(node, rows)
@@ -175,6 +180,17 @@ def write_node(
     )
 
 
+def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
+    """What a sink makes of no rows, where there is no part that it could have none of: a result has a schema too."""
+    ref: Ref = remote(empty, name="write", executor="thread").remote(schema, sink)
+    return ref
+
+
+def empty(schema: pa.Schema, sink: Sink) -> Any:
+    """Task: a part without rows, to a sink."""
+    return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
+
+
 def output_directory(
     node: Node, path: str | os.PathLike[str], options: WriteOptions, overwrite: bool
 ) -> OutputDirectory:
@@ -190,10 +206,15 @@ def output_directory(
 
 
 def check_format(node: Node, options: WriteOptions) -> None:
-    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types."""
+    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types, or is none."""
+    if not isinstance(options, WriteOptions):
+        raise OptionsError(
+            f"options is {shown(options)}; give WriteOptions, or call write_parquet and its siblings"
+        )
     if (options.format == "records") != is_records(node):
         kind = "fixed-length records" if is_records(node) else "tables"
-        raise OptionsError(f"{kind} cannot be written as {options.format}")
+        remedy = "records" if is_records(node) else "parquet, arrow, csv or jsonl"
+        raise OptionsError(f"{kind} cannot be written as {options.format}; write {remedy}")
     _native.check_writable(node.schema.serialize().to_pybytes(), options.format)
 
 
@@ -249,7 +270,6 @@ def check_rows(node: Node, num_rows: int) -> None:
 def _without_empty(output: OutputDirectory, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Drops files of empty partitions, but keeps one: an empty result has a schema too."""
     kept = [file for file in files if file["rows"]] or files[:1]
-    for file in files:
-        if file not in kept:
-            (output.staging / file["name"]).unlink()
+    for name in {file["name"] for file in files} - {file["name"] for file in kept}:
+        (output.staging / name).unlink()
     return kept

@@ -10,7 +10,7 @@ import functools
 import inspect
 from typing import Any
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
 from exoshuffle.futures.refs import Ref
 from exoshuffle.futures.session import current_engine
@@ -110,5 +110,13 @@ class ActorMethod:
 
 
 def kill(actor: ActorHandle) -> None:
-    """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``."""
+    """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``.
+
+    Raises:
+        OptionsError: Something else than an actor.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise OptionsError(
+            f"kill takes an actor, and got {shown(actor)}; for the task behind a reference there is cancel()"
+        )
     current_engine().kill_actor(actor._actor)  # noqa: SLF001  a function of this module

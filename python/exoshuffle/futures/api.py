@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import is_number, is_whole
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
@@ -65,6 +66,9 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Args:
         fn: The function or class.
         **options: Fields of ``TaskOptions`` or, for a class, of ``ActorOptions``.
+
+    Raises:
+        OptionsError: Something else than a function or a class, an unknown option, or a value that cannot work.
     """
     if fn is None:
         # Which of the two will be decorated is not known yet, but most mistakes show already.
@@ -73,6 +77,8 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         else:
             with_changes(TaskOptions(), options)
         return lambda decorated: remote(decorated, **options)
+    if not callable(fn):
+        raise OptionsError(f"remote needs a function or a class, and got {shown(fn)}")
     if isinstance(fn, type):
         return RemoteClass(fn, with_changes(ActorOptions(), options))
     return RemoteFunction(fn, with_changes(TaskOptions(), options))
@@ -87,16 +93,19 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
     """Waits for one object, or for all of a sequence, and returns the value or the list of values.
 
     Raises:
+        OptionsError: Something else than references, or than a number of seconds.
         TaskError: The task that makes the object failed; its cause is chained.
         TimeoutError: Not done after ``timeout`` seconds, all of them together.
     """
+    _check_timeout(timeout)
     engine = current_engine()
     if isinstance(refs, Ref | SliceRef):
         return engine.get(refs, timeout)
+    wanted = _each("get", refs, Ref | SliceRef)
     if timeout is None:
-        return [engine.get(ref) for ref in refs]
+        return [engine.get(ref) for ref in wanted]
     deadline = time.monotonic() + timeout
-    return [engine.get(ref, max(0.0, deadline - time.monotonic())) for ref in refs]
+    return [engine.get(ref, max(0.0, deadline - time.monotonic())) for ref in wanted]
 
 
 def wait(
@@ -105,10 +114,15 @@ def wait(
     """Waits until ``num_ready`` objects are done (made or failed); returns those that are and those that are not.
 
     Moves no data. After ``timeout`` seconds it returns what there is.
+
+    Raises:
+        OptionsError: Something else than a list of references, a number of them that there are not, or something else
+            than a number of seconds.
     """
-    refs = list(refs)
-    if not 0 <= num_ready <= len(refs):
-        raise OptionsError(f"num_ready is {num_ready} for {len(refs)} references")
+    _check_timeout(timeout)
+    refs = list(_each("wait", refs, Ref))
+    if not is_whole(num_ready) or not 0 <= num_ready <= len(refs):
+        raise OptionsError(f"num_ready is {num_ready!r} for {len(refs)} references")
     return current_engine().wait(refs, num_ready, timeout)
 
 
@@ -122,7 +136,7 @@ def slice_bytes(refs: Sequence[Ref]) -> list[list[int]]:
 
     Cost: the embedded engine reads the index of a block that was spilled; on Ray a task tells it with its status.
     """
-    return current_engine().slice_bytes(list(refs))
+    return current_engine().slice_bytes(list(_each("slice_bytes", refs, Ref)))
 
 
 def raise_errors(refs: Sequence[Ref]) -> None:
@@ -145,7 +159,9 @@ def cancel(ref: Ref | RefStream) -> bool:
         Whether it was cancelled: always if it has not started; if it runs, where the engine can stop it (the embedded
         engine: in a worker process, or a generator at its next item); not if it is done.
     """
-    return ref.handle.cancel() if isinstance(ref, RefStream) else current_engine().cancel(ref)
+    if isinstance(ref, RefStream):
+        return ref.handle.cancel()
+    return current_engine().cancel(_checked("cancel", ref, Ref))
 
 
 def nodes() -> list[Node]:
@@ -155,4 +171,27 @@ def nodes() -> list[Node]:
 
 def locate(ref: Ref) -> list[str]:
     """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
-    return current_engine().locate(ref)
+    return current_engine().locate(_checked("locate", ref, Ref))
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is not None and not (is_number(timeout) and timeout == timeout):  # noqa: PLR0124  NaN is none
+        raise OptionsError(
+            f"timeout is {shown(timeout)}; it must be a number of seconds, or None to wait for as long as it takes"
+        )
+
+
+def _each(function: str, refs: Any, kind: Any) -> Iterator[Any]:
+    """The references of a list, one after the other; raises ``OptionsError`` for something else."""
+    # A reference is a sequence itself: of the slices of its object.
+    if isinstance(refs, Ref) or not isinstance(refs, Iterable):
+        raise OptionsError(f"{function} takes a list of references, and got {shown(refs)}")
+    return (_checked(function, ref, kind) for ref in refs)
+
+
+def _checked(function: str, ref: Any, kind: Any) -> Any:
+    if not isinstance(ref, kind):
+        raise OptionsError(
+            f"{function} takes references, as remote functions and put() return them, and got {shown(ref)}"
+        )
+    return ref

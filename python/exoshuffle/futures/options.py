@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import is_number, is_whole
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.units import parse_bytes
 
 #: Names of the two resources that every engine knows.
 CPU, GPU = "CPU", "GPU"
@@ -52,13 +54,13 @@ class TaskOptions:
     executor: Executor = "process"
 
     def __post_init__(self) -> None:
-        streaming = self.num_returns == "streaming"
-        if not streaming and not (isinstance(self.num_returns, int) and self.num_returns >= 1):
+        number = self.num_returns
+        is_count = isinstance(number, int) and is_whole(number) and number >= 1
+        if number != "streaming" and not is_count:
             raise OptionsError(
                 f'num_returns is {self.num_returns!r}; it must be a number from 1 on, or "streaming"'
             )
-        if self.max_retries < 0:
-            raise OptionsError(f"max_retries is {self.max_retries}; it must not be negative")
+        _check_times("max_retries", self.max_retries)
         _check_needs(self)
 
     @property
@@ -114,8 +116,7 @@ class ActorOptions:
     executor: Executor = "process"
 
     def __post_init__(self) -> None:
-        if self.max_restarts < 0:
-            raise OptionsError(f"max_restarts is {self.max_restarts}; it must not be negative")
+        _check_times("max_restarts", self.max_restarts)
         _check_needs(self)
 
     @property
@@ -125,7 +126,7 @@ class ActorOptions:
 
 
 def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
-    """The options with other values for some of them.
+    """The options with other values for some of them; ``memory`` may be a size as text.
 
     Raises:
         OptionsError: An unknown name, or a value that cannot work.
@@ -134,6 +135,8 @@ def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
     for name in changes:
         if name not in known:
             raise OptionsError(f"unknown option {name!r}; known are {', '.join(known)}")
+    if isinstance(changes.get("memory"), str):
+        changes = changes | {"memory": parse_bytes(changes["memory"])}
     return dataclasses.replace(options, **changes)
 
 
@@ -142,18 +145,39 @@ def _demand(options: TaskOptions | ActorOptions) -> dict[str, float]:
     return {name: amount for name, amount in needs.items() if amount > 0}
 
 
-def _check_needs(options: TaskOptions | ActorOptions) -> None:
-    needs = {
-        "num_cpus": options.num_cpus,
-        "num_gpus": options.num_gpus,
-        "memory": options.memory,
-        **{f"resources[{name!r}]": amount for name, amount in options.resources.items()},
-    }
-    for name, amount in needs.items():
-        if not (math.isfinite(amount) and amount >= 0):
-            raise OptionsError(f"{name} is {amount}; it must be a number that is not negative")
-    for name in (CPU, GPU):
-        if name in options.resources:
+def _check_times(name: str, times: Any) -> None:
+    if not is_whole(times) or times < 0:
+        raise OptionsError(f"{name} is {times!r}; it must be a whole number, not negative")
+
+
+def check_amounts(resources: Any, **amounts: Any) -> None:
+    """Raises ``OptionsError`` unless resources by name, and amounts of others, are numbers that there can be."""
+    if not isinstance(resources, Mapping):
+        raise OptionsError(
+            f"resources is {shown(resources)}; give a dictionary of names and numbers"
+        )
+    for name, amount in resources.items():
+        if not isinstance(name, str):
+            raise OptionsError(f"resources names {shown(name)}; it must be text")
+        if name in (CPU, GPU):
             raise OptionsError(f"resources names {name!r}; use num_{name.lower()}s for that")
-    if options.executor not in {"process", "thread"}:
+        amounts[f"resources[{name!r}]"] = amount
+    for name, amount in amounts.items():
+        if not (is_number(amount) and math.isfinite(amount) and amount >= 0):
+            raise OptionsError(
+                f"{name} is {shown(amount)}; it must be a number that is not negative"
+            )
+
+
+def _check_needs(options: TaskOptions | ActorOptions) -> None:
+    check_amounts(
+        options.resources,
+        num_cpus=options.num_cpus,
+        num_gpus=options.num_gpus,
+        memory=options.memory,
+    )
+    for option, value in (("node", options.node), ("name", options.name)):
+        if not isinstance(value, str | None):
+            raise OptionsError(f"{option} is {shown(value)}; it must be text")
+    if options.executor not in ("process", "thread"):
         raise OptionsError(f"unknown executor {options.executor!r}; known are process, thread")

@@ -10,12 +10,14 @@ import atexit
 import functools
 import importlib
 import inspect
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.engine import Engine
+from exoshuffle.futures.options import check_amounts
 
 _ENGINES = {
     "local": "exoshuffle.engines.local:LocalEngine",
@@ -32,7 +34,7 @@ def init(
     engine: str | Engine = "local",
     *,
     memory_limit: int | str | None = None,
-    spill_dirs: str | Sequence[str] | None = None,
+    spill_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     num_cpus: int | None = None,
     num_gpus: float = 0,
     resources: Mapping[str, float] | None = None,
@@ -60,12 +62,18 @@ def init(
         MemoryLimitError: A limit below what the program needs to start.
     """
     global _engine
+    if not isinstance(engine, str) and not hasattr(engine, "submit"):
+        raise OptionsError(
+            f"engine is {shown(engine)}; give {' or '.join(map(repr, sorted(_ENGINES)))}, or an engine instance"
+        )
+    resources = {} if resources is None else resources
+    check_amounts(resources, num_gpus=num_gpus)
     options = {
         "memory_limit": memory_limit,
-        "spill_dirs": spill_dirs,
+        "spill_dirs": _as_text(spill_dirs),
         "num_cpus": num_cpus,
         "num_gpus": num_gpus,
-        "resources": dict(resources or {}),
+        "resources": dict(resources),
         **engine_options,
     }
     with _lock:
@@ -75,6 +83,24 @@ def init(
             _engine = None
         _engine = start()
         return _engine
+
+
+def _as_text(spill_dirs: Any) -> str | list[str] | None:
+    """One path as text, or a list of them; ``~`` is the home directory."""
+    if spill_dirs is None:
+        return None
+    if isinstance(spill_dirs, str):
+        return os.path.expanduser(spill_dirs)
+    listed = [spill_dirs] if isinstance(spill_dirs, os.PathLike) else spill_dirs
+    try:
+        paths = [os.path.expanduser(os.fspath(path)) for path in listed]
+    except TypeError:
+        raise OptionsError(
+            f"spill_dirs is {shown(spill_dirs)}; give a path, or a list of paths"
+        ) from None
+    if not paths:
+        raise OptionsError(f"spill_dirs is {shown(spill_dirs)}; name a directory, or leave it out")
+    return paths
 
 
 def adopt(engine: Engine) -> None:

@@ -45,11 +45,14 @@ class Progress:
         self.begin(total_bytes)
 
     def begin(self, total_bytes: int) -> None:
-        """The work is known."""
-        self._total_bytes = total_bytes
-        self._started = self._shown = time.monotonic()
-        if self._stream.isatty():
-            self._start_bar()
+        """The work is known; it takes the place of other work, as the second shuffle of a program that of the first."""
+        self.stop()
+        with self._lock:
+            self._done_bytes = 0.0
+            self._total_bytes = total_bytes
+            self._started = self._shown = time.monotonic()
+            if self._stream.isatty():
+                self._start_bar()
 
     def _start_bar(self) -> None:
         from rich.console import Console
@@ -101,6 +104,7 @@ class Progress:
 
     def stop(self) -> None:
         """The work is over, or failed."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from exoshuffle.arguments import is_number
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.events import Observer, TaskFinished
@@ -71,7 +72,10 @@ class Watchdog:
         now = self._clock()
         if now - max(self._finished_at, self._warned_at) < self._seconds:
             return
+        finished_at = self._finished_at
         found = self._activities()
+        if self._finished_at != finished_at:
+            return  # one has finished meanwhile
         if not found:
             self._finished_at = now
             return
@@ -79,7 +83,7 @@ class Watchdog:
         if longest is not None and longest < self._seconds:
             return  # what runs has only just begun
         self._warned_at = now
-        _logger.warning("%s", _report(now - self._finished_at, found))
+        _logger.warning("%s", _report(now - finished_at, found))
 
     def _run(self) -> None:
         while not self._closed.wait(self._seconds / _LOOKS_PER_INTERVAL):
@@ -95,9 +99,9 @@ class Observed(Protocol):
 
 def check_stall_seconds(seconds: float | None) -> None:
     """Raises ``OptionsError`` unless it is an interval, or None."""
-    if seconds is not None and not 0 < seconds < float("inf"):
+    if seconds is not None and not (is_number(seconds) and 0 < seconds < float("inf")):
         raise OptionsError(
-            f"stall_seconds is {seconds}; it must be above 0, or None for no warnings"
+            f"stall_seconds is {seconds!r}; it must be above 0, or None for no warnings"
         )
 
 

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError
+from exoshuffle.operators.relational import plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -312,7 +314,7 @@ def parameter_sql(function: str, given: Sequence[Any]) -> str:
         OptionsError: Not what the function needs.
     """
     wanted = FUNCTIONS[function].parameter
-    value = given[0] if given else None
+    value: Any = given[0] if given else None
     if not wanted:
         if given:
             raise OptionsError(
@@ -320,10 +322,10 @@ def parameter_sql(function: str, given: Sequence[Any]) -> str:
             )
         return ""
     if wanted == "fraction":
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        if not is_number(value) or not 0 <= value <= 1:
             raise OptionsError(f"{function} needs a fraction from 0 to 1, and was given {value!r}")
         return f"{float(value)!r}::DOUBLE"
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOP:
+    if not is_whole(value) or not 1 <= value <= MAX_TOP:
         raise OptionsError(
             f"{function} needs an integer from 1 to {MAX_TOP}, and was given {value!r}"
         )
@@ -332,14 +334,7 @@ def parameter_sql(function: str, given: Sequence[Any]) -> str:
 
 def accepts(takes: str, kind: pa.DataType) -> bool:
     """Whether a type is one of ``TAKES``; a dictionary counts as its values."""
-    return any(check(plain(kind)) for check in TAKES[takes])
-
-
-def plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values: that of a dictionary's, and otherwise the type itself."""
-    import pyarrow as pa
-
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(check(plain_type(kind)) for check in TAKES[takes])
 
 
 def result_type(name: str, kind: pa.DataType) -> pa.DataType:
@@ -351,7 +346,7 @@ def result_type(name: str, kind: pa.DataType) -> pa.DataType:
     if name == "list":
         return pa.list_(kind)
     if name == "sum":
-        return _sum_type(plain(kind))
+        return _sum_type(plain_type(kind))
     return pa.type_for_alias(name)
 
 
@@ -361,7 +356,7 @@ def part_type(name: str, kind: pa.DataType) -> pa.DataType:
 
     if name != "total":
         return result_type(name, kind)
-    value = plain(kind)
+    value = plain_type(kind)
     wide = pa.types.is_duration(value) or (pa.types.is_integer(value) and value.bit_width == 64)
     return pa.decimal128(38, 0) if wide else _sum_type(value)
 

@@ -83,8 +83,11 @@ def _check_type(schema: pa.Schema, item: Aggregate) -> None:
 
 def _check(grouping: GroupBy) -> None:
     """Raises ``SchemaError`` if DuckDB cannot read a column in the way that a function needs it."""
+    import pyarrow as pa
+
+    read = pa.schema([grouping.schema.field(column) for column in grouping.columns])
     try:
-        grouping.final(grouping.partial(grouping.schema.empty_table()))
+        grouping.final(grouping.partial(read.empty_table()))
     except SchemaError as error:
         if len(grouping.aggregates) == 1:
             about = _described(grouping.schema, grouping.aggregates[0])

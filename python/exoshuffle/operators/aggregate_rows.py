@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.expressions import unknown_column
 from exoshuffle.operators.relational import (
+    as_python,
     by_number,
     computed,
     row_numbers,
@@ -183,12 +184,14 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
         OptionsError: A key twice.
         SchemaError: An unknown column, or one of a type that cannot be compared.
     """
+    import pyarrow as pa
+
     for index, key in enumerate(keys):
         check_column(schema, key)
         if key in keys[:index]:
             raise OptionsError(f"key {key!r} is named twice; name it once")
         try:
-            first_rows(schema.empty_table(), [key])
+            first_rows(pa.schema([schema.field(key)]).empty_table(), [key])
         except SchemaError as error:
             kind = schema.field(key).type
             raise SchemaError(f"column {key!r} is {kind}, which cannot be a key: {error}") from None
@@ -218,12 +221,9 @@ def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
 
 
 def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Groups in order of their first row: the values of their keys, as Python's, and their rows in input order.
+    """Groups in order of their first row: the values of their keys (``as_python``), and their rows in input order.
 
     Without keys all rows are one group. A table without rows has no groups.
-
-    Raises:
-        SchemaError: A key has nanoseconds, which Python's times cannot hold.
 
     Cost: a second copy of the table and 60 bytes per row, 180 where every row is a group; 6 µs per group.
     """
@@ -238,19 +238,22 @@ def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[An
     rows = take(table, _flattened(groups["r0"]))
     start = 0
     for index, length in enumerate(pc.list_value_length(groups["r0"]).to_pylist()):
-        yield tuple(_key(names, key, index) for key in keys), rows.slice(start, length)
+        yield tuple(as_python(names[key][index]) for key in keys), rows.slice(start, length)
         start += length
 
 
 def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
     """Lists of values of a column, from lists of row numbers; null for null.
 
+    Raises:
+        InputError, SchemaError: See ``batches.picking``.
+
     Cost: a copy of the values; strings and binary of more than 2 GB in all do not fit.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    values = take_column(column, _flattened(numbers)).unify_dictionaries().combine_chunks()
+    values = take_column(column, _flattened(numbers)).combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(numbers), 0).combine_chunks()
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values, mask=numbers.is_null().combine_chunks())
@@ -260,13 +263,3 @@ def _flattened(lists: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
 
     return pa.chunked_array([chunk.flatten() for chunk in lists.chunks], pa.int64())
-
-
-def _key(names: Mapping[str, pa.ChunkedArray], key: str, index: int) -> Any:
-    value = names[key][index]
-    try:
-        return value.as_py()
-    except ValueError:
-        raise SchemaError(
-            f"key {key!r} is {value.value} as {value.type}, finer than Python's times; cast it to microseconds or int64"
-        ) from None

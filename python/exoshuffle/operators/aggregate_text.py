@@ -40,6 +40,10 @@ def parse_aggregate_text(text: str) -> dict[str, AggregateSpec]:
 
 def _spec(found: re.Match[str]) -> AggregateSpec:
     function, column, parameter = found["function"], found["column"], found["parameter"]
+    if column is None and parameter is not None:
+        raise OptionsError(
+            f"{function}(, {parameter}) names no column; write {function}(x, {parameter})"
+        )
     if column is None:
         return function
     column = column.strip('"')

@@ -5,8 +5,11 @@ Guarantee: no more rows are held than one chunk has; only ``movable`` may copy a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+from exoshuffle.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,9 +53,55 @@ def chunks_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 
 def movable(table: pa.Table) -> pa.Table:
-    """The table with types whose rows pyarrow can pick: it cannot those of string and binary views."""
+    """The table with types whose rows pyarrow can pick; see ``movable_type``."""
     import pyarrow as pa
 
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    fields = [field.with_type(plain.get(field.type, field.type)) for field in table.schema]
+    fields = [field.with_type(movable_type(field.type)) for field in table.schema]
     return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def movable_type(kind: pa.DataType) -> pa.DataType:
+    """The type with plain text and binary for views of them, also within it: pyarrow cannot pick rows of views."""
+    import pyarrow as pa
+
+    def plain(field: pa.Field) -> pa.Field:
+        return field.with_type(movable_type(field.type))
+
+    types = pa.types
+    if types.is_list(kind):
+        return pa.list_(plain(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(plain(kind.value_field))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(plain(kind.value_field), kind.list_size)
+    if types.is_struct(kind):
+        return pa.struct([plain(kind.field(index)) for index in range(kind.num_fields)])
+    if types.is_map(kind):
+        return pa.map_(plain(kind.key_field), plain(kind.item_field), kind.keys_sorted)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+
+
+@contextlib.contextmanager
+def picking(kinds: Iterable[pa.DataType]) -> Iterator[None]:
+    """Around what picks rows of columns of these types; where chunks are joined for it, their dictionaries become one.
+
+    Raises:
+        InputError: That dictionary has more values than its keys can number.
+        SchemaError: A type that pyarrow cannot pick from, such as a run-end encoded one.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(
+            f"a column has a type whose rows cannot be picked, so write it as another or leave it out: {error}"
+        ) from error
+    except pa.ArrowInvalid as error:
+        found = next(filter(pa.types.is_dictionary, kinds), None)
+        if found is None:
+            raise
+        raise InputError(
+            f"a column of {found} has more distinct values in all than its keys can number; cast it to a wider key "
+            "type or to the plain value type"
+        ) from error

@@ -58,8 +58,8 @@ def opened(
         ShuffleCheckError: Output of a map is missing, repeated or misplaced; or rows were not handed on as they came,
             also if an Arrow stream has made another error of that, or somebody caught it.
 
-    Cost: looks at headers alone; rows are hashed where they are scattered and gathered. Of sorting 4 GB within 2 GB the
-    hashes are 4.4 % of the processor time; with and without them it took as long (five pairs).
+    Cost: looks at headers alone; rows are hashed where they are scattered and gathered, which is 11 % of the processor
+    time of a random shuffle of 4 GB within 2 GB (``benchmarks/checks.py``, three pairs).
     """
     sections = _native.Sections(slices, partition, first, end)
     try:

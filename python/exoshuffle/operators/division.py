@@ -39,6 +39,7 @@ from exoshuffle.operators.table import (
     TableTasks,
     as_reader,
     as_rows,
+    handed,
     own_errors,
 )
 from exoshuffle.shuffle.division import Again, Division, Large, Pieces, Streamed, Whole
@@ -58,6 +59,8 @@ _NEEDS_WHOLE = {
 }
 #: Keys counted in one go, to name the largest group.
 _CANDIDATES = 1000
+#: Characters of each value of a key in a message.
+_MAX_KEY_LENGTH = 200
 #: The last slice of what maps return: which maps they have read the output of.
 _READ = struct.Struct("<QQ")
 
@@ -119,10 +122,13 @@ class DividedTasks(TableTasks):
 
     def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
         """Hands the rows of a partition on, run of slices by run of slices."""
-        with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
-            return self.sink(partition, as_rows(self._streamed(partition, runs)))
+        return handed(self.sink, self._streamed(partition, runs))
 
-    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
+    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
+        with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
+            yield from self.sink(partition, as_rows(self._batches(partition, runs)))
+
+    def _batches(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
         """The rows of all runs, of which each has to begin with the map behind the last one of the run before."""
         import pyarrow as pa
 
@@ -162,14 +168,14 @@ class PieceTasks(DividedTasks):
 
     pieces: tuple[tuple[range, ...], ...] = ()
 
-    def reduce(self, partition: int, slices: list[Any]) -> Any:
-        """See ``TaskSet``; ``partition`` is the number of the piece."""
+    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
+        """See ``reduce``; ``partition`` is the number of the piece."""
         place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
         with placed(place):
             if self.pieces:
                 check_each(slices, self.partition, self.pieces[partition])
             with opened(slices, self.partition) as sections, own_errors():
-                return self.sink(partition, self.finish(sections))
+                yield from self.sink(partition, self.finish(sections))
 
 
 def divide(tasks: TableTasks, large: Large) -> Division:
@@ -302,18 +308,25 @@ def _too_large(tasks: DividedTasks, large: Large) -> LargeGroupError:
     )
 
 
+def _shortened(value: Any) -> str:
+    """A value of a key, for a message."""
+    text = repr(value)
+    return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
+
+
 def _counted(rows: pa.Table, names: list[str]) -> dict[str, int]:
     """How many rows the most frequent keys have."""
-    from exoshuffle.operators.relational import computed, quoted, storable
+    from exoshuffle.operators.relational import as_python, computed, storable
 
-    listed = ", ".join(map(quoted, names))
+    # Under names that differ in more than case, as DuckDB wants them.
+    listed = [f"k{index}" for index in range(len(names))]
     counted = computed(
-        f"SELECT {listed}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
-        t=storable(rows.select(names)),
+        f"SELECT {', '.join(listed)}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
+        t=storable(rows.select(names)).rename_columns(listed),
     )
-    keys = zip(*(counted.column(i).to_pylist() for i in range(len(names))), strict=True)
+    keys = zip(*(map(as_python, counted.column(i)) for i in range(len(names))), strict=True)
     texts = (
-        ", ".join(f"{name}={value!r}" for name, value in zip(names, key, strict=True))
+        ", ".join(f"{name}={_shortened(value)}" for name, value in zip(names, key, strict=True))
         for key in keys
     )
     return dict(zip(texts, counted.column(len(names)).to_pylist(), strict=True))

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.operators.relational import query, storable
+from exoshuffle.errors import InputError, OptionsError, SchemaError, shown
+from exoshuffle.operators.relational import first_line, query, storable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,6 @@ def column(name: str, schema: pa.Schema) -> Expression:
     return Expression(name, (name,), schema.field(name).type, is_column=True)
 
 
-@functools.lru_cache(maxsize=256)
 def parse_expression(text: str, schema: pa.Schema) -> Expression:
     """Reads an expression and finds its type. Names match as DuckDB's: as written, else whatever their case.
 
@@ -72,17 +71,35 @@ def parse_expression(text: str, schema: pa.Schema) -> Expression:
     their unit, dictionaries as their values.
 
     Raises:
+        OptionsError: Something else than text.
         SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, more than
             one row involved, or a result of a type that files cannot hold.
 
     Cost: two queries, 1.5 ms each, the first time: every task asks again about the same expressions.
     """
+    if not isinstance(text, str):
+        raise OptionsError(
+            f'an expression is {shown(text)}; write SQL as text, such as "price > 3" or "1"'
+        )
+    if not text.strip():
+        raise SchemaError(
+            f'cannot read expression {text!r}: it is empty; write SQL, such as "price > 3"'
+        )
+    return _fitting(text, schema)
+
+
+@functools.lru_cache(maxsize=256)
+def _fitting(text: str, schema: pa.Schema) -> Expression:
+    import pyarrow as pa
+
     node = _parse(text)
     columns = _columns(text, node, schema)
     _refuse_other_rows(text, node)
     if node["class"] == "COLUMN_REF" and len(node["column_names"]) == 1:
         return column(columns[0], schema)
-    rows = _readable(schema.empty_table(), columns)
+    # Of the others some may be of types that there are no tables of.
+    read = pa.schema([schema.field(name) for name in columns])
+    rows = _readable(read.empty_table(), columns)
     try:
         # In a WHERE, DuckDB itself refuses what is not a function of one row.
         result = _select(f"({text}\n)", rows, f"WHERE ({text}\n) IS NULL")
@@ -113,11 +130,6 @@ def evaluate(expressions: Sequence[Expression], table: pa.Table) -> list[pa.Chun
 def unknown_column(name: str, schema: pa.Schema) -> str:
     """The message about a column that a schema does not have."""
     return f"there is no column {name!r}; the columns are {', '.join(map(repr, schema.names))}"
-
-
-def first_line(error: BaseException) -> str:
-    """What DuckDB says; further lines repeat the query, which users did not write."""
-    return str(error).partition("\n")[0]
 
 
 def _compute(expressions: list[Expression], table: pa.Table) -> list[pa.ChunkedArray]:
@@ -233,6 +245,9 @@ def _refuse_other_rows(text: str, node: dict[str, Any]) -> None:
             raise _does_not_fit(text, f"{function}() sees other rows; use group_by()")
         if function == "unnest":
             raise _does_not_fit(text, "unnest() changes the number of rows; use map_batches()")
+        # By the clock, though DuckDB says that it is consistent. Older versions call arguments children.
+        if function == "age" and len(part.get("arguments") or part.get("children", ())) == 1:
+            raise _does_not_fit(text, "age() of one moment counts to today; give it both moments")
         if function in _unstable():
             raise _does_not_fit(
                 text, f"{function}() gives another value each time; write the value"

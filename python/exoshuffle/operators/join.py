@@ -183,6 +183,8 @@ def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
     how = "full" if options.how == "outer" else options.how
     if how not in HOWS:
         raise OptionsError(f"how is {options.how!r}; it must be one of {', '.join(HOWS)}")
+    if not isinstance(options.suffix, str):
+        raise OptionsError(f"suffix is {options.suffix!r}; it must be text, such as '_right'")
     names = _key_names(options, how)
     keys = tuple(parse_key(name, other, left, right) for name, other in names)
     if how in _LEFT_ONLY:
@@ -216,11 +218,8 @@ def _key_names(options: JoinOptions, how: str) -> list[tuple[str, str]]:
         raise OptionsError(
             f"left_on has {len(lefts)} columns and right_on {len(rights)}; they must be as many"
         )
-    names = list(zip(lefts, rights, strict=True))
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise OptionsError(f"join has the key {twice[0][0]!r} twice; give it once")
-    return names
+    # One column may have to be equal to several others.
+    return list(dict.fromkeys(zip(lefts, rights, strict=True)))
 
 
 def _left_output(field: pa.Field, right: pa.Schema, shared: dict[str, JoinKey], how: str) -> Output:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.expressions import unknown_column
-from exoshuffle.operators.relational import storable
+from exoshuffle.operators.relational import plain_type, storable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,13 +85,6 @@ def hashes_alike(left: pa.DataType, right: pa.DataType) -> bool:
         or (_is_text(left) and _is_text(right))
         or (_is_binary(left) and _is_binary(right))
     )
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a dictionary holds, and any other type as it is."""
-    import pyarrow as pa
-
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def cast_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from exoshuffle.operators.batches import movable
+from exoshuffle.operators.batches import movable, picking
 from exoshuffle.operators.join_pairs import Pairs
 from exoshuffle.operators.relational import row_numbers
 
@@ -49,15 +49,21 @@ class Payload:
     def columns(self) -> pa.Table:
         """In types that can be picked from, each in one piece, so that picking need not look for the piece.
 
+        Raises:
+            InputError, SchemaError: See ``batches.picking``.
+
         Cost: a copy of those that are not so already.
         """
-        return _with_wide_offsets(movable(self.table)).combine_chunks()
+        with picking(self.table.schema.types):
+            return _with_wide_offsets(movable(self.table)).combine_chunks()
 
     def rows(self, numbers: pa.Array) -> pa.Table:
         """The rows of these numbers; nulls for null. Columns have their type or that of ``columns``."""
         if _side_by_side(numbers):
             return self.table.slice(numbers[0].as_py(), len(numbers))
-        return self.columns.take(numbers)
+        columns = self.columns
+        with picking(columns.schema.types):
+            return columns.take(numbers)
 
 
 def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:

@@ -1,12 +1,18 @@
-"""Sort keys, from the arguments of ``Dataset.sort`` or from SQL-like text."""
+"""Keys: of sorting, from the arguments of ``Dataset.sort`` or from SQL-like text, and names of others.
+
+A key that is named again changes nothing, whatever it is a key of: lists of columns are often put together from others.
+In another direction, or with nulls elsewhere, it is a mistake.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.errors import OptionsError, SchemaError, shown
+
+_NO_LISTS = (str, bytes, Mapping, set, frozenset)
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ def parse_keys(
     """Sort keys from the arguments of ``Dataset.sort``.
 
     Raises:
-        OptionsError: No key, something else than names, directions and placements, or lists of different lengths.
+        OptionsError: No key, something else than names, directions and placements, lists of different lengths, or a key
+            twice in different ways.
     """
     columns = names_of(by, "by")
     if not columns:
@@ -45,7 +52,7 @@ def parse_keys(
     for placement in placements:
         if placement not in ("first", "last"):
             raise OptionsError(f'nulls is {placement!r}; write "first" or "last"')
-    return tuple(
+    return _once(
         SortKey(column, down, placement == "first")
         for column, down, placement in zip(columns, directions, placements, strict=True)
     )
@@ -59,6 +66,20 @@ def _each(name: str, values: Any, count: int) -> list[Any]:
     if len(listed) != count:
         raise OptionsError(f"{name} has {len(listed)} values for {count} columns in by=")
     return listed
+
+
+def check_keys(keys: Any) -> tuple[SortKey, ...]:
+    """``SortKey`` objects, one at least.
+
+    Raises:
+        OptionsError: Something else, or a key twice in different ways.
+    """
+    listed = tuple(keys) if isinstance(keys, Iterable) else (keys,)
+    if not listed or not all(isinstance(key, SortKey) for key in listed):
+        raise OptionsError(
+            f'keys is {shown(keys)}; give a list of SortKey objects, one at least, or names to sort("column")'
+        )
+    return _once(listed)
 
 
 def check_names(keys: Iterable[SortKey], columns: Sequence[str]) -> None:
@@ -85,18 +106,38 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
     """Sort keys from SQL-like text: ``"ts desc nulls first, id"``. Quote names with spaces: ``'"my key" desc'``.
 
     Raises:
-        OptionsError: Text that is not of this form, or a key twice.
+        OptionsError: Text that is not of this form, or a key twice in different ways.
     """
     return _once(_parse_key(part) for part in _split_outside_quotes(text))
 
 
+def parse_names(text: str) -> list[str]:
+    """Column names from a list with commas, quoted as for ``parse_by``; none of blank text.
+
+    Raises:
+        OptionsError: Nothing between two commas.
+    """
+    if not text.strip():
+        return []
+    names = [part.strip() for part in _split_outside_quotes(text)]
+    if "" in names:
+        raise OptionsError(f"{text!r} names a column without a name; write for example 'shop, day'")
+    return [_unquoted(name) for name in names]
+
+
+def _unquoted(name: str) -> str:
+    is_quoted = len(name) > 2 and name[0] == name[-1] == '"' and name.count('"') == 2
+    return name[1:-1] if is_quoted else name
+
+
 def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
-    """The keys; the second of two with one column would order nothing, so whoever wrote it meant something else."""
+    """The keys; the second of two with one column orders nothing, so whoever gave it another direction is mistaken."""
     found: dict[str, SortKey] = {}
     for key in keys:
-        if key.column in found:
-            raise OptionsError(f"sort key {key.column!r} is named twice; name it once")
-        found[key.column] = key
+        if found.setdefault(key.column, key) != key:
+            raise OptionsError(
+                f"sort key {key.column!r} is named twice, in different ways; name it once"
+            )
     return tuple(found.values())
 
 
@@ -117,7 +158,8 @@ def _parse_key(text: str) -> SortKey:
     if text.startswith('"') and text.count('"') >= 2:
         column, _, rest = text[1:].partition('"')
     else:
-        column, _, rest = text.partition(" ")
+        column, *parts = text.split(None, 1) or [""]
+        rest = " ".join(parts)
     words = rest.lower().split()
     descending = bool(words) and words[0] in ("desc", "descending")
     if words and words[0] in ("asc", "ascending", "desc", "descending"):
@@ -135,14 +177,25 @@ def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
     """Column names: a single one may be given without a list.
 
     Raises:
-        OptionsError: Something else than text; names the argument.
+        OptionsError: Something else than text, or names without an order or with values; names the argument.
     """
-    is_one = isinstance(columns, str | bytes) or not isinstance(columns, Iterable)
+    # Of a dictionary the values would be lost without a word, and a set has another order in each run.
+    is_one = isinstance(columns, _NO_LISTS) or not isinstance(columns, Iterable)
     names: tuple[Any, ...] = (columns,) if is_one else tuple(columns)
     for name in names:
         if not isinstance(name, str):
             hint = "; directions are given by descending=" if isinstance(name, tuple) else ""
             raise OptionsError(
-                f"{argument} names {name!r}; it must be the name of a column, or a list of names{hint}"
+                f"{argument} names {shown(name)}; it must be the name of a column, or a list of names{hint}"
             )
     return names
+
+
+def once(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of keys, in their order, each once."""
+    return tuple(dict.fromkeys(names))
+
+
+def names_in(arguments: Iterable[str | Sequence[str]], operation: str) -> tuple[str, ...]:
+    """The column names of several arguments, each of which is one or a list; raises as ``names_of``."""
+    return tuple(name for argument in arguments for name in names_of(argument, operation))

@@ -17,7 +17,8 @@ from exoshuffle.operators.estimates import Sample
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.online import Online
 from exoshuffle.operators.order import ByKeys, by_hash, round_robin
-from exoshuffle.operators.shuffles import COMBINE_PERCENT, Shuffle, Side, Whole, rows_config
+from exoshuffle.operators.shuffles import COMBINE_PERCENT, AtOnce, Shuffle, Side, rows_config
+from exoshuffle.operators.sinks import block_of
 from exoshuffle.operators.table import Gathered, TableTasks, as_reader, as_rows, own_errors
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def shuffle_online(online: Online) -> Shuffle:
     )
 
 
-def summary_step(online: Online, split: int, size: float) -> Whole:
+def summary_step(online: Online, split: int, size: float) -> AtOnce:
     """The step that makes the state of a split of this number and size."""
     summary = functools.partial(online.summary, split=split, size=size)
-    return Whole(summary, online.state_schema, online.grouping.columns)
+    return AtOnce(summary, online.state_schema, online.grouping.columns)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class OnlineTasks:
     Attributes:
         online: What is aggregated.
         sizes: Of the splits, as in ``Sample``; one for each map.
-        tables: Has the maps, gathers slices, and stores tables.
+        tables: Has the maps, and gathers slices.
     """
 
     online: Online
@@ -88,7 +89,7 @@ class OnlineTasks:
         ):
             states.insert(0, as_reader(self.tables.finish(sections)).read_all())
         num_maps = {_NUM_MAPS: str(before + len(sections))}
-        return self._stored(partition, self.online.merged(states).replace_schema_metadata(num_maps))
+        return _stored(self.online.merged(states).replace_schema_metadata(num_maps))
 
     def estimate(self, partition: int, state: Any, num_seen: int) -> Any:
         """The result of a partition after so many maps.
@@ -103,14 +104,15 @@ class OnlineTasks:
                     f"got the output of {_num_maps(table)} maps, not {num_seen}"
                 )
         sample = Sample(self.sizes, num_seen)
-        return self._stored(partition, self.online.result(table, sample))
+        return _stored(self.online.result(table, sample))
 
     def _place(self, partition: int) -> str:
         return f"the fold of partition {partition} of {self.tables.name}"
 
-    def _stored(self, partition: int, table: pa.Table) -> Any:
-        with own_errors():
-            return self.tables.sink(partition, as_rows(table.to_reader()))
+
+def _stored(table: pa.Table) -> Any:
+    with own_errors():
+        return block_of(as_rows(table.to_reader()))
 
 
 def _num_maps(state: pa.Table) -> int:

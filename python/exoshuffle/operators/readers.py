@@ -5,6 +5,7 @@ Guarantee: readers are small and travel with every task; files and native object
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -45,7 +46,7 @@ class FileReader:
         """See ``Reader``."""
         split = json.loads(item)
         first_row = split["start"]
-        unit = "rows" if split["format"] in ("parquet", "arrow") else "bytes"
+        unit = "rows" if split["format"] in ("parquet", "ipc") else "bytes"
         name = f"{unit} {first_row} to {split['end']} of {split['path']}"
         if split["format"] == "records" and split["rows"]:
             first_row //= (split["end"] - first_row) // split["rows"]
@@ -59,11 +60,17 @@ def splits_of(item: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads blocks that an earlier shuffle made: Arrow IPC streams."""
+    """Reads blocks that an earlier shuffle made: Arrow IPC streams, one or a list of them, one after the other."""
 
     def open(self, item: Any) -> Any:
         """See ``Reader``."""
-        return _native.Rows.from_ipc(item)
+        import pyarrow as pa
+
+        if not isinstance(item, list):
+            return _native.Rows.from_ipc(item)
+        streams = [pa.RecordBatchReader.from_stream(_native.Rows.from_ipc(each)) for each in item]
+        batches = itertools.chain.from_iterable(streams)
+        return pa.RecordBatchReader.from_batches(streams[0].schema, batches)
 
     def place(self, index: int, item: Any) -> Place:
         """See ``Reader``."""

@@ -15,6 +15,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.operators.batches import movable_type, picking
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,11 +59,11 @@ def computed(sql: str, **tables: Any) -> pa.Table:
         return _run(sql, tables).to_arrow_reader(_WHOLE_ROWS).read_all()
     except duckdb.NotImplementedException as error:
         raise SchemaError(
-            f"cannot compute with a column, cast it first: {_reason(error)}"
+            f"cannot compute with a column, cast it first: {first_line(error)}"
         ) from None
     except duckdb.OutOfRangeException as error:
         raise InputError(
-            f"a result is out of range, cast the column to double first: {_reason(error)}"
+            f"a result is out of range, cast the column to double first: {first_line(error)}"
         ) from None
 
 
@@ -103,13 +104,18 @@ def take(table: pa.Table, rows: Any) -> pa.Table:
 
 
 def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
-    """``take`` for one column."""
+    """``take`` for one column.
+
+    Raises:
+        InputError, SchemaError: See ``batches.picking``.
+    """
     import pyarrow as pa
 
     wide = _WIDE.get(str(column.type))
     fits = column.nbytes <= MAX_CHUNK_BYTES and not str(column.type).endswith("_view")
     if wide is None or fits:
-        return column.take(rows)
+        with picking([column.type]):
+            return column.cast(movable_type(column.type)).take(rows).cast(column.type)
     taken = column.cast(wide).take(rows)
     return pa.chunked_array(
         [part.cast(column.type).combine_chunks() for part in _parts(taken)], column.type
@@ -154,6 +160,28 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def first_line(error: BaseException) -> str:
+    """What DuckDB says; further lines repeat the query, which users did not write."""
+    return str(error).partition("\n")[0]
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """What a dictionary holds, and any other type as it is."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def as_python(value: pa.Scalar) -> Any:
+    """A value as Python's; as text where it has nanoseconds, which Python's times have not."""
+    import pyarrow as pa
+
+    try:
+        return value.as_py()
+    except ValueError:
+        return value.cast(pa.string()).as_py()
+
+
 def quoted(name: str) -> str:
     """A column name as SQL."""
     return '"' + name.replace('"', '""') + '"'
@@ -174,11 +202,6 @@ def _parts(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
         return [column]
     half = len(column) // 2
     return [*_parts(column.slice(0, half)), *_parts(column.slice(half))]
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error of DuckDB; more lines would repeat the query."""
-    return str(error).splitlines()[0]
 
 
 def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.aggregate_rows import check_keys
@@ -113,7 +114,7 @@ def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
 def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
     """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
     best, names = Best(keys, count), tuple(schema.names)
-    partial, final = (Whole(step, schema, names) for step in (best.kept, best.ranked))
+    partial, final = (AtOnce(step, schema, names) for step in (best.kept, best.ranked))
     return _meeting("top_k", (), (partial,), schema, final, schema)
 
 
@@ -171,8 +172,8 @@ def group_by(grouping: GroupBy) -> Shuffle:
 
 
 def _aggregation(grouping: GroupBy) -> Shuffle:
-    partial = Whole(grouping.partial, grouping.partial_schema, grouping.columns)
-    final = Whole(grouping.final, grouping.output_schema, tuple(partial.schema.names))
+    partial = AtOnce(grouping.partial, grouping.partial_schema, grouping.columns)
+    final = AtOnce(grouping.final, grouping.output_schema, tuple(partial.schema.names))
     return _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
 
 
@@ -185,9 +186,11 @@ def map_groups(
     """Groups of equal keys, each handed to a user's function.
 
     Raises:
-        OptionsError: A key twice.
+        OptionsError: A key twice, or no function.
         SchemaError: A key is unknown, or cannot be one.
     """
+    if not callable(function):
+        raise OptionsError(f"map_groups needs a function, and got {shown(function)}")
     check_keys(schema, keys)
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
@@ -204,7 +207,7 @@ def distinct(rows: Distinct) -> Shuffle:
     """
     check_group_keys(rows.schema, rows.keys)
     names = tuple(rows.schema.names)
-    partial, final = (Whole(step, rows.schema, names) for step in (rows.partial, rows.final))
+    partial, final = (AtOnce(step, rows.schema, names) for step in (rows.partial, rows.final))
     return _meeting("distinct", rows.keys, (partial,), rows.schema, final, rows.schema)
 
 
@@ -249,7 +252,7 @@ def _meeting(
 
 
 @dataclass(frozen=True)
-class Whole:
+class AtOnce:
     """A step that needs all rows at once.
 
     Attributes:

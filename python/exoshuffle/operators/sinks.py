@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import shutil
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from exoshuffle.futures import allocate_block, put, waiting
+from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.operators.steps import Step, apply_steps
 from exoshuffle.operators.steps_sample import Place
 from exoshuffle.operators.table import Sink, as_reader, as_rows
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-#: How large an object gets that holds a part of what a partition became.
+#: How large a block gets that holds a part of what a partition became.
 PIECE_BYTES = 8_000_000
 #: More than a shuffle has partitions.
 _PARTS = 2**20
@@ -41,12 +38,17 @@ class WriteSink:
     place: tuple[int, ...] = ()
 
     @property
+    def num_returns(self) -> int:
+        """See ``Sink``."""
+        return 1
+
+    @property
     def keeps_partitions(self) -> bool:
         """See ``Sink``."""
         return True
 
-    def __call__(self, partition: int, rows: Any) -> list[dict[str, Any]]:
-        """Writes; returns name, rows, bytes and crc32 of each file."""
+    def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
+        """Writes; yields name, rows, bytes and crc32 of each file, in one list."""
         attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
@@ -59,7 +61,7 @@ class WriteSink:
                 file["name"] = name
         finally:
             shutil.rmtree(attempt, ignore_errors=True)
-        return files
+        yield files
 
     def within(self, partition: int) -> WriteSink:
         """See ``Sink``: the files of parts have the partition's number before theirs, and so its place in the order."""
@@ -70,67 +72,52 @@ class WriteSink:
 
 
 @dataclass(frozen=True)
-class CollectSink:
-    """Makes an Arrow IPC stream of a partition, as a block in the store."""
+class BlocksSink:
+    """Makes Arrow IPC streams of a partition, as blocks in the store.
+
+    Mostly that is one, made in its place. What joins and functions of users make of a partition may be far larger than
+    it, or than memory: it becomes several blocks, which the store spills one by one.
+
+    Attributes:
+        piece_bytes: How large a block gets, where no more is known of the rows than that they come.
+    """
+
+    piece_bytes: int = PIECE_BYTES
+
+    @property
+    def num_returns(self) -> Literal["streaming"]:
+        """See ``Sink``."""
+        return "streaming"
 
     @property
     def keeps_partitions(self) -> bool:
         """See ``Sink``: who reads blocks does not mind how many there are."""
         return False
 
-    def __call__(self, partition: int, rows: Any) -> Any:
-        """Returns the block."""
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields the blocks, one at least."""
         del partition
-        return _block(rows.to_ipc_stream())
-
-    def within(self, partition: int) -> CollectSink:
-        """See ``Sink``: blocks have no names."""
-        del partition
-        return self
-
-
-@dataclass(frozen=True)
-class BatchesSink:
-    """Makes Arrow IPC streams of a partition for whoever takes them one by one.
-
-    Mostly that is one, as of ``CollectSink``. What joins and functions of users make of a partition may be far larger
-    than it, or than memory: it becomes several objects, which the store spills one by one.
-    """
-
-    @property
-    def keeps_partitions(self) -> bool:
-        """See ``Sink``."""
-        return False
-
-    def __call__(self, partition: int, rows: Any) -> Any:
-        """Returns the block, or a list of references to ``PIECE_BYTES`` each."""
         if not rows.is_stream:
-            return CollectSink()(partition, rows)
-        streams = rows.to_ipc_streams(PIECE_BYTES)
-        first, second = next(streams), next(streams, None)
-        if second is None:
-            return _block(first)
-        return [put(_buffer(stream)) for stream in itertools.chain((first, second), streams)]
+            yield block_of(rows)
+            return
+        for stream in rows.to_ipc_streams(self.piece_bytes):
+            yield _block(stream)
 
-    def within(self, partition: int) -> BatchesSink:
+    def within(self, partition: int) -> BlocksSink:
         """See ``Sink``: blocks have no names."""
         del partition
         return self
+
+
+def block_of(rows: Any) -> Any:
+    """All rows as one Arrow IPC stream, in a block of the running task."""
+    return _block(rows.to_ipc_stream())
 
 
 def _block(stream: Any) -> Any:
     block = allocate_block([0, stream.num_bytes])
     stream.write_into(block)
     return block
-
-
-def _buffer(stream: Any) -> pa.Buffer:
-    """A copy for ``put``, which takes no blocks."""
-    import pyarrow as pa
-
-    content = bytearray(stream.num_bytes)
-    stream.write_into(content)
-    return pa.py_buffer(content)
 
 
 @dataclass(frozen=True)
@@ -147,13 +134,18 @@ class SteppedSink:
     sink: Sink
     first_part: int = 0
 
-    def __call__(self, partition: int, rows: Any) -> Any:
-        """Returns what the other sink does."""
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields what the other sink does."""
         # Parts of a divided partition have numbers of their own, which say nothing to users.
         name = "" if self.first_part else f"partition {partition}"
         place = Place.of_part(self.first_part + partition, name)
         batches = apply_steps(self.steps, as_reader(rows), place)
         return self.sink(partition, as_rows(batches))
+
+    @property
+    def num_returns(self) -> int | Literal["streaming"]:
+        """See ``Sink``."""
+        return self.sink.num_returns
 
     @property
     def keeps_partitions(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
-from exoshuffle.operators.batches import chunks_of, movable, streamed, tables_of
+from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
 from exoshuffle.operators.expressions import (
     Expression,
     column,
@@ -117,7 +117,8 @@ class Filter:
 
         def kept(table: pa.Table) -> pa.Table:
             [mask] = evaluate((condition,), table)
-            return movable(table).filter(mask).cast(table.schema)
+            with picking(table.schema.types):
+                return movable(table).filter(mask).cast(table.schema)
 
         return streamed(batches.schema, map(kept, chunks_of(batches)))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import Noted, OptionsError, SchemaError
+from exoshuffle.errors import Noted, OptionsError, SchemaError, shown
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
 
@@ -39,17 +39,19 @@ class MapBatches:
 
         Raises:
             OptionsError: What was given is no function, or no schema.
-            SchemaError: The schema cannot be learnt.
+            SchemaError: The schema cannot be learnt, has no column, or two of one name.
         """
         import pyarrow as pa
 
         if not callable(self.function):
-            raise OptionsError(f"map_batches needs a function, and got {self.function!r}")
+            raise OptionsError(f"map_batches needs a function, and got {shown(self.function)}")
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
             raise OptionsError(
-                f"schema is {self.schema!r}; give a pyarrow.Schema, or leave it out to have it learnt"
+                f"schema is {shown(self.schema)}; give a pyarrow.Schema, or leave it out to have it learnt"
             )
-        return replace(self, schema=self.output_schema(schema))
+        resolved = self.output_schema(schema)
+        _check_names(resolved)
+        return replace(self, schema=resolved)
 
     def at(self, place: str) -> MapBatches:
         """The step for rows of this place."""
@@ -91,6 +93,18 @@ class MapBatches:
     def _call(self, table: pa.Table, batch: str) -> Any:
         with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
+
+
+def _check_names(schema: pa.Schema) -> None:
+    if not schema.names:
+        raise SchemaError(
+            "map_batches would leave no column, and so no rows; return at least one column"
+        )
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise SchemaError(
+                f"map_batches would give two columns the name {name!r}; names must differ"
+            )
 
 
 def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Table:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.operators.batches import movable, streamed, tables_of
+from exoshuffle.operators.batches import movable, picking, streamed, tables_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,6 +151,7 @@ class Chosen:
 
         def kept(table: pa.Table) -> pa.Table:
             mask = pc.less_equal(table[self.column], largest)
-            return movable(table.drop_columns([self.column])).filter(mask).cast(schema)
+            with picking(schema.types):
+                return movable(table.drop_columns([self.column])).filter(mask).cast(schema)
 
         return streamed(schema, map(kept, tables_of(batches)))

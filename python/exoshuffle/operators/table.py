@@ -15,7 +15,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from exoshuffle import _native
 from exoshuffle.errors import InputError
@@ -125,21 +125,8 @@ class BatchInput:
         return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
 
     def read(self, item: Any) -> pa.RecordBatchReader:
-        """The batches of an item, before the steps.
-
-        A failure to read them, of which an Arrow stream carries no more than the text, is an error of ours again.
-        """
-        import pyarrow as pa
-
-        batches = as_reader(self.reader.open(item))
-
-        def checked() -> Iterator[pa.RecordBatch]:
-            try:
-                yield from batches
-            except pa.ArrowException as error:
-                raise InputError(str(error).removeprefix("External error: ")) from error
-
-        return pa.RecordBatchReader.from_batches(batches.schema, checked())
+        """The batches of an item, before the steps."""
+        return as_reader(self.reader.open(item))
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
@@ -234,15 +221,20 @@ class Joined:
 
 
 class Sink(Protocol):
-    """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them."""
+    """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them, or its results."""
+
+    @property
+    def num_returns(self) -> int | Literal["streaming"]:
+        """1, or how a task says that it yields several results; as in ``TaskOptions``."""
+        ...
 
     @property
     def keeps_partitions(self) -> bool:
         """Whether a partition has to stay one result where rows are only handed on: somebody counts on its file."""
         ...
 
-    def __call__(self, partition: int, rows: Any) -> Any:
-        """Takes the partition; what it returns is the result of the task."""
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Takes the partition and yields the results of the task; one, unless it says otherwise."""
 
     def within(self, partition: int) -> Sink:
         """The sink for the parts of a partition, in whose place they come."""
@@ -302,15 +294,23 @@ class TableTasks:
         del partition
         return self.merge(b"" if state is None else state, *slices)
 
+    @property
+    def reduce_returns(self) -> int | Literal["streaming"]:
+        """See ``TaskSet``."""
+        return self.sink.num_returns
+
     def reduce(self, partition: int, slices: list[Any]) -> Any:
         """Finishes a partition and hands it to the sink.
 
         Raises:
             ShuffleCheckError: The rows are not those that the maps read; see ``exoshuffle.operators.checks``.
         """
+        return handed(self.sink, self._reduced(partition, slices))
+
+    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
         place = f"the reduce of partition {partition} of {self.name}"
         with placed(place), opened(slices, partition, 0, self.num_maps) as sections, own_errors():
-            return self.sink(partition, self.finish(sections))
+            yield from self.sink(partition, self.finish(sections))
 
     def divide(self, large: Large) -> Division:
         """See ``DividingTaskSet``."""
@@ -319,11 +319,41 @@ class TableTasks:
         return divide(self, large)
 
 
+def handed(sink: Sink, results: Iterator[Any]) -> Any:
+    """What a task returns whose results are those of a sink: the one that there is, or a generator of them.
+
+    The last one comes when ``results`` has ended, with what is checked at the end: a single one never comes unchecked.
+    """
+    if sink.num_returns == "streaming":
+        return _held_back(results)
+    (result,) = results
+    return result
+
+
+def _held_back(results: Iterator[Any]) -> Iterator[Any]:
+    last = next(results)
+    for result in results:
+        yield last
+        last = result
+    yield last
+
+
 def as_reader(rows: Any) -> pa.RecordBatchReader:
-    """Batches of an object with ``__arrow_c_stream__``."""
+    """Batches of an object with ``__arrow_c_stream__``.
+
+    A failure to make them, of which an Arrow stream carries no more than the text, is an ``InputError`` again.
+    """
     import pyarrow as pa
 
-    return pa.RecordBatchReader.from_stream(rows)
+    batches = pa.RecordBatchReader.from_stream(rows)
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except pa.ArrowException as error:
+            raise InputError(str(error).removeprefix("External error: ")) from error
+
+    return pa.RecordBatchReader.from_batches(batches.schema, checked())
 
 
 def as_rows(batches: pa.RecordBatchReader) -> Any:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import is_number, is_whole
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref, cancel, wait
 
 
@@ -29,11 +30,17 @@ class BestEffort:
     timeout_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.percent <= 100:
-            raise OptionsError(f"percent is {self.percent}; choose between 0 and 100")
+        if not (is_whole(self.percent) and 0 <= self.percent <= 100):
+            raise OptionsError(
+                f"percent is {shown(self.percent)}; choose between 0 and 100, a whole number"
+            )
         timeout = self.timeout_seconds
-        if timeout is not None and not (math.isfinite(timeout) and timeout >= 0):
-            raise OptionsError(f"timeout_seconds is {timeout}; it must be a number from 0 on")
+        if timeout is not None and not (
+            is_number(timeout) and math.isfinite(timeout) and timeout >= 0
+        ):
+            raise OptionsError(
+                f"timeout_seconds is {shown(timeout)}; it must be a number from 0 on"
+            )
 
     def enough(self, num_merges: int) -> int:
         """How many of so many merges have to end. Failed ones have ended too: nothing more will come of them."""

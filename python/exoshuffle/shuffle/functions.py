@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.errors import InputError, Noted, OptionsError
+from exoshuffle.errors import InputError, Noted, OptionsError, shown
 from exoshuffle.futures import Ref
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.shuffle.plan import ShufflePlan, check_num_partitions
@@ -71,6 +71,16 @@ class FunctionTasks:
         """
         self._given(step)
 
+    def check_function(self, step: str) -> None:
+        """Whether what was given for that step, if anything, is a function.
+
+        Raises:
+            OptionsError: It is none.
+        """
+        function = getattr(self, f"{step}_function")
+        if function is not None and not callable(function):
+            raise OptionsError(f"{step} is {shown(function)}; it must be a function")
+
     def _given(self, step: str) -> Callable[..., Any]:
         function: Callable[..., Any] | None = getattr(self, f"{step}_function")
         if function is None:
@@ -80,6 +90,11 @@ class FunctionTasks:
         return function
 
     def _block(self, values: Sequence[Any], what: str) -> Any:
+        if not isinstance(values, Iterable):
+            raise InputError(
+                f"{what} returned {values!r}; it must return a list with a value for each of {self.num_partitions} "
+                "partitions"
+            )
         values = list(values)
         if len(values) != self.num_partitions:
             raise InputError(
@@ -154,6 +169,8 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     TaskOptions(executor=executor, memory=memory_bytes)
     chosen = get_strategy(strategy)
     tasks = FunctionTasks(num_partitions, executor, map, merge, reduce, fold)
+    for step in ("map", "reduce", "merge", "fold"):
+        tasks.check_function(step)
     for step in getattr(chosen, "steps", ()):
         tasks.check(step)
     plan = _plan(len(splits), num_partitions, memory_bytes)

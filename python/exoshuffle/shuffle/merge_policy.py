@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import is_whole
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.sizes import block_sizes
+from exoshuffle.units import option_bytes
 
 
 class MergePolicy(Protocol):
@@ -40,13 +42,18 @@ class FixedFiles:
 
     Attributes:
         num_files: At least 2; Riffle measured 5 to 40.
+
+    Raises:
+        OptionsError: Another number, or none.
     """
 
     num_files: int = 20
 
     def __post_init__(self) -> None:
-        if self.num_files < 2:
-            raise OptionsError(f"num_files is {self.num_files}; a merge takes at least 2")
+        if not is_whole(self.num_files) or self.num_files < 2:
+            raise OptionsError(
+                f"num_files is {shown(self.num_files)}; a merge takes a whole number of them, at least 2"
+            )
 
     def size(self, block: Ref, plan: ShufflePlan) -> int:
         """See ``MergePolicy``."""
@@ -77,14 +84,17 @@ class FixedBlockSize:
     (``shuffle.sizes``), for which the program waits. A late map holds up all merges behind it on its node.
 
     Attributes:
-        slice_bytes: Mean size of the slices of a merged block, at least; Riffle measured 512 KB to 4 MB.
+        slice_bytes: Mean size of the slices of a merged block, at least: a number, or a size as text. Riffle measured
+            512 KB to 4 MB.
+
+    Raises:
+        OptionsError: No size, or none of a byte at least.
     """
 
-    slice_bytes: int = 1_000_000
+    slice_bytes: int | str = 1_000_000
 
     def __post_init__(self) -> None:
-        if self.slice_bytes < 1:
-            raise OptionsError(f"slice_bytes is {self.slice_bytes}; it must be at least 1")
+        self._block_bytes(1)  # which checks
 
     def size(self, block: Ref, plan: ShufflePlan) -> int:
         """See ``MergePolicy``."""
@@ -93,12 +103,15 @@ class FixedBlockSize:
 
     def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
         """See ``MergePolicy``."""
-        return num_bytes > self.slice_bytes * plan.num_partitions
+        return num_bytes > self._block_bytes(plan.num_partitions)
 
     def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
         """See ``MergePolicy``."""
-        return sum(sizes) > self.slice_bytes * plan.num_partitions
+        return sum(sizes) > self._block_bytes(plan.num_partitions)
 
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
         """See ``MergePolicy``: one stripe for each node."""
         return max(1, -(-num_maps // num_nodes))
+
+    def _block_bytes(self, num_slices: int) -> int:
+        return option_bytes("slice_bytes", self.slice_bytes) * num_slices

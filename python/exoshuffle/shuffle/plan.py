@@ -8,9 +8,9 @@ strategy ``auto`` takes depends on these numbers alone. What fits is in ``memory
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
+from exoshuffle.arguments import is_whole
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle.choice import cheapest, compared, reason
 from exoshuffle.shuffle.cost import Cost, Traffic, predict
@@ -25,6 +25,7 @@ from exoshuffle.shuffle.memory import (
     map_scratch_bytes,
     merge_memory_bytes,
     most_merged,
+    unspilled_bytes,
 )
 from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
@@ -38,6 +39,8 @@ __all__ = [
     "plan_shuffle",
 ]
 
+#: Those of the library, by name.
+STRATEGIES = ("simple", "push", "pre_shuffle_merge", "streaming")
 #: Riffle measured groups of 5 to 40 (§4.1).
 MAX_MERGED = 40
 #: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
@@ -136,7 +139,7 @@ class ShufflePlan:
 
 def check_num_partitions(number: Any) -> None:
     """Raises ``OptionsError`` unless so many partitions can be asked for."""
-    if not isinstance(number, Integral):
+    if not is_whole(number):
         raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")
     if not 1 <= int(number) <= MAX_PARTITIONS:
         raise OptionsError(f"{number} partitions; choose between 1 and {MAX_PARTITIONS}")
@@ -147,6 +150,8 @@ def plan_shuffle(
     resources: Resources,
     strategy: str = "auto",
     num_partitions: int | None = None,
+    *,
+    round_size: int | None = None,
 ) -> ShufflePlan:
     """Plans a shuffle.
 
@@ -155,14 +160,19 @@ def plan_shuffle(
         resources: Budget, CPUs, nodes and kind of disk.
         strategy: ``auto``, or the name of a strategy.
         num_partitions: R, if the caller wants a certain number.
+        round_size: Maps per round, if the strategy ``streaming`` was given a number.
 
     Raises:
         MemoryLimitError: It cannot fit; the message names the smallest budget that would do.
-        OptionsError: A number of partitions that cannot work.
+        OptionsError: A number of partitions that cannot work, or an unknown strategy.
     """
+    if strategy not in ("auto", *STRATEGIES):
+        raise OptionsError(
+            f"unknown strategy {strategy!r}; known are {', '.join(('auto', *STRATEGIES))}"
+        )
     if num_partitions is not None:
         check_num_partitions(num_partitions)
-    plan = _try_plan(workload, resources, strategy, num_partitions)
+    plan = _try_plan(workload, resources, strategy, num_partitions, round_size)
     if plan is not None:
         return plan
     smallest = smallest_budget(workload, resources, strategy, num_partitions)
@@ -178,7 +188,11 @@ def plan_shuffle(
 
 
 def _try_plan(
-    workload: Workload, resources: Resources, strategy: str, num_partitions: int | None
+    workload: Workload,
+    resources: Resources,
+    strategy: str,
+    num_partitions: int | None,
+    round_size: int | None = None,
 ) -> ShufflePlan | None:
     if strategy == "streaming":
         percent = max(workload.reduce_percent, FOLD_PERCENT)
@@ -188,7 +202,7 @@ def _try_plan(
         return None
     names = ("simple", "push", "pre_shuffle_merge") if strategy == "auto" else (strategy,)
     plans = [
-        _plan(name, factor, workload, resources, sizes)
+        _plan(name, factor, workload, resources, sizes, round_size)
         for name in names
         for factor in _merge_factors(name, sizes, resources)
     ]
@@ -213,7 +227,12 @@ def _merge_factors(strategy: str, sizes: Sizes, resources: Resources) -> list[in
 
 
 def _plan(
-    strategy: str, factor: int, workload: Workload, resources: Resources, sizes: Sizes
+    strategy: str,
+    factor: int,
+    workload: Workload,
+    resources: Resources,
+    sizes: Sizes,
+    given_round: int | None,
 ) -> ShufflePlan:
     total = max(workload.total_bytes, 1)
     is_push = strategy == "push"
@@ -224,11 +243,11 @@ def _plan(
     cpus = resources.num_cpus
     map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
     # Reduces make do with what maps leave: they pin what is in memory.
-    room = max(0, sizes.usable_bytes - cpus * map_memory)
+    room = max(0, unspilled_bytes(sizes, resources) - cpus * map_memory)
     held = min(workload.held_bytes, room)
     at_once = max(cpus, PUSH_BLOCKS * factor if is_push else 0) * sizes.split_bytes
     peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
-    round_size = _round_size(strategy, factor, splits)
+    round_size = _round_size(strategy, factor, splits, given_round)
     states = _state_bytes(blocks, ceil_div(splits, round_size)) if strategy == "streaming" else []
     spilled = max(0, blocks + kept + held - room)
     plan = ShufflePlan(
@@ -256,9 +275,9 @@ def _plan(
     return replace(plan, costs=(predict(traffic, resources),))
 
 
-def _round_size(strategy: str, factor: int, splits: int) -> int:
+def _round_size(strategy: str, factor: int, splits: int, given: int | None) -> int:
     if strategy == "streaming":
-        return ceil_div(splits, NUM_ROUNDS)
+        return given or ceil_div(splits, NUM_ROUNDS)
     return factor if strategy == "push" else splits
 
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import check_function, check_instance
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
 from exoshuffle.shuffle.best_effort import BestEffort
 from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
@@ -28,8 +29,9 @@ from exoshuffle.shuffle.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.shuffle.merges import Groups, Merges, Output, merge_memory
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.reduces import run_reduces
-from exoshuffle.shuffle.speculation import Speculation, as_finished
+from exoshuffle.shuffle.speculation import Speculation, as_finished, check_speculation
 from exoshuffle.shuffle.strategy import TaskSet, stage
+from exoshuffle.units import option_bytes
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class MergeOptions:
         policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
         percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
         timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
-        memory_bytes: For the merges that run at once on a node, inputs and results together; a group never needs
-            more. Default: the plan's; without one, ``MERGE_MEMORY_PERCENT`` of the engine's budget.
+        memory_bytes: For the merges that run at once on a node, inputs and results together, a number or a size as
+            text; a group never needs more. Default: the plan's; without one, ``MERGE_MEMORY_PERCENT`` of the engine's
+            budget.
         clock: Seconds that only grow.
 
     Raises:
@@ -51,18 +54,32 @@ class MergeOptions:
     policy: MergePolicy | None = None
     percent: int = 95
     timeout_seconds: float | None = None
-    memory_bytes: int | None = None
+    memory_bytes: int | str | None = None
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        _ = self.effort  # which checks
-        if self.memory_bytes is not None and self.memory_bytes < 0:
-            raise OptionsError(f"memory_bytes is {self.memory_bytes}; it must not be negative")
+        _ = self.effort, self.memory_limit_bytes  # which check
+        check_function("clock", self.clock)
+        policy = self.policy
+        is_one = callable(getattr(policy, "is_full", None)) and not isinstance(policy, type)
+        if policy is not None and not is_one:
+            raise OptionsError(
+                f"policy is {shown(policy)}; give a policy, such as FixedFiles(20) or FixedBlockSize('1MB')"
+            )
 
     @property
     def effort(self) -> BestEffort:
         """When to stop waiting."""
         return BestEffort(self.percent, self.timeout_seconds)
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """``memory_bytes`` as a number."""
+        return (
+            None
+            if self.memory_bytes is None
+            else option_bytes("memory_bytes", self.memory_bytes, 0)
+        )
 
 
 class PreShuffleMerge:
@@ -71,6 +88,9 @@ class PreShuffleMerge:
     Args:
         options: Default: groups as planned, 95 % of them awaited.
         speculation: Copies of slow maps, on any node; default: none.
+
+    Raises:
+        OptionsError: Something else than these.
     """
 
     steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
@@ -78,6 +98,9 @@ class PreShuffleMerge:
     def __init__(
         self, options: MergeOptions | None = None, speculation: Speculation | None = None
     ) -> None:
+        if options is not None:
+            check_instance("options", options, MergeOptions)
+        check_speculation(speculation)
         self.options = options or MergeOptions()
         self.speculation = speculation
 
@@ -134,8 +157,8 @@ class _Layout:
 
 
 def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:
-    if options.memory_bytes is not None:
-        return options.memory_bytes
+    if options.memory_limit_bytes is not None:
+        return options.memory_limit_bytes
     if plan.merge_memory_bytes:
         return plan.merge_memory_bytes
     share = current_engine().budget_bytes * MERGE_MEMORY_PERCENT // 100

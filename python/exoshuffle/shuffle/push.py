@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
+from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.shuffle.best_effort import BestEffort
@@ -22,8 +23,9 @@ from exoshuffle.shuffle.merges import Group, Output
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.sizes import block_sizes
-from exoshuffle.shuffle.speculation import Speculation, run_all
+from exoshuffle.shuffle.speculation import Speculation, check_speculation, run_all
 from exoshuffle.shuffle.strategy import TaskSet, stage
+from exoshuffle.units import option_bytes
 
 
 class Push:
@@ -31,16 +33,16 @@ class Push:
 
     Args:
         keep_map_outputs: Keep map outputs until the shuffle is over.
-        merge_bytes: A merge takes blocks of so many bytes together at most, and ``plan.merge_factor`` of them, so
-            that skewed maps do not make merges that memory is too small for (Wang's dissertation, §4.1.5.2). A block
-            that finds no other goes to the reduces as it is. Blocks are measured for it, for which the maps of a
-            round are awaited. Default: no limit.
+        merge_bytes: A merge takes blocks of so many bytes (or ``"100MB"``) together at most, and
+            ``plan.merge_factor`` of them, so that skewed maps do not make merges that memory is too small for (Wang's
+            dissertation, §4.1.5.2). A block that finds no other goes to the reduces as it is. Blocks are measured for
+            it, for which the maps of a round are awaited. Default: no limit.
         speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited.
         best_effort: Of the merges of each round, when those of the next one are due; only with ``keep_map_outputs``.
             Default: all are awaited, and only failed and lost ones replaced.
 
     Raises:
-        OptionsError: ``merge_bytes`` below 1, or ``best_effort`` without the inputs that it falls back on.
+        OptionsError: A value that cannot work, or ``best_effort`` without the inputs that it falls back on.
     """
 
     steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
@@ -48,19 +50,21 @@ class Push:
     def __init__(
         self,
         keep_map_outputs: bool = False,
-        merge_bytes: int | None = None,
+        merge_bytes: int | str | None = None,
         speculation: Speculation | None = None,
         best_effort: BestEffort | None = None,
     ) -> None:
-        if merge_bytes is not None and merge_bytes < 1:
-            raise OptionsError(f"merge_bytes is {merge_bytes}; it must be at least 1")
+        check_flag("keep_map_outputs", keep_map_outputs)
+        check_speculation(speculation)
+        if best_effort is not None:
+            check_instance("best_effort", best_effort, BestEffort)
         if best_effort is not None and not keep_map_outputs:
             raise OptionsError(
                 f"best_effort is {best_effort}, and without map outputs nothing can take the place of a merge; "
                 "add keep_map_outputs=True"
             )
         self.keep_map_outputs = keep_map_outputs
-        self.merge_bytes = merge_bytes
+        self.merge_bytes = None if merge_bytes is None else option_bytes("merge_bytes", merge_bytes)
         self.speculation = speculation
         self.best_effort = best_effort or BestEffort()
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.reduces import run_reduces
-from exoshuffle.shuffle.speculation import Speculation, run_all
+from exoshuffle.shuffle.speculation import Speculation, check_speculation, run_all
 from exoshuffle.shuffle.strategy import TaskSet, stage
 
 
@@ -21,11 +21,15 @@ class Simple:
 
     Args:
         speculation: Copies of slow maps; default: none. With it, maps are awaited before the first reduce is submitted.
+
+    Raises:
+        OptionsError: ``speculation`` is none.
     """
 
     steps: ClassVar[tuple[str, ...]] = ("map", "reduce")
 
     def __init__(self, speculation: Speculation | None = None) -> None:
+        check_speculation(speculation)
         self.speculation = speculation
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:

@@ -18,8 +18,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from exoshuffle.errors import ExoshuffleError, OptionsError
+from exoshuffle.arguments import check_function, check_instance, is_number
+from exoshuffle.errors import ExoshuffleError, OptionsError, shown
 from exoshuffle.futures import Ref, cancel, nodes, raise_errors, wait
 
 #: Tasks submitted and not done, per CPU, where nobody measures them: enough that no CPU waits for the program.
@@ -37,6 +39,9 @@ class Speculation:
         fraction: Of all tasks that must be done first, so that there is a median to speak of.
         min_seconds: A task that takes less is never copied.
         clock: Seconds that only grow.
+
+    Raises:
+        OptionsError: A value that cannot work.
     """
 
     multiple: float = 1.5
@@ -45,12 +50,14 @@ class Speculation:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.multiple) and self.multiple >= 1):
-            raise OptionsError(f"multiple is {self.multiple}; it must be a number from 1 on")
-        if not 0 < self.fraction <= 1:
-            raise OptionsError(f"fraction is {self.fraction}; it must be above 0 and at most 1")
-        if not self.min_seconds >= 0:
-            raise OptionsError(f"min_seconds is {self.min_seconds}; it must not be negative")
+        multiple, fraction, seconds = self.multiple, self.fraction, self.min_seconds
+        if not (is_number(multiple) and math.isfinite(multiple) and multiple >= 1):
+            raise OptionsError(f"multiple is {shown(multiple)}; it must be a number from 1 on")
+        if not (is_number(fraction) and 0 < fraction <= 1):
+            raise OptionsError(f"fraction is {shown(fraction)}; it must be above 0 and at most 1")
+        if not (is_number(seconds) and seconds >= 0):
+            raise OptionsError(f"min_seconds is {shown(seconds)}; it must be a number from 0 on")
+        check_function("clock", self.clock)
 
     def slow_seconds(self, durations: Sequence[float], num_tasks: int) -> float | None:
         """What a task may take, given what those done have taken, in order; None: too few are done."""
@@ -191,6 +198,12 @@ def failure(ref: Ref) -> ExoshuffleError | None:
 def has_failed(ref: Ref) -> bool:
     """Whether an object that is done has failed."""
     return failure(ref) is not None
+
+
+def check_speculation(speculation: Any) -> None:
+    """Raises ``OptionsError`` unless a strategy can have this, or None, as its ``speculation``."""
+    if speculation is not None:
+        check_instance("speculation", speculation, Speculation)
 
 
 def num_cpus() -> int:

@@ -14,7 +14,11 @@ from exoshuffle.shuffle.plan import ShufflePlan
 
 
 class TaskSet(Protocol):
-    """What to shuffle by: three functions without state, which may run anywhere and more than once."""
+    """What to shuffle by: three functions without state, which may run anywhere and more than once.
+
+    One whose ``reduce`` is a generator says so in an attribute ``reduce_returns``, ``"streaming"``: a partition then
+    becomes several results, and strategies yield the ``RefStream`` of each.
+    """
 
     @property
     def executor(self) -> Executor:
@@ -53,6 +57,10 @@ class StreamingTaskSet(Protocol):
         """
 
 
+#: Functions that make what becomes of a partition.
+_LAST = ("reduce", "stream")
+
+
 def stage(
     tasks: TaskSet | StreamingTaskSet | AgainTaskSet, name: str, **options: Any
 ) -> RemoteFunction:
@@ -66,6 +74,8 @@ def stage(
         raise OptionsError(
             f"the strategy needs a task set with {name}, which {type(tasks).__name__} has not; choose another strategy"
         )
+    if name in _LAST:
+        options.setdefault("num_returns", getattr(tasks, "reduce_returns", 1))
     made: RemoteFunction = remote(function, name=name, executor=tasks.executor, **options)
     return made
 
@@ -74,11 +84,12 @@ class Strategy(Protocol):
     """When and where the tasks of a shuffle run: a program over the futures API.
 
     A strategy that says in an attribute ``steps`` which functions of the task set it calls gets a refusal of task sets
-    that lack one before it starts (``exoshuffle.shuffle``).
+    that lack one before it starts (``exoshuffle.shuffle``). One of the library that has an attribute ``round_size`` is
+    planned with rounds of so many maps.
     """
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
-        """Submits the shuffle and yields the references to the results, partition by partition.
+        """Submits the shuffle and yields the references to the results (or streams of them), partition by partition.
 
         The caller decides how fast it takes them: the next reduce is submitted when the next reference is asked for.
         """

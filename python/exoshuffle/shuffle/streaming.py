@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from exoshuffle.errors import OptionsError
+from exoshuffle.arguments import check_function, is_whole
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.shuffle.plan import NUM_ROUNDS, ShufflePlan
 from exoshuffle.shuffle.reduces import check_states, partition_bytes, reduce_states
-from exoshuffle.shuffle.speculation import Speculation, run_all
+from exoshuffle.shuffle.speculation import Speculation, check_speculation, run_all
 from exoshuffle.shuffle.strategy import StreamingTaskSet, TaskSet, stage
 
 
@@ -56,7 +57,7 @@ class Streaming:
         speculation: Copies of slow maps; default: none. With it, the maps of a round are awaited.
 
     Raises:
-        OptionsError: ``round_size`` below 1.
+        OptionsError: A value that cannot work.
     """
 
     steps: ClassVar[tuple[str, ...]] = ("map", "fold")
@@ -67,8 +68,13 @@ class Streaming:
         round_size: int | None = None,
         speculation: Speculation | None = None,
     ) -> None:
-        if round_size is not None and round_size < 1:
-            raise OptionsError(f"round_size is {round_size}; it must be at least 1")
+        if on_round is not None:
+            check_function("on_round", on_round)
+        if round_size is not None and not (is_whole(round_size) and round_size >= 1):
+            raise OptionsError(
+                f"round_size is {shown(round_size)}; it must be a whole number, at least 1"
+            )
+        check_speculation(speculation)
         self.on_round = on_round
         self.round_size = round_size
         self.speculation = speculation

@@ -58,6 +58,7 @@ class Resources:
         other_bytes: What the program takes of the memory limit beside the budget; for messages.
         num_nodes: Nodes that run tasks.
         disk: What kind of disk blocks are spilled to.
+        workers_bytes: What worker processes have of the engine's budget, which ``budget_bytes`` is what is left of.
     """
 
     budget_bytes: int
@@ -65,3 +66,4 @@ class Resources:
     other_bytes: int = 0
     num_nodes: int = 1
     disk: DiskKind = "ssd"
+    workers_bytes: int = 0

@@ -8,7 +8,8 @@ the number of the attempt (from 1)::
     assert engine.attempts() == {("map", 0): 2, ("merge", 2): 3}
 
 Guarantee: an attempt that the script names does all its work before it fails, which is the worst case; all others are
-as without the script. Tasks that other tasks submit, generators and calls of actors are not scripted. That an object
+as without the script. A generator fails when it has yielded everything. Tasks that other tasks submit and calls of
+actors are not scripted. That an object
 is lost after its task has succeeded cannot be scripted from outside an engine.
 
 How a function knows its attempt: whenever it ran it tells an actor, which counts.
@@ -22,7 +23,7 @@ import dataclasses
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, cast
 
 from exoshuffle.errors import WorkerDiedError
@@ -78,6 +79,7 @@ class ScriptedFunction:
         outcomes: By attempt.
         attempts: Counts them.
         program: Process that must not be killed.
+        is_streaming: Whether it is a generator, whose work is done when it ends.
     """
 
     fn: Callable[..., Any]
@@ -85,21 +87,31 @@ class ScriptedFunction:
     outcomes: Mapping[int, Outcome]
     attempts: ActorHandle
     program: int
+    is_streaming: bool
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Works."""
         value = self.fn(*args, **kwargs)
+        if self.is_streaming:
+            return self._followed(value)
+        self._fail()
+        return value
+
+    def _followed(self, items: Iterable[Any]) -> Iterator[Any]:
+        yield from items
+        self._fail()
+
+    def _fail(self) -> None:
         attempt = get(self.attempts.count.remote(self.call))
         outcome = self.outcomes.get(attempt)
         if outcome is None:
-            return value
+            return
         message = f"call {self.call[1]} of {self.call[0]}, attempt {attempt}, failed by script"
         if outcome == "raise":
             raise ScriptedError(message)
         if os.getpid() == self.program:
             raise WorkerDiedError(message)
         os.kill(os.getpid(), signal.SIGKILL)
-        return None
 
 
 class ScriptedEngine:
@@ -134,8 +146,9 @@ class ScriptedEngine:
             call = (name, self._submitted[name])
             self._submitted[name] += 1
         outcomes = {key[2]: what for key, what in self._script.items() if key[:2] == call}
-        if outcomes and not options.is_streaming:
-            fn = ScriptedFunction(fn, call, outcomes, self._attempts, os.getpid())
+        if outcomes:
+            program, is_streaming = os.getpid(), options.is_streaming
+            fn = ScriptedFunction(fn, call, outcomes, self._attempts, program, is_streaming)
             options = dataclasses.replace(options, name=name)
         return self._engine.submit(fn, args, kwargs, options)
 

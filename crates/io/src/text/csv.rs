@@ -1,26 +1,267 @@
-//! The CSV decoder. An empty value is null.
+//! The CSV decoder. An empty value is null; in quotes and in a column of text it is an empty string, if it is not the only one.
+//!
+//! Columns whose type was inferred are decoded as text and parsed afterwards: the decoder itself would make 7 of `007`, and
+//! round, cut and trim other values without a word. To read 200 MB of an integer, two floats, a timestamp and two texts a row
+//! took 1.3 times the CPU time for it (median of nine interleaved pairs).
 
-use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_csv::ReaderBuilder;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
-use super::{Decode, Dialect};
+use super::quoted_empty::{Place, QuotedEmpty};
+use super::{exact, Decode, Dialect};
 
-pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> arrow_csv::reader::Decoder {
-    let builder = ReaderBuilder::new(dialect.schema.clone()).with_delimiter(dialect.delimiter);
-    let builder = match &dialect.projection {
-        Some(columns) => builder.with_projection(columns.clone()),
-        None => builder,
-    };
-    builder.with_batch_size(batch_rows).build_decoder()
+pub(super) struct CsvDecoder {
+    inner: arrow_csv::reader::Decoder,
+    batch_rows: usize,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    /// If there are columns of text, and more than one column.
+    quoted_empty: Option<QuotedEmpty>,
 }
 
-impl Decode for arrow_csv::reader::Decoder {
+/// A requested column.
+struct Column {
+    /// Its number in the file.
+    index: usize,
+    kind: Kind,
+}
+
+/// How a column is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// As it is.
+    Plain,
+    /// As text, which it is.
+    Text,
+    /// As text that is parsed afterwards.
+    Exact,
+}
+
+impl Kind {
+    fn of(data_type: &DataType, inferred: bool) -> Self {
+        match data_type {
+            DataType::Utf8 | DataType::Utf8View => Self::Text,
+            DataType::Dictionary(_, values) if **values == DataType::Utf8 => Self::Text,
+            _ if inferred => Self::Exact,
+            _ => Self::Plain,
+        }
+    }
+
+    fn decoded(self, data_type: &DataType) -> DataType {
+        match self {
+            Self::Plain => data_type.clone(),
+            Self::Text => DataType::Utf8,
+            // Most are short, which views hold themselves.
+            Self::Exact => DataType::Utf8View,
+        }
+    }
+}
+
+pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<CsvDecoder, ArrowError> {
+    let fields = dialect.schema.fields();
+    let kinds = fields.iter().zip(&dialect.inferred);
+    let kinds: Vec<_> = kinds
+        .map(|(field, &inferred)| Kind::of(field.data_type(), inferred))
+        .collect();
+    let decoded = fields.iter().zip(&kinds).map(|(field, kind)| {
+        let data_type = kind.decoded(field.data_type());
+        field.as_ref().clone().with_data_type(data_type)
+    });
+    let decoded = Schema::new(decoded.collect::<Vec<_>>());
+    let projection = dialect.projection.clone();
+    let projection = projection.unwrap_or_else(|| (0..fields.len()).collect());
+    let column = |&index: &usize| Column {
+        index,
+        kind: kinds[index],
+    };
+    let schema = Arc::new(dialect.schema.project(&projection)?);
+    let columns: Vec<_> = projection.iter().map(column).collect();
+    // Of a single column a null is written in quotes too: nothing at all would be no record.
+    let tells_empty = fields.len() > 1 && columns.iter().any(|column| column.kind == Kind::Text);
+    let inner = ReaderBuilder::new(Arc::new(decoded))
+        .with_delimiter(dialect.delimiter)
+        .with_projection(projection)
+        .with_batch_size(batch_rows)
+        .build_decoder();
+    Ok(CsvDecoder {
+        inner,
+        batch_rows,
+        schema,
+        columns,
+        quoted_empty: tells_empty.then(|| QuotedEmpty::new(dialect.delimiter)),
+    })
+}
+
+impl Decode for CsvDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
-        self.decode(bytes)
+        let row = self.batch_rows - self.inner.capacity();
+        let taken = self.inner.decode(bytes)?;
+        if let Some(quoted_empty) = &mut self.quoted_empty {
+            quoted_empty.add(&bytes[..taken], row, self.inner.capacity() == 0);
+        }
+        Ok(taken)
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        self.flush()
+        let Some(decoded) = self.inner.flush()? else {
+            return Ok(None);
+        };
+        let empty = self.quoted_empty.as_mut().map(QuotedEmpty::take);
+        let empty = empty.unwrap_or_default();
+        let columns = decoded.columns().iter().zip(&self.columns);
+        let columns = columns.zip(self.schema.fields());
+        let columns = columns.map(|((array, column), field)| match column.kind {
+            Kind::Plain => Ok(array.clone()),
+            Kind::Exact => exact::column(array.as_string_view(), field.data_type()),
+            Kind::Text => {
+                let texts = with_empty(array.as_string(), &empty, column.index)?;
+                arrow_cast::cast(&texts, field.data_type())
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows).map(Some)
+    }
+}
+
+/// The texts with those that are `""` empty instead of null.
+fn with_empty(texts: &StringArray, empty: &[Place], column: usize) -> Result<ArrayRef, ArrowError> {
+    let mut rows = { empty.iter() }
+        .filter(|place| place.1 == column)
+        .map(|place| place.0)
+        .peekable();
+    let (Some(nulls), Some(_)) = (texts.nulls(), rows.peek()) else {
+        return Ok(Arc::new(texts.clone()));
+    };
+    let mut valid = BooleanBufferBuilder::new(texts.len());
+    valid.append_buffer(nulls.inner());
+    rows.for_each(|row| valid.set_bit(row, true));
+    // A null is as long as an empty string.
+    let (offsets, values, _) = texts.clone().into_parts();
+    let nulls = NullBuffer::new(valid.finish());
+    Ok(Arc::new(StringArray::try_new(
+        offsets,
+        values,
+        Some(nulls),
+    )?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::Field;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::source::Header;
+    use crate::Format;
+
+    /// A value and how it is written.
+    fn value() -> impl Strategy<Value = (Option<String>, String)> {
+        let quoted = "[a;\"\n\r]{0,4}".prop_map(|text| {
+            let written = format!("\"{}\"", text.replace('"', "\"\""));
+            (Some(text), written)
+        });
+        let plain = "a[a\"]{0,3}".prop_map(|text| (Some(text.clone()), text));
+        prop_oneof![
+            Just((None, String::new())),
+            Just((Some(String::new()), "\"\"".to_owned())),
+            plain,
+            quoted,
+        ]
+    }
+
+    fn dialect(data_type: &DataType, projection: Option<Vec<usize>>) -> Dialect {
+        let field = |index: usize| Field::new(index.to_string(), data_type.clone(), true);
+        Dialect {
+            format: Format::Csv,
+            delimiter: b';',
+            header: Header::Line,
+            schema: Arc::new(Schema::new((0..3).map(field).collect::<Vec<_>>())),
+            inferred: vec![true; 3],
+            projection,
+        }
+    }
+
+    /// All batches of a text that comes in pieces.
+    fn decoded(
+        text: &[u8],
+        dialect: &Dialect,
+        piece: usize,
+        batch_rows: usize,
+    ) -> Vec<RecordBatch> {
+        let mut decoder = decoder(dialect, batch_rows).unwrap();
+        let (mut batches, mut pieces) = (Vec::new(), text.chunks(piece));
+        loop {
+            let piece = pieces.next();
+            let mut rest = piece.unwrap_or_default();
+            loop {
+                let taken = decoder.decode(rest).unwrap();
+                rest = &rest[taken..];
+                if rest.is_empty() && piece.is_some() {
+                    break;
+                }
+                batches.extend(decoder.flush().unwrap());
+                if piece.is_none() {
+                    return batches;
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_empty_string_is_in_quotes_and_a_null_is_not(
+            rows in prop::collection::vec((prop::array::uniform3(value()), "(\n|\r\n|\n\r\n|\r)"), 0..12),
+            ended: bool,
+            piece in 1_usize..60,
+            batch_rows in 1_usize..8,
+        ) {
+            let mut text = String::new();
+            for (values, end) in &rows {
+                text += &values.clone().map(|(_, written)| written).join(";");
+                text += end;
+            }
+            if !ended {
+                text.truncate(text.trim_end_matches(['\n', '\r']).len());
+            }
+            for data_type in [
+                DataType::Utf8,
+                DataType::Utf8View,
+                DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8)),
+            ] {
+                for columns in [vec![0, 1, 2], vec![2, 0]] {
+                    let dialect = dialect(&data_type, Some(columns.clone()));
+                    let mut row = 0;
+                    for batch in decoded(text.as_bytes(), &dialect, piece, batch_rows) {
+                        for (array, column) in batch.columns().iter().zip(&columns) {
+                            prop_assert_eq!(array.data_type(), &data_type);
+                            let texts = arrow_cast::cast(array, &DataType::Utf8).unwrap();
+                            let found = texts.as_string::<i32>().iter();
+                            let expected = rows[row..].iter().map(|row| row.0[*column].0.as_deref());
+                            prop_assert!(found.eq(expected.take(batch.num_rows())), "{:?}", text);
+                        }
+                        row += batch.num_rows();
+                    }
+                    prop_assert_eq!(row, rows.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_null_in_quotes_too() {
+        let dialect = dialect(&DataType::Int64, None);
+        let batches = decoded(b"1;\"\";\n;\"2\";3", &dialect, 100, 10);
+        let nulls: Vec<_> = batches[0]
+            .columns()
+            .iter()
+            .map(|c| c.null_count())
+            .collect();
+        assert_eq!(nulls, [1, 1, 1]);
     }
 }

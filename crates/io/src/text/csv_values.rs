@@ -6,7 +6,7 @@ use arrow_array::types::Date32Type;
 use arrow_cast::parse::{string_to_datetime, Parser};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::number::Numbers;
+use super::number::{self, Numbers};
 
 /// What is known of the values of a column.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Values {
     local: Option<TimeUnit>,
     /// The finest unit of timestamps that tell their distance from UTC.
     zoned: Option<TimeUnit>,
+    /// Whether a date or timestamp is too far from 1970 to be told in nanoseconds.
+    far: bool,
     texts: bool,
 }
 
@@ -31,13 +33,15 @@ impl Values {
         if text.is_empty() || self.texts || self.numbers.add(text) {
             return;
         }
-        if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") {
+        if exact_bool(text).is_some() {
             self.bools = true;
-        } else if matches!(text, "NaN" | "nan" | "inf" | "-inf") {
+        } else if is_special(text) {
             self.numbers.add_special();
-        } else if text.len() == 10 && is_date(text) {
+        } else if is_date(text) {
             self.dates = true;
+            self.far |= is_far(text, false);
         } else if let Some((unit, zoned)) = timestamp(text) {
+            self.far |= is_far(text, zoned);
             let finest = if zoned {
                 &mut self.zoned
             } else {
@@ -51,6 +55,9 @@ impl Values {
 
     /// A type that holds all of them; a column without any value could hold anything, which text can.
     pub(super) fn data_type(&self) -> DataType {
+        if self.far && self.local.max(self.zoned) == Some(TimeUnit::Nanosecond) {
+            return DataType::Utf8;
+        }
         let local = self.local.map(|unit| DataType::Timestamp(unit, None));
         let of_kinds = [
             self.bools.then_some(DataType::Boolean),
@@ -67,49 +74,103 @@ impl Values {
     }
 }
 
-/// Whether the text begins with `2020-12-31`, and there is such a day.
+/// `true` or `false`, in capitals or not.
+pub(super) fn exact_bool(text: &str) -> Option<bool> {
+    let is_true = text.eq_ignore_ascii_case("true");
+    (is_true || text.eq_ignore_ascii_case("false")).then_some(is_true)
+}
+
+/// The double that a text is, if no digit is lost.
+pub(super) fn exact_f64(text: &str) -> Option<f64> {
+    number::exact_f64(text).or_else(|| is_special(text).then(|| text.parse().ok())?)
+}
+
+/// What is no number but a value of doubles.
+fn is_special(text: &str) -> bool {
+    matches!(text, "NaN" | "nan" | "inf" | "-inf")
+}
+
+/// The days from 1970 to a date, `2020-12-31`.
+pub(super) fn exact_date(text: &str) -> Option<i32> {
+    is_date_shape(text).then(|| Date32Type::parse(text))?
+}
+
 fn is_date(text: &str) -> bool {
-    text.get(..10)
-        .is_some_and(|day| has_shape(day, "dddd-dd-dd") && Date32Type::parse(day).is_some())
+    exact_date(text).is_some()
 }
 
-/// The unit that holds a timestamp, `2020-12-31T23:59:59.123456+02:00` with or without its last parts, and whether it
-/// tells its distance from UTC.
+/// A timestamp as the number of units since 1970, if it tells its distance from UTC as the column does and no part of it is
+/// finer than the unit. In a column of local ones a date is one, too.
+pub(super) fn exact_timestamp(text: &str, unit: TimeUnit, zoned: bool, utc: &Tz) -> Option<i64> {
+    let (fraction, zone) = match fraction_and_zone(text) {
+        None if !zoned && is_date_shape(text) => ("", ""),
+        parts => parts?,
+    };
+    let places = fraction.trim_end_matches('0').len();
+    if zone.is_empty() == zoned || (places > 0 && unit < unit_of(places)?) {
+        return None;
+    }
+    let time = string_to_datetime(utc, text).ok()?;
+    match unit {
+        TimeUnit::Second => Some(time.timestamp()),
+        TimeUnit::Millisecond => Some(time.timestamp_millis()),
+        TimeUnit::Microsecond => Some(time.timestamp_micros()),
+        TimeUnit::Nanosecond => time.timestamp_nanos_opt(),
+    }
+}
+
+fn is_far(text: &str, zoned: bool) -> bool {
+    let utc = "+00:00".parse();
+    utc.is_ok_and(|utc| exact_timestamp(text, TimeUnit::Nanosecond, zoned, &utc).is_none())
+}
+
+/// The unit that holds a timestamp, and whether it tells its distance from UTC.
 fn timestamp(text: &str) -> Option<(TimeUnit, bool)> {
-    let clock = text
-        .get(11..19)
-        .filter(|_| matches!(text.as_bytes()[10], b'T' | b' '))?;
-    if !is_date(text) || !has_shape(clock, "dd:dd:dd") {
-        return None;
-    }
-    let (places, zone) = match text[19..].strip_prefix('.') {
-        Some(rest) => {
-            let zone = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-            (rest.len() - zone.len(), zone)
-        }
-        None => (0, &text[19..]),
-    };
-    let unit = match (places, text.as_bytes()[19..].first()) {
-        (0, Some(b'.')) => return None,
-        (0, _) => TimeUnit::Second,
-        (1..=3, _) => TimeUnit::Millisecond,
-        (4..=6, _) => TimeUnit::Microsecond,
-        (7..=9, _) => TimeUnit::Nanosecond,
-        _ => return None,
-    };
-    if !(zone.is_empty() || matches!(zone, "Z" | "z") || zone.starts_with(['+', '-'])) {
-        return None;
-    }
-    let time = string_to_datetime(&"+00:00".parse::<Tz>().ok()?, text).ok()?;
-    let held = unit != TimeUnit::Nanosecond || time.timestamp_nanos_opt().is_some();
-    held.then_some((unit, !zone.is_empty()))
+    let (fraction, zone) = fraction_and_zone(text)?;
+    let unit = unit_of(fraction.len())?;
+    let zoned = !zone.is_empty();
+    exact_timestamp(text, unit, zoned, &"+00:00".parse().ok()?)?;
+    Some((unit, zoned))
 }
 
-/// Whether the text has digits where the shape has `d`, and else the same.
-fn has_shape(text: &str, shape: &str) -> bool {
-    let pairs = text.bytes().zip(shape.bytes());
-    text.len() == shape.len() && { pairs }
-        .all(|(byte, wanted)| byte == wanted || (wanted == b'd' && byte.is_ascii_digit()))
+/// The unit that holds so many digits of a fraction of a second.
+fn unit_of(places: usize) -> Option<TimeUnit> {
+    match places {
+        0 => Some(TimeUnit::Second),
+        1..=3 => Some(TimeUnit::Millisecond),
+        4..=6 => Some(TimeUnit::Microsecond),
+        7..=9 => Some(TimeUnit::Nanosecond),
+        _ => None,
+    }
+}
+
+/// The last parts of `2020-12-31T23:59:59.123456+02:00`, each of which can be missing; `None` where the others are not like
+/// that. Whether there is such a day and time is for the parser to say, which makes another minute of a leap second.
+fn fraction_and_zone(text: &str) -> Option<(&str, &str)> {
+    let rest = text.get(19..)?;
+    let clock = &text.as_bytes()[10..19];
+    let (separator, second) = (clock[0], &clock[7..]);
+    if !matches!(separator, b'T' | b' ') || clock[3] != b':' || second == b"60" {
+        return None;
+    }
+    let (fraction, zone) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            rest.split_at(digits)
+        }
+        None => ("", rest),
+    };
+    let is_zone = matches!(zone, "" | "Z" | "z") || zone.starts_with(['+', '-']);
+    is_zone.then_some((fraction, zone))
+}
+
+/// Whether the text is `2020-12-31`, whatever the digits.
+fn is_date_shape(text: &str) -> bool {
+    let is_like = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 10 && text.bytes().enumerate().all(is_like)
 }
 
 #[cfg(test)]
@@ -138,6 +199,11 @@ mod tests {
             (
                 &["2020-01-01T00:00:00.1234567"],
                 Timestamp(Nanosecond, None),
+            ),
+            (&["2020-01-01T00:00:00.123456789", "9900-01-01"], Utf8),
+            (
+                &["9900-01-01T00:00:00", "2020-01-01T00:00:00.123456789"],
+                Utf8,
             ),
             (&["9999-01-01T00:00:00.1234567"], Utf8),
             (&["2020-01-01T00:00:00."], Utf8),

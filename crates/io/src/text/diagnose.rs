@@ -2,12 +2,14 @@
 //!
 //! This runs only on the way to an error, so it decodes record by record, then column by column.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use memchr::memchr_iter;
+use serde_json::value::RawValue;
 
 use super::boundary::QuoteScan;
 use super::{width_differs, Dialect, INFER_ROWS};
@@ -90,6 +92,7 @@ fn describe(
                 column,
                 value,
                 expected,
+                other: as_given(&alone, record).map(String::into_boxed_str),
             };
         }
         let reason = format!(
@@ -107,20 +110,33 @@ fn describe(
     IoError::BadRecord { path, line, reason }
 }
 
-/// The value of a column as it stands in the file, if it can be read as text at all.
+/// The value of a column as it stands in the file.
 fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
-    let mut fields: Vec<Field> = alone
-        .schema
-        .fields()
-        .iter()
-        .map(|field| field.as_ref().clone())
-        .collect();
-    fields[column] = Field::new(fields[column].name(), DataType::Utf8, true);
+    let mut fields = alone.schema.fields().to_vec();
+    if alone.format == Format::JsonLines {
+        let record: BTreeMap<String, &RawValue> = serde_json::from_slice(record).ok()?;
+        return Some(record.get(fields[column].name())?.get().to_owned());
+    }
+    fields[column] = Arc::new(Field::new(fields[column].name(), DataType::Utf8, true));
     let text = Dialect {
         schema: Arc::new(Schema::new(fields)),
         ..alone.clone()
     };
-    let batch = text.decode(record).ok()??;
+    shown(&text, record)
+}
+
+/// What would become of the value of a column if its type were not inferred but given.
+fn as_given(alone: &Dialect, record: &[u8]) -> Option<String> {
+    let given = Dialect {
+        inferred: vec![false; alone.inferred.len()],
+        ..alone.clone()
+    };
+    shown(&given, record)
+}
+
+/// The value of the only column that is decoded, if it can be.
+fn shown(alone: &Dialect, record: &[u8]) -> Option<String> {
+    let batch = alone.decode(record).ok()??;
     let options = FormatOptions::default().with_null("null");
     let formatter = ArrayFormatter::try_new(batch.column(0), &options).ok()?;
     Some(formatter.value(0).to_string())

@@ -46,6 +46,7 @@ fn is_readable(field: &FieldRef, format: Format) -> bool {
         format,
         delimiter: b',',
         header: Header::Line,
+        inferred: vec![false; fields.len()],
         schema: Arc::new(Schema::new(fields)),
         projection: None,
     };

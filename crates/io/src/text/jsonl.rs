@@ -1,29 +1,34 @@
 //! The JSON lines decoder. Missing keys are null; a key that the schema does not have is an error, since its values would
 //! be lost.
 //!
-//! Integers are decoded as text and parsed afterwards: the decoder itself would make 2 of 2.5 without a word.
+//! Numbers of columns whose type was inferred have a decoder of their own, which takes nothing but numbers and loses no
+//! digit. Those of columns whose type was given are decoded as text and parsed afterwards, be they written in quotes: the
+//! decoder itself would make 2 of 2.5 without a word.
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions};
 use arrow_cast::{cast_with_options, CastOptions};
-use arrow_json::reader::Decoder;
+use arrow_json::reader::{
+    ArrayDecoder, Decoder, DecoderContext, DecoderFactory, Tape, TapeElement,
+};
 use arrow_json::ReaderBuilder;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{Decode, Dialect};
+use super::{exact, number, Decode, Dialect};
 
 pub(super) struct JsonDecoder {
     inner: Decoder,
-    /// What is decoded, with integers.
+    /// What is decoded, with all numbers.
     schema: SchemaRef,
     /// Where each requested column is among those decoded, which are in schema order and distinct.
     order: Option<Vec<usize>>,
 }
 
 pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<JsonDecoder, ArrowError> {
-    let (schema, order) = match &dialect.projection {
-        None => (dialect.schema.clone(), None),
+    let (decoded, order) = match &dialect.projection {
+        None => ((0..dialect.schema.fields().len()).collect(), None),
         Some(columns) => {
             let mut decoded = columns.clone();
             decoded.sort_unstable();
@@ -32,13 +37,20 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<JsonDecode
                 .iter()
                 .map(|column| decoded.partition_point(|d| d < column))
                 .collect();
-            (Arc::new(dialect.schema.project(&decoded)?), Some(order))
+            (decoded, Some(order))
         }
     };
+    let schema = Arc::new(dialect.schema.project(&decoded)?);
+    let fields = { schema.fields().iter() }
+        .zip(decoded)
+        .map(|(field, column)| match dialect.inferred[column] {
+            true => field.clone(),
+            false => with_text(field),
+        });
     // Columns of mixed scalars are inferred as strings; coercion writes the others as text.
-    let fields: Vec<FieldRef> = schema.fields().iter().map(with_text).collect();
-    let inner = ReaderBuilder::new(Arc::new(Schema::new(fields)))
+    let inner = ReaderBuilder::new(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         .with_batch_size(batch_rows)
+        .with_decoder_factory(Arc::new(ExactNumbers))
         .with_coerce_primitive(true)
         .with_strict_mode(dialect.projection.is_none())
         .build_decoder()?;
@@ -58,7 +70,7 @@ impl Decode for JsonDecoder {
         let Some(texts) = self.inner.flush()? else {
             return Ok(None);
         };
-        let batch = with_integers(&texts, &self.schema)?;
+        let batch = with_numbers(&texts, &self.schema)?;
         match &self.order {
             Some(order) => batch.project(order).map(Some),
             None => Ok(Some(batch)),
@@ -66,21 +78,21 @@ impl Decode for JsonDecoder {
     }
 }
 
-/// The field with text in the place of integers.
+/// The field with text in the place of numbers.
 fn with_text(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::List(item) => DataType::List(with_text(item)),
         DataType::LargeList(item) => DataType::LargeList(with_text(item)),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(with_text(item), *size),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(with_text).collect()),
-        integer if integer.is_integer() => DataType::Utf8,
+        number if number.is_integer() || *number == DataType::Float64 => DataType::Utf8,
         _ => return field.clone(),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
 /// Parses what `with_text` made text.
-fn with_integers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+fn with_numbers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let strict = CastOptions {
         safe: false,
         ..CastOptions::default()
@@ -91,4 +103,42 @@ fn with_integers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch,
         .collect::<Result<Vec<_>, _>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(texts.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
+}
+
+/// Makes the decoders of the types that numbers are inferred as.
+#[derive(Debug)]
+struct ExactNumbers;
+
+impl DecoderFactory for ExactNumbers {
+    fn make_default_decoder(
+        &self,
+        _: &DecoderContext,
+        field: &FieldRef,
+        _: bool,
+    ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
+        Ok(match field.data_type() {
+            DataType::Int64 => Some(Box::new(Exact::<Int64Type>(number::exact_i64))),
+            DataType::UInt64 => Some(Box::new(Exact::<UInt64Type>(number::exact_u64))),
+            DataType::Float64 => Some(Box::new(Exact::<Float64Type>(number::exact_f64))),
+            _ => None,
+        })
+    }
+}
+
+/// Decodes numbers by what the function makes of them.
+struct Exact<T: ArrowPrimitiveType>(fn(&str) -> Option<T::Native>);
+
+impl<T: ArrowPrimitiveType> ArrayDecoder for Exact<T> {
+    fn decode(&mut self, tape: &Tape<'_>, places: &[u32]) -> Result<ArrayRef, ArrowError> {
+        let values = places.iter().map(|&place| match tape.get(place) {
+            TapeElement::Null => Ok(None),
+            TapeElement::Number(text) => {
+                let text = tape.get_string(text);
+                self.0(text).map(Some).ok_or_else(|| exact::refused(text))
+            }
+            _ => Err(tape.error(place, "number")),
+        });
+        let values = values.collect::<Result<PrimitiveArray<T>, ArrowError>>()?;
+        Ok(Arc::new(values))
+    }
 }

@@ -5,11 +5,13 @@ mod compressed;
 mod csv;
 mod csv_values;
 mod diagnose;
+mod exact;
 mod infer_csv;
 mod infer_json;
 mod inspect;
 mod jsonl;
 mod number;
+mod quoted_empty;
 mod sample;
 mod stream;
 
@@ -34,6 +36,8 @@ struct Dialect {
     delimiter: u8,
     header: Header,
     schema: SchemaRef,
+    /// Which columns of the schema have a type that nobody gave: what they hold must be exactly what is written.
+    inferred: Vec<bool>,
     projection: Option<Vec<usize>>,
 }
 
@@ -56,7 +60,7 @@ trait Decode: Send {
 impl Dialect {
     fn decoder(&self, batch_rows: usize) -> Result<Box<dyn Decode>, ArrowError> {
         match self.format {
-            Format::Csv => Ok(Box::new(csv::decoder(self, batch_rows))),
+            Format::Csv => Ok(Box::new(csv::decoder(self, batch_rows)?)),
             _ => Ok(Box::new(jsonl::decoder(self, batch_rows)?)),
         }
     }

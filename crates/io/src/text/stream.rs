@@ -15,7 +15,12 @@ use crate::Format;
 
 impl Dialect {
     pub(super) fn of(request: &Request<'_>) -> Self {
+        let given = request.options.schema.as_ref();
+        let is_inferred =
+            |name: &str| given.is_none_or(|given| given.field_with_name(name).is_err());
+        let fields = request.schema.fields().iter();
         Self {
+            inferred: fields.map(|field| is_inferred(field.name())).collect(),
             format: request.split.format,
             delimiter: request.options.csv_delimiter,
             header: request.options.csv_header.clone(),

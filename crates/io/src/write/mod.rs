@@ -127,10 +127,11 @@ enum Encoder {
     Text(text::TextFile),
 }
 
-/// Refuses columns that a text format, or that of records, cannot hold; what Parquet cannot hold, its writer says.
+/// Refuses columns that a format cannot hold.
 pub fn check_writable(schema: &Schema, format: Format) -> Result<()> {
     match format {
-        Format::Parquet | Format::Ipc => Ok(()),
+        Format::Parquet => parquet::check(schema),
+        Format::Ipc => Ok(()),
         _ => text::check(schema, format),
     }
 }

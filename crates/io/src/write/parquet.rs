@@ -116,11 +116,8 @@ fn use_dictionary(schema: &Schema, options: &WriteOptions, column: usize) -> boo
 /// The Parquet schema of the user's types; names the first column that has none.
 fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
     let convert = |schema: &Schema| ArrowSchemaConverter::new().convert(schema);
-    // The converter maps this type although the encoder then refuses its values.
-    let refused =
-        |data_type: &DataType| *data_type == DataType::Interval(IntervalUnit::MonthDayNano);
     for field in schema.fields() {
-        if refused(field.data_type()) || convert(&Schema::new(vec![field.clone()])).is_err() {
+        if is_refused(field.data_type()) || convert(&Schema::new(vec![field.clone()])).is_err() {
             let (column, data_type) = (field.name().clone(), field.data_type().to_string());
             return Err(IoError::Unsupported {
                 format: Format::Parquet,
@@ -130,6 +127,27 @@ fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
         }
     }
     convert(schema).map_err(|e| encode_error(Path::new("the output"), Format::Parquet, &e))
+}
+
+/// Refuses columns that the format cannot hold.
+pub(super) fn check(schema: &Schema) -> Result<()> {
+    file_schema(schema).map(drop)
+}
+
+/// Whether there is such a type within this one that the converter maps although the encoder then refuses its values.
+fn is_refused(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => true,
+        DataType::Dictionary(_, values) => is_refused(values),
+        DataType::Struct(fields) => fields.iter().any(|field| is_refused(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => is_refused(item.data_type()),
+        _ => false,
+    }
 }
 
 /// The declared schema, and its metadata once more as entries of the file, where readers without Arrow look (and

@@ -7,12 +7,15 @@
 use super::{Boundaries, KeyWord, RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
 use crate::check::CheckError;
 use crate::prefetch::prefetch;
+use crate::row_hash::hash_rows;
 use crate::sections::{self, write_header, Origin};
 use crate::tally::Tally;
 use crate::Position;
 
 /// The place of a record is asked for this many records before it is written.
 const PREFETCH_RECORDS: usize = 16;
+/// Records that are hashed, then copied: few enough to stay in the first-level cache between.
+const CACHED_RECORDS: usize = 128;
 
 /// The partition of every record of some chunks.
 pub struct Scatter {
@@ -114,9 +117,9 @@ impl Scatter {
 
     /// Copies the records; returns the tally of each slice.
     #[inline(always)]
-    fn copy_records(
+    fn copy_records<'a>(
         &self,
-        chunks: &[&[u8]],
+        chunks: &[&'a [u8]],
         out: &mut [u8],
         record_bytes: usize,
     ) -> Result<Vec<Tally>, RecordError> {
@@ -124,10 +127,17 @@ impl Scatter {
         let first_record = |&start: &u64| start as usize + sections::HEADER_BYTES;
         let mut ends: Vec<usize> = starts.iter().map(first_record).collect();
         let mut tallies = vec![Tally::default(); slice_ends.len()];
-        let mut partitions = self.partitions.iter();
-        let mut ahead = self.partitions.iter().skip(PREFETCH_RECORDS);
-        for chunk in chunks {
-            for (record, &partition) in chunk.chunks_exact(record_bytes).zip(&mut partitions) {
+        let mut partitions = self.partitions.as_slice();
+        let mut ahead = partitions.iter().skip(PREFETCH_RECORDS);
+        let cached = |chunk: &&'a [u8]| chunk.chunks(CACHED_RECORDS * record_bytes);
+        for records in chunks.iter().flat_map(cached) {
+            let (here, rest) = partitions.split_at(records.len() / record_bytes);
+            partitions = rest;
+            let records = || here.iter().zip(records.chunks_exact(record_bytes));
+            hash_rows(records(), |&partition, hash| {
+                tallies[partition as usize].add_hash(hash)
+            });
+            for (&partition, record) in records() {
                 if let Some(&later) = ahead.next() {
                     let start = ends[later as usize];
                     prefetch(&out[start..start + record_bytes]);
@@ -135,7 +145,6 @@ impl Scatter {
                 let end = &mut ends[partition as usize];
                 out[*end..*end + record_bytes].copy_from_slice(record);
                 *end += record_bytes;
-                tallies[partition as usize].add_row(record);
             }
         }
         let mut filled = ends.iter().zip(slice_ends);

@@ -23,6 +23,13 @@ def _may_be_needed(task: Task, stored: values.StoredValue) -> bool:
     return task.can_run_again() and (task.stream is not None or not stored.is_lasting)
 
 
+def _clear_frames(error: BaseException | None) -> None:
+    """Forgets what functions had in variables when an error or a cause of it came: it lives as long as the object."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
 class Attempts:
     """What a ``LocalEngine`` does with a task before, while and after it runs."""
 
@@ -93,6 +100,10 @@ class Attempts:
         if output.actor is None:
             task.release_arguments()
         if task.stream is not None:
+            if task.stream.has_missed:
+                self._table.discard(stored)
+                self._table.run_again(task)
+                return
             task.stream.end()
         if output.actor is None and not _may_be_needed(task, stored):
             task.forget()
@@ -107,8 +118,7 @@ class Attempts:
 
     def fail(self, task: Task, error: BaseException) -> None:
         """The attempt failed: another attempt if that may help, else the object fails."""
-        # The error lives as long as the object: what the function had in its variables should not.
-        traceback.clear_frames(error.__traceback__)
+        _clear_frames(error)
         with self._table.lock:
             retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
             if retry and not self._table.closed and not task.is_over():

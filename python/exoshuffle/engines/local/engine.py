@@ -32,7 +32,6 @@ from exoshuffle.engines.local.streams import Stream
 from exoshuffle.engines.local.submissions import Submissions
 from exoshuffle.engines.local.table import ObjectTable
 from exoshuffle.engines.local.waits import Waits
-from exoshuffle.errors import OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
@@ -69,8 +68,7 @@ class LocalEngine:
         inline_bytes: int = values.INLINE_BYTES,
         stall_seconds: float | None = STALL_SECONDS,
     ) -> None:
-        if num_cpus is not None and num_cpus < 1:
-            raise OptionsError(f"num_cpus is {num_cpus}; it must be at least 1")
+        limits.check_num_cpus(num_cpus)
         values.check_inline_bytes(inline_bytes)
         check_stall_seconds(stall_seconds)
         self.num_cpus = num_cpus or limits.usable_cpus()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from pathlib import Path
+from typing import Any
 
 import psutil
 
+from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.libraries import LIBRARY_BYTES
+from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.shuffle.plan import Resources, Workload, smallest_budget
+from exoshuffle.shuffle.strategy import strategy_names
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the machine's memory that is used when no limit is given.
@@ -23,19 +26,6 @@ SLACK_BYTES = 40_000_000
 SLACK_PART = 40
 #: Below this no plan works; two tasks need two input windows, two output buffers and a block each.
 MIN_BUDGET_BYTES = 48_000_000
-
-
-def machine_bytes() -> int:
-    """Memory of the machine or, where smaller, of the control group."""
-    total = int(psutil.virtual_memory().total)
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(name).read_text().strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            total = min(total, int(text))
-    return total
 
 
 def resident_bytes() -> int:
@@ -59,6 +49,12 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def check_num_cpus(num_cpus: Any) -> None:
+    """Raises ``OptionsError`` unless so many tasks can run at once; None is for the default."""
+    if num_cpus is not None and not (is_whole(num_cpus) and int(num_cpus) >= 1):
+        raise OptionsError(f"num_cpus is {num_cpus!r}; it must be a whole number, at least 1")
+
+
 def limit_and_budget(memory_limit: int | str | None, num_cpus: int) -> tuple[int, int]:
     """The limit, and what blocks and tasks may use of it: less what the program has already and the slack.
 
@@ -66,16 +62,11 @@ def limit_and_budget(memory_limit: int | str | None, num_cpus: int) -> tuple[int
         OptionsError: The limit is more than the machine has.
         MemoryLimitError: It is too small.
     """
-    machine = machine_bytes()
     if memory_limit is None:
-        limit = int(machine * DEFAULT_SHARE)
+        limit = int(machine_bytes() * DEFAULT_SHARE)
     else:
         limit = parse_bytes(memory_limit)
-    if limit > machine:
-        raise OptionsError(
-            f"memory limit {format_bytes(limit)} is more than the {format_bytes(machine)} that this machine has; "
-            "set it to less, or leave it out"
-        )
+        check_limit(limit)
     budget = limit - slack_bytes(limit) - resident_bytes()
     if budget < MIN_BUDGET_BYTES:
         raise too_small(limit, limit - budget, num_cpus)
@@ -85,10 +76,12 @@ def limit_and_budget(memory_limit: int | str | None, num_cpus: int) -> tuple[int
 def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
     """The error for a limit of which the program itself takes too much.
 
-    It names limits that work for shuffles: they need more than an engine that has nothing to do, and load libraries.
+    It names limits that work for shuffles by any strategy: they need more than an engine that has nothing to do, and
+    load libraries. What rows need that are larger than others only a plan can tell.
     """
     missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
-    least = smallest_budget(Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus))
+    work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
+    least = max(smallest_budget(work, resources, strategy) for strategy in strategy_names())
     plain = limit_for(least + missing.get("pyarrow", 0)) * 1.02
     every = limit_for(least + sum(missing.values())) * 1.02
     relational = f", and {format_bytes(every)} for groups, joins and expressions"

@@ -240,8 +240,9 @@ class Task:
         self.args = self.kwargs = self.values = None
 
     def can_run_again(self) -> bool:
-        """Whether what it made is made again when it is lost."""
-        return self.actor is None and self.attempt <= self.options.max_retries
+        """Whether what it made is made again when it is lost; each item of a generator is, the first time."""
+        most = self.options.max_retries + (0 if self.stream is None else self.stream.num_lost)
+        return self.actor is None and self.attempt <= most
 
     def drop_lineage(self) -> None:
         """Lets go of what it was called with, too: it is not run again."""

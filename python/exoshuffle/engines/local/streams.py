@@ -1,7 +1,8 @@
 """The items of a generator task.
 
 Guarantee: item i is the same object whichever attempt of the task made it; an item that nobody has taken yet is kept
-alive by the stream, one that was taken by its references.
+alive by the stream, one that was taken by its references. An item that is lost is made again by another attempt, or by
+the one that runs: if that has passed it, once more by the next.
 """
 
 from __future__ import annotations
@@ -29,41 +30,58 @@ class Stream:
         self._untaken: dict[int, Ref] = {}
         #: Items made by the attempt that runs.
         self._made = 0
+        self._lost: set[ObjectState] = set()
         self.ended = False
         self.dropped = False
         #: Keeps the task wanted for as long as the stream is.
         self._output = Ref(task.output) if task.output is not None else None
 
     def add(self, stored: StoredValue) -> bool:
-        """The task yielded another item; returns whether anybody wants more."""
-        if self.dropped or self._task.cancelled:
+        """The task yielded another item; returns whether anybody wants more.
+
+        Of a stream that was dropped, items are wanted that were taken before, and that an attempt may make again.
+        """
+        index = self._made
+        is_new = index == len(self._items)
+        if self._task.cancelled or (self.dropped and is_new):
             self._table.discard(stored)
             return False
-        index = self._made
         self._made += 1
-        if index == len(self._items):
+        if is_new:
             state = ObjectState(self._table, 1, self._task)
             self._items.append(state)
             self._untaken[index] = Ref(state)
         self._table.fulfil(self._items[index], stored)
-        if self.dropped:  # meanwhile: that needs no lock
+        if self.dropped:  # perhaps meanwhile: that needs no lock
             self._untaken.clear()
-        return True
+        return not self.dropped or self._made < len(self._items)
 
     def restart(self) -> None:
         """Another attempt begins."""
         self._made = 0
         self.ended = False
 
-    def end(self) -> None:
-        """The task is over."""
+    def lose(self, state: ObjectState) -> None:
+        """An item is to be made again."""
+        self._lost.add(state)
+
+    @property
+    def num_lost(self) -> int:
+        """How many items have been lost, however often."""
+        return len(self._lost)
+
+    @property
+    def has_missed(self) -> bool:
+        """Whether the attempt that ends was past an item when that was lost."""
+        return any(state.status is Status.PENDING for state in self._items[: self._made])
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The task is over: it has returned, or there is an error."""
         self.ended = True
-        for state in self._items[self._made :]:
+        for state in self._items:
             if state.status is Status.PENDING:
-                error = BlockLostError(
-                    f"{state!r}: its bytes are lost and the generator ended before"
-                )
-                self._table.reject(state, error)
+                why = f"{state!r}: its bytes are lost and the generator ended before"
+                self._table.reject(state, error or BlockLostError(why))
         self._table.notify()
 
     def take(self, index: int) -> Ref | None:

@@ -171,8 +171,9 @@ class ObjectTable:
         task.cancelled = True
         if not task.started:
             task.release_memory()
-        self._release_for_good(task)
-        self.reject(task.output, TaskCancelledError(f"task {task.name} was cancelled"))
+        error = TaskCancelledError(f"task {task.name} was cancelled")
+        self._release_for_good(task, error)
+        self.reject(task.output, error)
         if task.actor is not None:
             task.actor.wake()
 
@@ -246,8 +247,13 @@ class ObjectTable:
             why = "it was put, not computed"
         elif task.actor is not None:
             why = f"actor {task.actor.name} made it, whose calls are not repeated"
-        elif task.attempt > task.options.max_retries and not self._is_running_again(task):
-            why = f"{task.attempt} attempts were made"
+        elif task.cancelled:
+            why = "its task was cancelled"
+        elif not self._is_running_again(task):
+            if task.stream is not None:
+                task.stream.lose(state)
+            if not task.can_run_again():
+                why = f"{task.attempt} attempts were made"
         if task is None or why:
             self.reject(state, BlockLostError(f"{state!r}: its bytes are lost and {why}"))
             return
@@ -258,9 +264,16 @@ class ObjectTable:
         if task.stream is None:
             task.output = state
         task.attempt += 1
+        self.run_again(task)
+
+    def run_again(self, task: Task) -> None:
+        """Runs a task that is over once more."""
         task.started = False
         task.restore_arguments()
         if task.stream is not None:
+            assert task.output is not None
+            task.output.status = Status.PENDING
+            task.output.error = None
             task.stream.restart()
         self.count_handles()
         self._do([functools.partial(self.await_arguments, task)])
@@ -303,16 +316,16 @@ class ObjectTable:
     def reject_task(self, task: Task, error: BaseException) -> None:
         """The task will not be run again."""
         assert task.output is not None
-        self._release_for_good(task)
+        self._release_for_good(task, error)
         if task.output.status is Status.PENDING:
             self.reject(task.output, error)
         if task.actor is not None:
             task.actor.wake()
 
-    def _release_for_good(self, task: Task) -> None:
+    def _release_for_good(self, task: Task, error: BaseException) -> None:
         task.release_arguments()
         if task.stream is not None:
-            task.stream.end()
+            task.stream.end(error)
         if task.stream is None or not task.can_run_again():  # else: for the items that it has made
             task.drop_lineage()
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import cloudpickle
 
 from exoshuffle import _native
+from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local import identity
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.futures.refs import Ref
@@ -36,7 +37,7 @@ COLLECT_SECONDS = 1.0
 
 def check_inline_bytes(value: Any) -> None:
     """Raises ``OptionsError`` unless it is a number of bytes."""
-    if not isinstance(value, int) or value < 0:
+    if not is_whole(value) or value < 0:
         raise OptionsError(
             f"inline_bytes is {value!r}; it must be a whole number of bytes, at least 0"
         )

@@ -65,7 +65,7 @@ class RayEngine:
 
     Args:
         memory_limit: For a Ray that is started here: a third of it becomes the object store, the rest is for the
-            working memory that tasks declare. Ray does not hold processes to it.
+            working memory that tasks declare. Ray does not hold processes to it; the machine must have it.
         spill_dirs: For a Ray that is started here: where it spills; one directory.
         num_cpus: For a Ray that is started here.
         num_gpus: Likewise.

@@ -21,6 +21,7 @@ import ray
 from ray._private import ray_constants
 from ray._private import worker as ray_worker
 
+from exoshuffle.engines.machine import check_limit
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
@@ -123,6 +124,7 @@ def _start_options(wanted: Wanted) -> dict[str, Any]:
             f"object_store_memory is {format_bytes(store)}; Ray needs at least {format_bytes(MIN_STORE_BYTES)}"
         )
     if limit is not None:
+        check_limit(limit)
         assert store is not None
         if limit <= store:
             raise OptionsError(

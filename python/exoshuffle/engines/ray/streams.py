@@ -52,14 +52,16 @@ class RayStream:
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._ended and self._item is None:
             self._item = self._take(index, deadline)
+        status = None
         if not self._ended:
-            self._check(self._take(index, deadline))
+            status = self._take(index, deadline)
+            self._check(status)
         if self._error is not None:
             raise self._error
         if self._ended:
             return None
         item, self._item = self._item, None
-        return Ref(RayObject((item,), None, Shape(1, 1), self._origin))
+        return Ref(RayObject((item,), status, Shape(1, 1), self._origin))
 
     def _take(self, index: int, deadline: float | None) -> Any:
         """The next Ray object of the stream; None after the last one."""

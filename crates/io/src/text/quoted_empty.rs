@@ -1,0 +1,111 @@
+//! Which values of CSV are `""`: an empty string, where nothing at all is a null. The parser drops quotes, so they are found
+//! beside it, by the same rules.
+//!
+//! Text without two quotes between delimiters costs a search for them. Where a batch has some, or ends within a record, its
+//! bytes are gone through one by one.
+
+use memchr::{memchr, memmem, memrchr2};
+
+/// A value of a batch: the row in the batch and the column in the file.
+pub(super) type Place = (usize, usize);
+
+/// Goes along with a parser.
+pub(super) struct QuotedEmpty {
+    delimiter: u8,
+    state: State,
+    column: usize,
+    found: Vec<Place>,
+}
+
+/// What was read last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    RecordEnd,
+    Delimiter,
+    Unquoted,
+    /// Within quotes; whether nothing is.
+    Quoted(bool),
+    /// A quote within quotes, which closes the value unless another quote follows; whether nothing is between the two.
+    Closing(bool),
+}
+
+impl QuotedEmpty {
+    /// Starts at the start of a record.
+    pub(super) fn new(delimiter: u8) -> Self {
+        Self {
+            delimiter,
+            state: State::RecordEnd,
+            column: 0,
+            found: Vec::new(),
+        }
+    }
+
+    /// Goes over what the parser took, nothing at the end of the text. `row` is that of the first byte, and `ends_record`
+    /// tells that the last one ends a record for sure.
+    pub(super) fn add(&mut self, taken: &[u8], row: usize, ends_record: bool) {
+        if taken.is_empty() {
+            self.end_value(row);
+            self.state = State::RecordEnd;
+        } else if self.state != State::RecordEnd || !ends_record || self.may_have_some(taken) {
+            self.scan(taken, row);
+        }
+    }
+
+    /// Those of the batch, by row.
+    pub(super) fn take(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Whether there are two quotes between delimiters or line ends, be it within quotes.
+    fn may_have_some(&self, text: &[u8]) -> bool {
+        let is_edge = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| *byte == self.delimiter || matches!(byte, b'\n' | b'\r'))
+        };
+        memmem::find_iter(text, b"\"\"").any(|at| {
+            let before = at.checked_sub(1).and_then(|before| text.get(before));
+            is_edge(before) && is_edge(text.get(at + 2))
+        })
+    }
+
+    fn scan(&mut self, text: &[u8], mut row: usize) {
+        for &byte in &text[self.without_quotes(text)..] {
+            self.state = match (self.state, byte) {
+                (State::Quoted(empty), b'"') => State::Closing(empty),
+                (State::Quoted(_), _) | (State::Closing(_), b'"') => State::Quoted(false),
+                (State::RecordEnd | State::Delimiter, b'"') => State::Quoted(true),
+                (_, byte) if byte == self.delimiter => {
+                    self.end_value(row);
+                    self.column += 1;
+                    State::Delimiter
+                }
+                (State::RecordEnd, b'\n' | b'\r') => State::RecordEnd,
+                (_, b'\n' | b'\r') => {
+                    self.end_value(row);
+                    self.column = 0;
+                    row += 1;
+                    State::RecordEnd
+                }
+                _ => State::Unquoted,
+            };
+        }
+    }
+
+    /// How much of a text without quotes can be left out: the records that end in it.
+    fn without_quotes(&mut self, text: &[u8]) -> usize {
+        let quoted = matches!(self.state, State::Quoted(_) | State::Closing(_));
+        if quoted || memchr(b'"', text).is_some() {
+            return 0;
+        }
+        let Some(end) = memrchr2(b'\n', b'\r', text) else {
+            return 0;
+        };
+        (self.state, self.column) = (State::RecordEnd, 0);
+        end + 1
+    }
+
+    fn end_value(&mut self, row: usize) {
+        if self.state == State::Closing(true) {
+            self.found.push((row, self.column));
+        }
+    }
+}

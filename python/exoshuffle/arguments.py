@@ -1,0 +1,40 @@
+"""What an argument may be, asked in one place, so that all options refuse the same things.
+
+``True`` is a number to Python. Where a number is asked for it is a mistake, so nothing here takes it for one.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from exoshuffle.errors import OptionsError, shown
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, of any type that says so."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number with an order, which NaN is too."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raises ``OptionsError`` unless an argument of this name is True or False."""
+    if not isinstance(value, bool):
+        raise OptionsError(f"{name} is {shown(value)}; write True or False")
+
+
+def check_function(name: str, value: Any) -> None:
+    """Raises ``OptionsError`` unless an argument of this name can be called."""
+    if not callable(value):
+        raise OptionsError(f"{name} is {shown(value)}; it must be a function")
+
+
+def check_instance(name: str, value: Any, kind: type) -> None:
+    """Raises ``OptionsError`` unless an argument of this name is of a class, which can be made without arguments."""
+    if not isinstance(value, kind):
+        made = kind.__name__
+        raise OptionsError(f"{name} is {shown(value)}; give a {made}, such as {made}()")

@@ -1,0 +1,33 @@
+"""The memory that this machine has, which an engine that is started on it cannot be promised more of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.units import format_bytes
+
+
+def machine_bytes() -> int:
+    """Memory of the machine or, where smaller, of the control group."""
+    total = int(psutil.virtual_memory().total)
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(name).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return total
+
+
+def check_limit(limit: int) -> None:
+    """Raises ``OptionsError`` if a memory limit is more than the machine has."""
+    machine = machine_bytes()
+    if limit > machine:
+        raise OptionsError(
+            f"memory limit {format_bytes(limit)} is more than the {format_bytes(machine)} that this machine has; "
+            "set it to less, or leave it out"
+        )

@@ -1,0 +1,84 @@
+"""Functions that run where the results of a shuffle, a scan or a join are made are in its plan, as those before are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.errors import MemoryLimitError
+from tests.end_to_end.oracle import write_files
+
+ROWS = 200_000
+ROOM = 700_000_000
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six columns of numbers: 10 MB."""
+    numbers = pa.array([n * 7919 % ROWS for n in range(ROWS)], pa.int64())
+    table = pa.table(dict.fromkeys("kabcde", numbers))
+    return write_files(tmp_path_factory.mktemp("functions") / "in", table, 4, rows_per_group=10_000)
+
+
+@pytest.fixture
+def roomy() -> Iterator[xs.Engine]:
+    """So much room that plans are the same with and without worker processes."""
+    yield xs.init(memory_limit=limits.limit_for(ROOM), num_cpus=2)
+    xs.shutdown()
+
+
+def same(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def few(rows: xs.Dataset) -> xs.Dataset:
+    return rows.limit(100).select("k", small="a")
+
+
+WAYS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
+    "scan": lambda rows: rows,
+    "sort": lambda rows: rows.sort("k"),
+    "sort and steps": lambda rows: rows.sort("k").filter("k > 3").select("a"),
+    "first rows of a sort": lambda rows: rows.sort("k").limit(10),
+    "first rows of partitions": lambda rows: rows.sort("k", num_partitions=9).limit(10),
+    "groups": lambda rows: rows.group_by("k").agg(n=("a", "list")),
+    "windows": lambda rows: rows.random_shuffle(window="1MB"),
+    "join of a sort with little": lambda rows: rows.sort("k").join(few(rows), on="k"),
+    "join of a scan with little": lambda rows: rows.join(few(rows), on="k"),
+}
+
+
+@pytest.mark.parametrize("results", ["files", "batches"])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bill_has_the_processes_of_functions_behind(
+    way: str, results: str, source: Path, roomy: LocalEngine
+) -> None:
+    made = WAYS[way](xs.read_parquet(source))
+    plain = made.explain(results=results)  # type: ignore[arg-type]
+    behind = made.map_batches(same).explain(results=results)  # type: ignore[arg-type]
+    workers = roomy.workers_bytes("process")
+    assert workers > 0
+    assert behind.memory_bytes < roomy.memory_limit
+    assert behind.memory_bytes == plain.memory_bytes + workers
+
+
+@pytest.mark.parametrize("way", ["sort", "first rows of partitions", "join of a sort with little"])
+def test_what_has_no_room_for_processes_is_refused_before_it_starts(
+    way: str, source: Path, engine: LocalEngine, tmp_path: Path
+) -> None:
+    tasks: list[object] = []
+    engine.add_observer(lambda event: tasks.append(event) if event.name == "map" else None)
+    made = WAYS[way](xs.read_parquet(source))
+    for refused in (made.map_batches(same), made.filter("k > 0").map_batches(same).select("k")):
+        with pytest.raises(MemoryLimitError, match="does not fit into a memory limit"):
+            refused.explain(tmp_path / "out")
+        with pytest.raises(MemoryLimitError, match="does not fit into a memory limit"):
+            refused.write_parquet(tmp_path / "out")
+    assert not tasks
+    assert made.write_parquet(tmp_path / "out").rows > 0
+    assert tasks

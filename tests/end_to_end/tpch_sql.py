@@ -1,0 +1,201 @@
+"""The queries of TPC-H as DuckDB gets them; what differs from the specification is said in ``tpch_queries.py``."""
+
+from __future__ import annotations
+
+PRICE = "l_extendedprice * (1 - l_discount)"
+
+SQL = {
+    "q1": f"""
+    select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum({PRICE}),
+        sum({PRICE} * (1 + l_tax)), round(avg(l_quantity), 4), round(avg(l_extendedprice), 4),
+        round(avg(l_discount), 4), count(*)
+    from lineitem where l_shipdate <= date '1998-09-02'
+    group by l_returnflag, l_linestatus order by l_returnflag, l_linestatus
+    """,  # noqa: S608  names of this file
+    "q2": """
+    select s_acctbal, s_name, n_name, p_partkey, p_mfgr, s_address, s_phone, s_comment
+    from part, supplier, partsupp, nation, region
+    where p_partkey = ps_partkey and s_suppkey = ps_suppkey and p_size = 15 and p_type like '%BRASS'
+        and s_nationkey = n_nationkey and n_regionkey = r_regionkey and r_name = 'EUROPE'
+        and ps_supplycost = (
+            select min(ps_supplycost) from partsupp, supplier, nation, region
+            where p_partkey = ps_partkey and s_suppkey = ps_suppkey and s_nationkey = n_nationkey
+                and n_regionkey = r_regionkey and r_name = 'EUROPE')
+    order by s_acctbal desc, n_name, s_name, p_partkey limit 100
+    """,
+    "q3": f"""
+    select l_orderkey, sum({PRICE}) as revenue, o_orderdate, o_shippriority
+    from customer, orders, lineitem
+    where c_mktsegment = 'BUILDING' and c_custkey = o_custkey and l_orderkey = o_orderkey
+        and o_orderdate < date '1995-03-15' and l_shipdate > date '1995-03-15'
+    group by l_orderkey, o_orderdate, o_shippriority
+    order by revenue desc, o_orderdate, l_orderkey limit 10
+    """,  # noqa: S608  names of this file
+    "q4": """
+    select o_orderpriority, count(*) from orders
+    where o_orderdate >= date '1993-07-01' and o_orderdate < date '1993-10-01' and exists (
+        select * from lineitem where l_orderkey = o_orderkey and l_commitdate < l_receiptdate)
+    group by o_orderpriority order by o_orderpriority
+    """,
+    "q5": f"""
+    select n_name, sum({PRICE}) as revenue
+    from customer, orders, lineitem, supplier, nation, region
+    where c_custkey = o_custkey and l_orderkey = o_orderkey and l_suppkey = s_suppkey
+        and c_nationkey = s_nationkey and s_nationkey = n_nationkey and n_regionkey = r_regionkey
+        and r_name = 'ASIA' and o_orderdate >= date '1994-01-01' and o_orderdate < date '1995-01-01'
+    group by n_name order by revenue desc
+    """,  # noqa: S608  names of this file
+    "q6": """
+    select sum(l_extendedprice * l_discount) from lineitem
+    where l_shipdate >= date '1994-01-01' and l_shipdate < date '1995-01-01'
+        and l_discount between 0.05 and 0.07 and l_quantity < 24
+    """,
+    "q7": f"""
+    select supp_nation, cust_nation, l_year, sum(volume) from (
+        select n1.n_name as supp_nation, n2.n_name as cust_nation,
+            extract(year from l_shipdate) as l_year, {PRICE} as volume
+        from supplier, lineitem, orders, customer, nation n1, nation n2
+        where s_suppkey = l_suppkey and o_orderkey = l_orderkey and c_custkey = o_custkey
+            and s_nationkey = n1.n_nationkey and c_nationkey = n2.n_nationkey
+            and ((n1.n_name = 'FRANCE' and n2.n_name = 'GERMANY')
+                or (n1.n_name = 'GERMANY' and n2.n_name = 'FRANCE'))
+            and l_shipdate between date '1995-01-01' and date '1996-12-31')
+    group by all order by all
+    """,  # noqa: S608  names of this file
+    "q8": f"""
+    select o_year, round(sum(case when nation = 'BRAZIL' then volume else 0 end) / sum(volume), 6) from (
+        select extract(year from o_orderdate) as o_year, {PRICE} as volume, n2.n_name as nation
+        from part, supplier, lineitem, orders, customer, nation n1, nation n2, region
+        where p_partkey = l_partkey and s_suppkey = l_suppkey and l_orderkey = o_orderkey
+            and o_custkey = c_custkey and c_nationkey = n1.n_nationkey
+            and n1.n_regionkey = r_regionkey and r_name = 'AMERICA' and s_nationkey = n2.n_nationkey
+            and o_orderdate between date '1995-01-01' and date '1996-12-31'
+            and p_type like 'ECONOMY%')
+    group by o_year order by o_year
+    """,  # noqa: S608  names of this file
+    "q9": f"""
+    select nation, o_year, sum(amount) from (
+        select n_name as nation, extract(year from o_orderdate) as o_year,
+            {PRICE} - ps_supplycost * l_quantity as amount
+        from part, supplier, lineitem, partsupp, orders, nation
+        where s_suppkey = l_suppkey and ps_suppkey = l_suppkey and ps_partkey = l_partkey
+            and p_partkey = l_partkey and o_orderkey = l_orderkey and s_nationkey = n_nationkey
+            and p_name like '%green%')
+    group by nation, o_year order by nation, o_year desc
+    """,  # noqa: S608  names of this file
+    "q10": f"""
+    select c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment,
+        sum({PRICE}) as revenue
+    from customer, orders, lineitem, nation
+    where c_custkey = o_custkey and l_orderkey = o_orderkey and l_returnflag = 'R'
+        and o_orderdate >= date '1993-10-01' and o_orderdate < date '1994-01-01'
+        and c_nationkey = n_nationkey
+    group by all order by revenue desc, c_custkey limit 20
+    """,  # noqa: S608  names of this file
+    "q11": """
+    with german as (
+        select ps_partkey, ps_supplycost * ps_availqty as value from partsupp, supplier, nation
+        where ps_suppkey = s_suppkey and s_nationkey = n_nationkey and n_name = 'GERMANY')
+    select ps_partkey, sum(value) as total from german group by ps_partkey
+    having sum(value) > (select sum(value) * 0.005 from german) order by total desc, ps_partkey
+    """,
+    "q12": """
+    select l_shipmode, count(*) filter (o_orderpriority in ('1-URGENT', '2-HIGH')),
+        count(*) filter (o_orderpriority not in ('1-URGENT', '2-HIGH'))
+    from orders, lineitem
+    where o_orderkey = l_orderkey and l_shipmode in ('MAIL', 'SHIP')
+        and l_commitdate < l_receiptdate and l_shipdate < l_commitdate
+        and l_receiptdate >= date '1994-01-01' and l_receiptdate < date '1995-01-01'
+    group by l_shipmode order by l_shipmode
+    """,
+    "q13": """
+    select c_count, count(*) as custdist from (
+        select c_custkey, count(o_orderkey) as c_count from customer left join orders
+            on c_custkey = o_custkey and o_comment not like '%special%requests%'
+        group by c_custkey)
+    group by c_count order by custdist desc, c_count desc
+    """,
+    "q14": f"""
+    select round(100.00 * sum(case when p_type like 'PROMO%' then {PRICE} else 0 end) / sum({PRICE}), 6)
+    from lineitem, part where l_partkey = p_partkey
+        and l_shipdate >= date '1995-09-01' and l_shipdate < date '1995-10-01'
+    """,  # noqa: S608  names of this file
+    "q15": f"""
+    with revenue as (
+        select l_suppkey as supplier_no, sum({PRICE}) as total_revenue from lineitem
+        where l_shipdate >= date '1996-01-01' and l_shipdate < date '1996-04-01'
+        group by l_suppkey)
+    select s_suppkey, s_name, s_address, s_phone, total_revenue from supplier, revenue
+    where s_suppkey = supplier_no and total_revenue = (select max(total_revenue) from revenue)
+    order by s_suppkey
+    """,  # noqa: S608  names of this file
+    "q16": """
+    select p_brand, p_type, p_size, count(distinct ps_suppkey) as supplier_cnt
+    from partsupp, part
+    where p_partkey = ps_partkey and p_brand <> 'Brand#45' and p_type not like 'MEDIUM POLISHED%'
+        and p_size in (49, 14, 23, 45, 19, 3, 36, 9) and ps_suppkey not in (
+            select s_suppkey from supplier where s_comment like '%Customer%Complaints%')
+    group by all order by supplier_cnt desc, p_brand, p_type, p_size
+    """,
+    "q17": """
+    select round(sum(l_extendedprice) / 7.0, 6) from lineitem, part
+    where p_partkey = l_partkey and p_brand = 'Brand#23' and p_container like 'MED%'
+        and l_quantity < (select 0.2 * avg(l_quantity) from lineitem where l_partkey = p_partkey)
+    """,
+    "q18": """
+    select c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity)
+    from customer, orders, lineitem
+    where o_orderkey in (
+            select l_orderkey from lineitem group by l_orderkey having sum(l_quantity) > 250)
+        and c_custkey = o_custkey and o_orderkey = l_orderkey
+    group by all order by o_totalprice desc, o_orderdate, o_orderkey limit 100
+    """,
+    "q19": f"""
+    select sum({PRICE}) from lineitem, part
+    where (p_partkey = l_partkey and p_brand = 'Brand#12'
+            and p_container in ('SM CASE', 'SM BOX', 'SM PACK', 'SM PKG')
+            and l_quantity >= 1 and l_quantity <= 11 and p_size between 1 and 5
+            and l_shipmode in ('AIR', 'AIR REG') and l_shipinstruct = 'DELIVER IN PERSON')
+        or (p_partkey = l_partkey and p_brand = 'Brand#23'
+            and p_container in ('MED BAG', 'MED BOX', 'MED PKG', 'MED PACK')
+            and l_quantity >= 10 and l_quantity <= 20 and p_size between 1 and 10
+            and l_shipmode in ('AIR', 'AIR REG') and l_shipinstruct = 'DELIVER IN PERSON')
+        or (p_partkey = l_partkey and p_brand = 'Brand#34'
+            and p_container in ('LG CASE', 'LG BOX', 'LG PACK', 'LG PKG')
+            and l_quantity >= 20 and l_quantity <= 30 and p_size between 1 and 15
+            and l_shipmode in ('AIR', 'AIR REG') and l_shipinstruct = 'DELIVER IN PERSON')
+    """,  # noqa: S608  names of this file
+    "q20": """
+    select s_name, s_address from supplier, nation
+    where s_nationkey = n_nationkey and n_name = 'CANADA' and s_suppkey in (
+        select ps_suppkey from partsupp
+        where ps_partkey in (select p_partkey from part where p_name like 'forest%')
+            and ps_availqty > (
+                select 0.5 * sum(l_quantity) from lineitem
+                where l_partkey = ps_partkey and l_suppkey = ps_suppkey
+                    and l_shipdate >= date '1994-01-01' and l_shipdate < date '1995-01-01'))
+    order by s_name
+    """,
+    "q21": """
+    select s_name, count(*) as numwait from supplier, lineitem l1, orders, nation
+    where s_suppkey = l1.l_suppkey and o_orderkey = l1.l_orderkey and o_orderstatus = 'F'
+        and l1.l_receiptdate > l1.l_commitdate and exists (
+            select * from lineitem l2
+            where l2.l_orderkey = l1.l_orderkey and l2.l_suppkey <> l1.l_suppkey)
+        and not exists (
+            select * from lineitem l3
+            where l3.l_orderkey = l1.l_orderkey and l3.l_suppkey <> l1.l_suppkey
+                and l3.l_receiptdate > l3.l_commitdate)
+        and s_nationkey = n_nationkey and n_name = 'SAUDI ARABIA'
+    group by s_name order by numwait desc, s_name limit 100
+    """,
+    "q22": """
+    with called as (select *, substring(c_phone, 1, 2) as code from customer
+        where code in ('13', '31', '23', '29', '30', '18', '17')),
+    mean as (select sum(c_acctbal) as total, count(*) as number from called where c_acctbal > 0.00)
+    select code, count(*), sum(c_acctbal) from called, mean
+    where c_acctbal * number > total
+        and not exists (select * from orders where o_custkey = c_custkey)
+    group by code order by code
+    """,
+}

@@ -1,0 +1,61 @@
+"""What is looked into of an input before a shuffle: stretches of a bounded size, whatever the size of the input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset import inputs
+from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.operators.order import ByKeys, SortKey
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.steps_columns import Filter
+
+ROWS = 100_000
+READ_BYTES = 20_000
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def _parquet(folder: Path) -> xs.Dataset:
+    pq.write_table(pa.table({"k": range(ROWS)}), folder / "in.parquet", row_group_size=30_000)
+    return xs.read_parquet(folder / "in.parquet")
+
+
+def _arrow(folder: Path) -> xs.Dataset:
+    table = pa.table({"k": range(ROWS)})
+    with pa.ipc.new_file(folder / "in.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=30_000)
+    return xs.read_ipc(folder / "in.arrow")
+
+
+@pytest.mark.parametrize("made", [_parquet, _arrow])
+def test_a_large_input_is_measured_and_sampled_by_short_stretches(
+    made: Callable[[Path], xs.Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "MAX_CANDIDATES", 3)
+    monkeypatch.setattr(inputs, "MEASURED_BYTES", READ_BYTES)
+    monkeypatch.setattr(inputs, "SAMPLED_BYTES", READ_BYTES)
+    read: list[str] = []
+    weighed = inputs._weighed
+
+    def noted(map_input: Any, parts: list[list[str]], share: float) -> Any:
+        read.extend(split for part in parts for split in part)
+        return weighed(map_input, parts, share)
+
+    monkeypatch.setattr(inputs, "_weighed", noted)
+    rows = made(tmp_path)
+    source = FileInput(rows.node.source, (Filter("k >= 0"),))
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = source.measure(side)
+    assert len(read) >= 3
+    assert max(json.loads(split)["bytes"] for split in read) <= READ_BYTES
+    assert abs(workload.num_rows - ROWS) <= ROWS // 20
+    samples = xs.get(source.sample(side, [(0, ""), (1, ""), (2, "")], ROWS))
+    assert 3 * 12 <= sum(map(len, samples)) <= 3 * READ_BYTES * 4
