@@ -20,7 +20,7 @@ from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.shuffle import Streaming
 
-NUM_ROWS = 500_000
+NUM_ROWS = 700_000
 BUDGET_BYTES = 90_000_000
 NUM_FILES = 4
 SEED = 5
@@ -44,7 +44,7 @@ class Counted:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """About 76 MB of rows with unique keys, in random order."""
+    """About 106 MB of rows with unique keys, in random order."""
     made = tmp_path_factory.mktemp("bill")
     numbers = random.Random(SEED)
     keys = list(range(NUM_ROWS))

@@ -45,7 +45,7 @@ def test_any_number_of_rows(n: int, table: pa.Table, source: Path, engine: Local
         ("x", True, "last"),
         ("x", False, "first"),
         (["small", "text"], [True, False], ["first", "last"]),
-        (["k", "k"], [False, True], "last"),
+        (["k", "k"], True, "last"),
         ("moment", False, "last"),
     ],
 )

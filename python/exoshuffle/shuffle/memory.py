@@ -137,14 +137,6 @@ def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
     return max(sizes.map_memory_bytes, left_free // cpus)
 
 
-def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
-    """What blocks and tasks may have before blocks are spilled.
-
-    That begins when the whole budget is as full as a plan may fill its part of it; worker processes fill all of theirs.
-    """
-    return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
-
-
 def most_merged(sizes: Sizes, resources: Resources, strategy: str) -> int:
     """The most blocks that a merge of that strategy has memory for; below 2, merging is not possible."""
     split = sizes.split_bytes

@@ -18,6 +18,7 @@ from exoshuffle.shuffle.memory import (
     MAX_PARTITIONS,
     PUSH_BLOCKS,
     SKEW_PERCENT,
+    USABLE_PERCENT,
     Sizes,
     ceil_div,
     choose_sizes,
@@ -25,7 +26,6 @@ from exoshuffle.shuffle.memory import (
     map_scratch_bytes,
     merge_memory_bytes,
     most_merged,
-    unspilled_bytes,
 )
 from exoshuffle.shuffle.workload import Resources, Workload
 from exoshuffle.units import format_bytes
@@ -243,7 +243,7 @@ def _plan(
     cpus = resources.num_cpus
     map_memory = map_memory_bytes(sizes, cpus, factor if is_push else 0)
     # Reduces make do with what maps leave: they pin what is in memory.
-    room = max(0, unspilled_bytes(sizes, resources) - cpus * map_memory)
+    room = max(0, _unspilled_bytes(sizes, resources) - cpus * map_memory)
     held = min(workload.held_bytes, room)
     at_once = max(cpus, PUSH_BLOCKS * factor if is_push else 0) * sizes.split_bytes
     peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
@@ -273,6 +273,14 @@ def _plan(
     )
     traffic = _traffic(plan, workload, resources, sum(states), blocks + kept + sum(states))
     return replace(plan, costs=(predict(traffic, resources),))
+
+
+def _unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
+    """What blocks and tasks may have before blocks are spilled.
+
+    That begins when the whole budget is as full as a plan may fill its part of it; worker processes fill all of theirs.
+    """
+    return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
 
 
 def _round_size(strategy: str, factor: int, splits: int, given: int | None) -> int:
