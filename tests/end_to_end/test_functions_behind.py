@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import MemoryLimitError
+from exoshuffle.shuffle.memory import BUFFER_BYTES
+from exoshuffle.units import parse_bytes
 from tests.end_to_end.oracle import write_files
 
 ROWS = 200_000
@@ -51,6 +54,7 @@ WAYS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
     "join of a sort with little": lambda rows: rows.sort("k").join(few(rows), on="k"),
     "join of a scan with little": lambda rows: rows.join(few(rows), on="k"),
 }
+SCANS = ("scan", "join of a scan with little")
 
 
 @pytest.mark.parametrize("results", ["files", "batches"])
@@ -64,7 +68,9 @@ def test_the_bill_has_the_processes_of_functions_behind(
     workers = roomy.workers_bytes("process")
     assert workers > 0
     assert behind.memory_bytes < roomy.memory_limit
-    assert behind.memory_bytes == plain.memory_bytes + workers
+    # Those of scans read and write in the processes; reduces had buffers for that before.
+    buffers = roomy.num_cpus * BUFFER_BYTES if way in SCANS else 0
+    assert behind.memory_bytes == plain.memory_bytes + workers + buffers
 
 
 @pytest.mark.parametrize("way", ["sort", "first rows of partitions", "join of a sort with little"])
@@ -82,3 +88,22 @@ def test_what_has_no_room_for_processes_is_refused_before_it_starts(
     assert not tasks
     assert made.write_parquet(tmp_path / "out").rows > 0
     assert tasks
+
+
+@pytest.mark.parametrize("budget_bytes", [50_000_000, 60_000_000, 90_000_000])
+def test_the_limit_that_is_named_has_room_for_all_processes(
+    budget_bytes: int, source: Path, tmp_path: Path
+) -> None:
+    """Less has room for some of them, or for none beside anything else."""
+    rows = xs.read_parquet(source).map_batches(same).sort("k")
+    rows.schema  # noqa: B018  which loads what would be loaded in between
+    limit = limits.limit_for(budget_bytes)
+    xs.init(memory_limit=limit, num_cpus=2)
+    with pytest.raises(MemoryLimitError, match="does not fit") as refused:
+        rows.write_parquet(tmp_path / "out")
+    xs.shutdown()
+    shown, named = re.findall(r"(?:of|is) (\d[\d.]* MB)", str(refused.value))
+    assert parse_bytes(shown) == pytest.approx(limit, rel=0.01)
+    xs.init(memory_limit=named, num_cpus=2)
+    assert rows.write_parquet(tmp_path / "out").rows == ROWS
+    xs.shutdown()

@@ -65,6 +65,19 @@ impl MemoryGuard {
     }
 }
 
+/// Gives back to the system what lies idle in the allocators of this process.
+#[pyfunction]
+pub fn release_idle_memory(py: Python<'_>) {
+    py.detach(|| {
+        release_idle();
+        #[cfg(target_env = "gnu")]
+        // SAFETY: it takes a number of bytes to keep, and may be called at any time.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    });
+}
+
 fn release_idle() {
     BufferPool::trim();
     Recycling::release_idle();

@@ -18,6 +18,7 @@ from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.dataset.write import WriteOptions, check_format, output_directory
 from exoshuffle.futures import Engine
+from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.join import Join
 from exoshuffle.operators.steps import Step, executor_of
@@ -181,7 +182,7 @@ def _cross_bill(
     pieces = [job.num_tasks for job in jobs]
     held = left.total_bytes + right.total_bytes
     task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine)
-    workers = _workers_bytes(engine, [*jobs[0].inputs, *jobs[1].inputs], behind)
+    workers = engine.workers_bytes(_executor([*jobs[0].inputs, *jobs[1].inputs], behind))
     budget = max(1, engine.budget_bytes - workers)
     tasks_memory = min(budget, engine.num_cpus * task_memory)
     operator = f"join of {pieces[0]:,} pieces with {pieces[1]:,}"
@@ -211,9 +212,9 @@ def _unshuffled_bill(
     """Of reading what is below a node, whose rows stay where they are."""
     engine, read = job.engine, sources(node)
     size = rows_size(job.inputs, job.schema)
-    workers = _workers_bytes(engine, job.inputs, behind)
-    other_bytes = engine.memory_limit - engine.budget_bytes + workers
-    peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes
+    executor = _executor(job.inputs, behind)
+    other_bytes = engine.memory_limit - engine.budget_bytes + engine.workers_bytes(executor)
+    peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes(executor)
     bill = Bill(
         operator=operator,
         strategy="none",
@@ -240,10 +241,10 @@ def _unshuffled_bill(
     return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
 
 
-def _workers_bytes(engine: Engine, inputs: Sequence[Input], behind: tuple[Step, ...]) -> int:
-    """What the worker processes take in which functions run, as these are read or behind."""
+def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:
+    """Where tasks run: in worker processes if there are functions, as these are read or behind."""
     steps = [step for source in inputs for step in source.steps]
-    return engine.workers_bytes(executor_of("thread", [*steps, *behind]))
+    return executor_of("thread", [*steps, *behind])
 
 
 def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:

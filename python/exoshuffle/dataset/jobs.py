@@ -163,7 +163,7 @@ class ShuffleJob:
         engine = self.engine
         executor = executor_of(self.executor, self.behind)
         workers_bytes = engine.workers_bytes(executor)
-        budget_bytes = max(1, engine.budget_bytes - workers_bytes)
+        budget_bytes = engine.budget_bytes - workers_bytes
         return Resources(
             budget_bytes,
             engine.num_cpus,

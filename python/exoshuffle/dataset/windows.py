@@ -19,6 +19,7 @@ from exoshuffle.dataset.inputs import FileInput, schema_of
 from exoshuffle.dataset.jobs import steps_of
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
+from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import executor_of
@@ -78,12 +79,13 @@ class WindowJob:
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
         steps = [step for source in self.inputs for step in source.steps]
+        executor = executor_of("thread", [*steps, *steps_of(sink)])
         run = remote(
             shuffle_windows,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes,
+            memory=self.task_memory_bytes(executor),
             name="window",
-            executor=executor_of("thread", [*steps, *steps_of(sink)]),
+            executor=executor,
         )
         for part, windows in enumerate(self.parts):
             yield run.remote(map_inputs, windows, part, sink)
@@ -113,13 +115,13 @@ class WindowJob:
         order: list[int] = numbers(self.seed, _WINDOWS, 0, len(windows)).to_pylist()
         return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
 
-    @property
-    def task_memory_bytes(self) -> int:
-        """Working memory of a task.
+    def task_memory_bytes(self, executor: Executor) -> int:
+        """Working memory of a task, wherever it runs.
 
         Raises:
             MemoryLimitError: There is less.
         """
+        del executor
         largest = max(self._sizes, default=0)
         memory = _COPIES * largest + BUFFER_BYTES
         if memory > self.engine.budget_bytes:

@@ -114,7 +114,7 @@ class Engine(Protocol):
         """Memory for the result of the running task; see the function ``allocate_block``."""
 
     def workers_bytes(self, executor: Executor) -> int:
-        """What workers for tasks with this executor take of the budget by themselves."""
+        """What workers for tasks with this executor take of the budget by themselves, one for each CPU."""
 
     def waiting(self) -> AbstractContextManager[None]:
         """Around the running task's waiting for something outside; see the function ``waiting``."""

@@ -339,7 +339,8 @@ def smallest_budget(
         given = replace(resources, budget_bytes=budget)
         return _try_plan(workload, given, strategy, num_partitions) is not None
 
-    low, high = resources.budget_bytes, 2 * resources.budget_bytes + 1
+    low = max(resources.budget_bytes, 0)
+    high = 2 * low + 1
     while not fits(high):
         low, high = high, 2 * high
     while high - low > max(1, high // 1000):

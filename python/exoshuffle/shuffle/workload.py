@@ -53,7 +53,7 @@ class Resources:
     """What there is to do it with.
 
     Attributes:
-        budget_bytes: For blocks and the working memory of tasks together, on all nodes.
+        budget_bytes: For blocks and the working memory of tasks together, on all nodes; below 0 if that is missing.
         num_cpus: Tasks that run at once, on all nodes.
         other_bytes: What the program takes of the memory limit beside the budget; for messages.
         num_nodes: Nodes that run tasks.

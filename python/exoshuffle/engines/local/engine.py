@@ -25,7 +25,7 @@ from exoshuffle.engines.local.calls import Call, code_of, pack
 from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task
-from exoshuffle.engines.local.pool import ProcessPool
+from exoshuffle.engines.local.pool import WORKER_BYTES, ProcessPool
 from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
@@ -128,9 +128,11 @@ class LocalEngine:
         self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
         """A task whose function and arguments are packed."""
+        taken_bytes = 0
         if options.executor == "process":
             self.pool.prepare()
-        self._submissions.check(name, options, self.workers_bytes(options.executor))
+            taken_bytes = self.pool.base_bytes
+        self._submissions.check(name, options, taken_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
         return self._submissions.task(task)
@@ -278,7 +280,7 @@ class LocalEngine:
 
     def workers_bytes(self, executor: Executor) -> int:
         """See ``Engine``."""
-        return self.pool.base_bytes if executor == "process" else 0
+        return self.num_cpus * WORKER_BYTES if executor == "process" else 0
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
         """See ``Engine``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import os
 import pickle
+import select
 import weakref
 from multiprocessing.connection import Connection
 from typing import Any
@@ -54,6 +55,8 @@ class Link:
 
     def __init__(self, connection: Connection, arena: Any) -> None:
         self._connection = connection
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
         self._arena = arena
         self._objects: dict[int, BorrowedObject] = {}
         self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
@@ -62,6 +65,10 @@ class Link:
         self.discarded: list[int] = []
         #: Streams that nobody here takes items of any more.
         self.dropped_streams: collections.deque[int] = collections.deque()
+
+    def is_idle(self, milliseconds: int) -> bool:
+        """Whether nothing comes for so long."""
+        return not self._poll.poll(milliseconds)
 
     def receive(self) -> tuple[str, Any]:
         """The next message; ends the process when the engine has gone."""

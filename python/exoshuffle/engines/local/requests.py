@@ -68,10 +68,10 @@ class Requests:
         self._blocks[number] = block
         return number, block.pieces(), self._engine.blocks.is_nearly_full(0)
 
-    def fill(self, number: int, data: bytes) -> None:
-        """The bytes of a block that could not be mapped."""
+    def fill(self, number: int, start: int, data: bytes) -> None:
+        """Bytes of a block that could not be mapped, piece by piece."""
         with memoryview(self._blocks[number]) as view:
-            view[:] = data
+            view[start : start + len(data)] = data
 
     # --- objects -----------------------------------------------------------------------------------------------
 

@@ -29,6 +29,12 @@ from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.futures.session import adopt
 
+#: A worker that has nothing to do for so long gives back what its allocators keep, 20 to 40 MB after it has read and
+#: written files: nobody else can use that. The next task has to touch it anew, so it stays while tasks come.
+_IDLE_MS = 100
+#: A message with what has no block to be written into.
+_FILL_BYTES = 1 << 20
+
 
 class WorkerBlocks:
     """Blocks of the engine's store, filled from here. See ``values.Blocks``."""
@@ -62,7 +68,9 @@ class WorkerBlocks:
         """See ``Blocks``."""
         _, number, _ = self._open.pop(id(block))
         if isinstance(block, bytearray):
-            self._engine.ask("fill", number, bytes(block))
+            # Memory is short, or there would be a block to map.
+            for start in range(0, len(block), _FILL_BYTES):
+                self._engine.ask("fill", number, start, bytes(block[start : start + _FILL_BYTES]))
         else:
             block.release()
         return number
@@ -376,6 +384,8 @@ def main() -> None:
     adopt(engine)
     set_task_engine(engine)
     while True:
+        if link.is_idle(_IDLE_MS):
+            _native.release_idle_memory()
         engine.serve(*link.receive())
 
 

@@ -1,0 +1,96 @@
+"""Functions run in processes of their own, whose memory counts: around a limit, and when they have nothing to do."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+import exoshuffle as xs
+from benchmarks.driver_memory import anonymous_bytes
+from exoshuffle.testing.meeting import poll
+from tests.memory.conftest import SAMPLE_SECONDS
+from tests.memory.test_resident import write_table
+
+ROWS, FILES = 300_000, 2
+LIMIT_BYTES = 250_000_000
+PROGRAM = """
+import sys
+import exoshuffle as xs
+
+def same(rows):
+    return rows
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+rows = xs.read_parquet({source!r})
+sys.stdout.write(str({made}.write_parquet({folder!r} + "/out").rows))
+"""
+#: Functions whose results are many blocks, and functions that read such.
+WAYS = {
+    "before": "rows.map_batches(same).limit(10**9)",
+    "behind": "rows.limit(10**9).map_batches(same)",
+}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 MB."""
+    return write_table(tmp_path_factory.mktemp("functions") / "in", FILES, ROWS, 192)
+
+
+def same(rows: object) -> object:
+    return rows
+
+
+def shared_out_bytes(process: psutil.Process) -> int:
+    """Resident memory of a process and its descendants, what several have shared out among them.
+
+    A worker has the libraries and the blocks in common with the program, so a sum of resident sizes would count them
+    once for each.
+    """
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for member in [process, *process.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += member.memory_full_info().pss
+    return total
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path: Path) -> None:
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES, folder=str(tmp_path), source=str(source), made=WAYS[way]
+    )
+    command = [sys.executable, "-c", program]
+    peak_bytes = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        process = psutil.Process(running.pid)
+        while running.poll() is None:
+            peak_bytes = max(peak_bytes, shared_out_bytes(process))
+            time.sleep(SAMPLE_SECONDS)
+        out, err = running.communicate()
+    assert running.returncode == 0, err.decode()
+    assert int(out) == FILES * ROWS
+    assert peak_bytes <= LIMIT_BYTES
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[xs.Engine]:
+    yield xs.init(memory_limit="500MB", num_cpus=1, spill_dirs=[str(tmp_path)])
+    xs.shutdown()
+
+
+def test_idle_they_keep_nothing(source: Path, engine: xs.Engine, tmp_path: Path) -> None:
+    del engine
+    small = write_table(tmp_path / "small", 1, 100, 8)
+    xs.read_parquet(small).map_batches(same).write_parquet(tmp_path / "first")
+    (worker,) = psutil.Process().children()
+    before = anonymous_bytes(worker.pid)
+    xs.read_parquet(source).map_batches(same).write_parquet(tmp_path / "out")
+    poll(lambda: anonymous_bytes(worker.pid) < before + 6_000_000)
