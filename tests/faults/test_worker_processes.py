@@ -23,7 +23,7 @@ from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
 from exoshuffle.futures import slice_bytes
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate, poll
-from exoshuffle.testing.programs import Servant, double, nest
+from exoshuffle.testing.programs import Servant, double, fill, nest, positions
 from tests.faults import programs
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Wrapped, payload
@@ -297,3 +297,16 @@ def test_a_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(caught.value.__cause__, ProtocolError)
     assert psutil.Process().children() == []
     assert_workers_work()
+
+
+def test_a_block_that_memory_has_no_room_for_comes_piece_by_piece(engine: LocalEngine) -> None:
+    size = 2_500_000
+    assert_workers_work()
+    held = engine.reserve(engine.room_bytes - 1_000_000)
+    try:
+        block = xs.remote(fill, max_retries=0).remote([0, size])
+        xs.wait([block], timeout=PATIENCE_SECONDS)
+        assert engine.stats()["fallback_bytes"] >= size
+    finally:
+        del held
+    assert bytes(xs.get(block, timeout=PATIENCE_SECONDS)) == positions(0, size)
