@@ -12,8 +12,8 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema};
 use criterion::{criterion_group, criterion_main, Criterion};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, Assignment, GatheredRows, Position, RowLayout, Scatter, Sections,
-    SortKey,
+    choose_boundaries, sample, Assignment, Batches, GatheredRows, Position, RowLayout, Scatter,
+    Sections, SortKey,
 };
 
 const ROWS: u64 = 1_000_000;
@@ -101,12 +101,13 @@ fn table(c: &mut Criterion) {
         let sorted = || GatheredRows::sorted(&layout, Arc::clone(&sections), 0).unwrap();
         group.bench_function(format!("{name}/sort"), |b| b.iter(sorted));
         let rows = Arc::new(sorted());
+        let gather = |batches: Batches| batches.for_each(|batch| drop(black_box(batch.unwrap())));
+        let step = BATCH_ROWS as usize;
         group.bench_function(format!("{name}/gather"), |b| {
-            b.iter(|| {
-                for batch in Arc::clone(&rows).batches(BATCH_ROWS as usize) {
-                    black_box(batch.unwrap());
-                }
-            });
+            b.iter(|| gather(Arc::clone(&rows).batches(step)));
+        });
+        group.bench_function(format!("{name}/gather with plain strings"), |b| {
+            b.iter(|| gather(Arc::clone(&rows).plain_batches(step)));
         });
     }
     group.finish();

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 
 use crate::error::Result;
 use crate::gather::GatheredRows;
@@ -14,6 +15,7 @@ use crate::tally::Tally;
 /// The batches of a partition; ends after the first error.
 pub struct Batches {
     rows: Arc<GatheredRows>,
+    schema: SchemaRef,
     step: usize,
     next: usize,
     handed_on: Tally,
@@ -21,9 +23,10 @@ pub struct Batches {
 }
 
 impl Batches {
-    pub(crate) fn new(rows: Arc<GatheredRows>, step: usize) -> Self {
+    pub(crate) fn new(rows: Arc<GatheredRows>, schema: SchemaRef, step: usize) -> Self {
         Self {
             rows,
+            schema,
             step,
             next: 0,
             handed_on: Tally::default(),
@@ -36,7 +39,8 @@ impl Batches {
             self.rows.check(self.handed_on)?;
             return Ok(None);
         }
-        let batch = self.rows.batch(self.next, self.step, &mut self.handed_on)?;
+        let (rows, handed_on) = (&self.rows, &mut self.handed_on);
+        let batch = rows.batch(&self.schema, self.next, self.step, handed_on)?;
         self.next += self.step;
         Ok(Some(batch))
     }

@@ -1,12 +1,13 @@
 //! Decoding rows: one builder per column, fed with chunks of rows.
 //!
-//! Strings are not copied: their views point into the slices that hold the rows.
+//! Strings are not copied where views are wanted: these point into the slices that hold the rows. Where plain strings are
+//! wanted, they are copied at once, while their rows are in the cache: from views later they came from memory once more.
 
 use std::sync::Arc;
 
 use arrow_array::{
     make_array, ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, NullArray,
-    StringViewArray,
+    OffsetSizeTrait, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
@@ -72,38 +73,53 @@ pub(crate) struct Chunk<'a, 'b> {
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
     column: &'a Column,
+    /// What becomes of it: strings and binary may be plain or views.
+    data_type: &'a DataType,
     values: MutableBuffer,
+    /// Where the values of plain strings start, and where the last one ends.
+    offsets: MutableBuffer,
     validity: Option<MutableBuffer>,
     rows: usize,
+    capacity: usize,
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(column: &'a Column, capacity: usize) -> Self {
+    pub(crate) fn new(column: &'a Column, data_type: &'a DataType, capacity: usize) -> Self {
+        let offset_bytes = offset_bytes(data_type);
         let bytes = match column.slot {
             Slot::Nothing | Slot::Framed { .. } => 0,
             Slot::Bool { .. } => capacity.div_ceil(8),
             Slot::Fixed { width, .. } => width * capacity,
+            Slot::Variable { .. } if offset_bytes > 0 => 0,
             Slot::Variable { .. } => size_of::<u128>() * capacity,
         };
+        let mut offsets = MutableBuffer::with_capacity(offset_bytes * (capacity + 1));
+        offsets.extend_zeros(offset_bytes);
         let validity = column
             .null_bit
             .map(|_| MutableBuffer::with_capacity(capacity.div_ceil(8)));
         Self {
             column,
+            data_type,
             values: MutableBuffer::with_capacity(bytes),
+            offsets,
             validity,
             rows: 0,
+            capacity,
         }
     }
 
     /// Appends a chunk. All chunks but the last must have a multiple of 64 rows, so that bits stay byte-aligned.
     /// `tails[i]` is where the next string of row i starts, and is moved on.
+    ///
+    /// # Errors
+    /// Plain strings that their offsets cannot number the bytes of.
     pub(crate) fn append(
         &mut self,
         layout: &RowLayout,
         chunk: &Chunk<'_, '_>,
         tails: &mut [usize],
-    ) {
+    ) -> Result<()> {
         let rows = chunk.rows;
         self.rows += rows.len();
         if let (Some(bit), Some(validity)) = (self.column.null_bit, &mut self.validity) {
@@ -116,15 +132,46 @@ impl<'a> Decoder<'a> {
             Slot::Bool { at } => append_bits(&mut self.values, rows.len(), |i| rows[i][at] != 0),
             Slot::Fixed { at, width } => append_fixed(&mut self.values, rows, at, width),
             Slot::Variable { index } => {
-                append_views(
-                    &mut self.values,
-                    chunk,
-                    layout.lengths_at() + 4 * index,
-                    self.column.null_bit,
-                    tails,
-                );
+                let length_at = layout.lengths_at() + 4 * index;
+                match offset_bytes(self.data_type) {
+                    0 => {
+                        let null_bit = self.column.null_bit;
+                        append_views(&mut self.values, chunk, length_at, null_bit, tails);
+                    }
+                    4 => self.append_strings::<i32>(rows, length_at, tails)?,
+                    _ => self.append_strings::<i64>(rows, length_at, tails)?,
+                }
             }
         }
+        Ok(())
+    }
+
+    fn append_strings<O: OffsetSizeTrait>(
+        &mut self,
+        rows: &[&[u8]],
+        length_at: usize,
+        tails: &mut [usize],
+    ) -> Result<()> {
+        let more: usize = rows.iter().map(|row| read_length(row, length_at)).sum();
+        let so_far = self.values.len() + more;
+        if O::from_usize(so_far).is_none() {
+            return Err(KernelError::BatchTooLong {
+                column: self.column.name.clone(),
+                data_type: self.data_type.clone(),
+            });
+        }
+        // Memory for all, were they as long as those so far and an eighth: growing by doubling copies them.
+        if so_far > self.values.capacity() {
+            let all = (so_far + so_far / 8).div_ceil(self.rows) * self.capacity;
+            self.values.reserve(all.max(so_far) - self.values.len());
+        }
+        for (row, tail) in rows.iter().zip(tails) {
+            let end = *tail + read_length(row, length_at);
+            self.values.extend_from_slice(&row[*tail..end]);
+            self.offsets.push(O::usize_as(self.values.len()));
+            *tail = end;
+        }
+        Ok(())
     }
 
     /// The finished column; strings and binary as views into `views`.
@@ -140,6 +187,16 @@ impl<'a> Decoder<'a> {
                 BooleanBuffer::new(values, 0, self.rows),
                 nulls,
             )),
+            (Slot::Variable { .. }, _) if offset_bytes(self.data_type) > 0 => {
+                let data = ArrayData::builder(self.data_type.clone())
+                    .len(self.rows)
+                    .add_buffer(self.offsets.into())
+                    .add_buffer(values)
+                    .nulls(nulls);
+                // SAFETY: offsets ascend from 0 to the number of bytes, and the values between them are whole strings,
+                // UTF-8 where that is asked for (see below).
+                make_array(unsafe { data.build_unchecked() })
+            }
             (Slot::Variable { .. }, value_type) => {
                 let pointers = ScalarBuffer::new(values, 0, self.rows);
                 let buffers = Arc::clone(&views.buffers);
@@ -171,6 +228,15 @@ impl<'a> Decoder<'a> {
                 make_array(data.map_err(|e| decoding(self.column, e))?)
             }
         })
+    }
+}
+
+/// Bytes of an offset of plain strings or binary; 0 for all else.
+fn offset_bytes(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Utf8 | DataType::Binary => size_of::<i32>(),
+        DataType::LargeUtf8 | DataType::LargeBinary => size_of::<i64>(),
+        _ => 0,
     }
 }
 
@@ -244,4 +310,32 @@ fn inline_view(rest: &[u8], length: usize) -> u128 {
         }
     };
     value << 32 | length as u128
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn more_bytes_than_offsets_number_are_refused() {
+        let fields = vec![Field::new("text", DataType::Utf8, false)];
+        let layout = RowLayout::try_new(&Arc::new(Schema::new(fields)), &[]).unwrap();
+        // They say that they are so long: nobody has read their bytes when they are refused.
+        let mut row = vec![0; layout.fixed_bytes()];
+        row[layout.lengths_at()..][..4].copy_from_slice(&(1u32 << 30).to_le_bytes());
+        let chunk = Chunk {
+            rows: &[&row, &row],
+            locs: &[0, 0],
+            views: &ViewBuffers::new(&[]),
+        };
+        let mut decoder = Decoder::new(&layout.columns()[0], &DataType::Utf8, 2);
+        let tails = &mut [row.len(), row.len()];
+        let error = decoder.append(&layout, &chunk, tails).unwrap_err();
+        assert!(
+            matches!(&error, KernelError::BatchTooLong { column, .. } if column == "text"),
+            "{error}"
+        );
+    }
 }

@@ -65,6 +65,14 @@ pub enum KernelError {
         /// The longest value allowed.
         limit: u64,
     },
+    /// The values of a column in one batch are longer than its offsets reach.
+    #[error("the values of column '{column}' in one output batch have more bytes than {data_type} can number; declare the large type")]
+    BatchTooLong {
+        /// Name of the column.
+        column: String,
+        /// The type that was declared.
+        data_type: DataType,
+    },
     /// A dictionary column has more distinct values than its key type can number.
     #[error("column '{column}' has more distinct values in one output batch than dictionary keys of type {key_type} can number; declare a wider key type or the plain value type")]
     DictionaryOverflow {

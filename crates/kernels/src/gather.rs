@@ -2,7 +2,7 @@
 //!
 //! Rows stay where they are. One pass walks them (checking every length) and makes an entry of each, the entries are
 //! sorted unless the order is to stay, and `batch` collects the fields of a range of rows in order, and hashes the rows
-//! while they are in the cache; strings are only pointed at.
+//! while they are in the cache; strings are only pointed at, unless they are wanted as they were declared.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::error::{KernelError, Result};
 use crate::framed_rows::FramedRows;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
-use crate::output::{output_schema, undo_wire};
+use crate::output::{output_schema, plain_schema, undo_wire};
 use crate::pieces::{pieces, recount, walk, Piece};
-use crate::prefetch::{prefetch_line, LINE_BYTES};
+use crate::prefetch::read_ahead;
 use crate::sections::Sections;
 use crate::slot::{Column, Slot};
 use crate::tally::Tally;
@@ -28,8 +28,6 @@ use crate::ties::TieBreaker;
 
 /// The most slices of one reducer: a location has 16 bits for the slice.
 const MAX_SLICES: usize = 1 << 16;
-/// Longer rows are not fetched ahead as a whole: nobody may read the middle of a string soon.
-const MAX_PREFETCH_BYTES: usize = 512;
 
 /// The rows of one output partition, in order.
 #[derive(Debug)]
@@ -45,7 +43,8 @@ pub struct GatheredRows {
     encoded: Vec<(usize, Range<usize>)>,
     schema: SchemaRef,
     num_bytes: usize,
-    prefetch_bytes: usize,
+    /// Of a row; they are not known to be as long as that before they are read.
+    mean_bytes: usize,
 }
 
 impl GatheredRows {
@@ -97,7 +96,7 @@ impl GatheredRows {
         Ok(Self {
             layout: layout.clone(),
             views: ViewBuffers::new(slices),
-            prefetch_bytes: (num_bytes / locs.len().max(1)).min(MAX_PREFETCH_BYTES),
+            mean_bytes: num_bytes / locs.len().max(1),
             locs,
             framed,
             encoded: pieces.iter().filter_map(encoded).collect(),
@@ -121,7 +120,14 @@ impl GatheredRows {
     /// All rows in order, `step` of them per batch. Behind the last batch comes an error if these were not the rows that
     /// the maps sent.
     pub fn batches(self: Arc<Self>, step: usize) -> Batches {
-        Batches::new(self, step)
+        let schema = Arc::clone(&self.schema);
+        Batches::new(self, schema, step)
+    }
+
+    /// The same with strings and binary as declared, not as views; dictionaries are plain values here, too.
+    pub fn plain_batches(self: Arc<Self>, step: usize) -> Batches {
+        let schema = plain_schema(&self.layout);
+        Batches::new(self, schema, step)
     }
 
     /// The most that the buffers of `batches` of `step` rows take with the declared types of the first columns, each buffer
@@ -158,8 +164,8 @@ impl GatheredRows {
         Arc::clone(&self.schema)
     }
 
-    /// Rows `start..start + len` in order, or as many as there are, which are added to `handed_on`. Views point into the
-    /// slices.
+    /// Rows `start..start + len` in order, or as many as there are, which are added to `handed_on`, with this schema:
+    /// `output_schema`, or that with plain strings. Views point into the slices.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot put together again.
@@ -169,6 +175,7 @@ impl GatheredRows {
     /// finds them in the cache.
     pub(crate) fn batch(
         &self,
+        schema: &SchemaRef,
         start: usize,
         len: usize,
         handed_on: &mut Tally,
@@ -178,13 +185,18 @@ impl GatheredRows {
         let columns = self.layout.columns();
         let mut decoders: Vec<Decoder<'_>> = columns
             .iter()
-            .map(|c| Decoder::new(c, locs.len()))
+            .zip(schema.fields())
+            .map(|(c, field)| Decoder::new(c, field.data_type(), locs.len()))
             .collect();
         let mut rows = Vec::with_capacity(CHUNK_ROWS.min(locs.len()));
         let mut tails = Vec::with_capacity(rows.capacity());
         for locs in locs.chunks(CHUNK_ROWS) {
             rows.clear();
-            rows.extend(locs.iter().map(|&loc| self.fetch(loc)));
+            rows.extend(locs.iter().map(|&loc| self.row_on(loc)));
+            read_ahead(
+                rows.iter()
+                    .map(|row| &row[..row.len().min(self.mean_bytes)]),
+            );
             tails.clear();
             tails.resize(rows.len(), self.layout.fixed_bytes());
             let chunk = Chunk {
@@ -193,7 +205,7 @@ impl GatheredRows {
                 views: &self.views,
             };
             for decoder in &mut decoders {
-                decoder.append(&self.layout, &chunk, &mut tails);
+                decoder.append(&self.layout, &chunk, &mut tails)?;
             }
             // Behind the last string is the end of the row.
             handed_on.add_rows(rows.iter().zip(&tails).map(|(row, &end)| &row[..end]));
@@ -205,7 +217,7 @@ impl GatheredRows {
                 (Slot::Framed { index }, Some(framed), Some(places)) => {
                     let array = framed.take(index, places);
                     array
-                        .and_then(|a| undo_wire(&a, self.schema.field(arrays.len()).data_type()))
+                        .and_then(|a| undo_wire(&a, schema.field(arrays.len()).data_type()))
                         .map_err(|e| {
                             let action = format!("decoding column '{}'", column.name);
                             let error = KernelError::arrow(action, e);
@@ -214,26 +226,21 @@ impl GatheredRows {
                 }
                 // Without any frame there are no rows.
                 (Slot::Framed { .. }, ..) => {
-                    new_empty_array(self.schema.field(arrays.len()).data_type())
+                    new_empty_array(schema.field(arrays.len()).data_type())
                 }
                 _ => decoder.finish(&self.views)?,
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(locs.len()));
-        RecordBatch::try_new_with_options(self.output_schema(), arrays, &options)
+        RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
             .map_err(|e| KernelError::arrow("putting an output batch together", e))
     }
 
-    /// A row, on its way from memory: asking for whole rows early, many at once, hides most of their latency.
+    /// A row and what follows it in its slice.
     #[inline]
-    fn fetch(&self, loc: u64) -> &[u8] {
+    fn row_on(&self, loc: u64) -> &[u8] {
         let (slice, offset) = slice_and_offset(loc);
-        let row = &self.sections.slices()[slice][offset..];
-        for line in (0..self.prefetch_bytes).step_by(LINE_BYTES) {
-            prefetch_line(row.as_ptr().wrapping_add(line));
-        }
-        prefetch_line(row.as_ptr().wrapping_add(self.prefetch_bytes));
-        row
+        &self.sections.slices()[slice][offset..]
     }
 }
 

@@ -22,19 +22,31 @@ const STRICT: CastOptions<'_> = CastOptions {
 
 /// The schema of sorted batches.
 pub(crate) fn output_schema(layout: &RowLayout) -> SchemaRef {
+    with_types(layout, |value_type| match value_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        plain => plain.clone(),
+    })
+}
+
+/// The schema of sorted batches whose strings and binary are no views, unless they are declared so.
+pub(crate) fn plain_schema(layout: &RowLayout) -> SchemaRef {
+    with_types(layout, DataType::clone)
+}
+
+/// The schema of the layout with these types of values; what is beside the rows is as declared.
+fn with_types(layout: &RowLayout, type_of: impl Fn(&DataType) -> DataType) -> SchemaRef {
     let schema = layout.schema();
     let fields: Vec<Field> = layout
         .columns()
         .iter()
         .zip(schema.fields())
         .map(|(column, field)| {
-            let data_type = match (column.slot, &column.value_type) {
-                (Slot::Framed { .. }, _) => field.data_type(),
-                (_, DataType::Utf8 | DataType::LargeUtf8) => &DataType::Utf8View,
-                (_, DataType::Binary | DataType::LargeBinary) => &DataType::BinaryView,
-                (_, plain) => plain,
+            let data_type = match column.slot {
+                Slot::Framed { .. } => field.data_type().clone(),
+                _ => type_of(&column.value_type),
             };
-            field.as_ref().clone().with_data_type(data_type.clone())
+            field.as_ref().clone().with_data_type(data_type)
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))

@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use exoshuffle_kernels::{
-    cast_to_user_schema, choose_boundaries, sample, Assignment, GatheredRows, KernelError,
+    cast_to_user_schema, choose_boundaries, sample, Assignment, Batches, GatheredRows, KernelError,
     Position, RowLayout, Scatter, Sections, SortKey,
 };
 use proptest::prelude::*;
@@ -61,18 +61,20 @@ fn sorted(layout: &RowLayout, slices: Vec<Vec<u8>>) -> GatheredRows {
     GatheredRows::sorted(layout, opened(slices, 0), 0).unwrap()
 }
 
-/// The sorted rows in batches of `step`, with the declared types.
+/// The sorted rows in batches of `step`, with the declared types, which strings may have had before.
 fn collect(schema: &SchemaRef, rows: GatheredRows, step: usize) -> RecordBatch {
     let output_schema = rows.output_schema();
-    let batches: Vec<RecordBatch> = Arc::new(rows)
-        .batches(step)
-        .map(|batch| {
-            let batch = batch.unwrap();
-            assert_eq!(batch.schema(), output_schema);
-            cast_to_user_schema(schema, &batch).unwrap()
-        })
-        .collect();
-    concat_batches(schema, &batches).unwrap()
+    let rows = Arc::new(rows);
+    let declared = |batches: Batches| {
+        let cast = batches.map(|batch| cast_to_user_schema(schema, &batch.unwrap()).unwrap());
+        concat_batches(schema, &cast.collect::<Vec<_>>()).unwrap()
+    };
+    for batch in Arc::clone(&rows).batches(step) {
+        assert_eq!(batch.unwrap().schema(), output_schema);
+    }
+    let collected = declared(Arc::clone(&rows).batches(step));
+    assert_eq!(collected, declared(rows.plain_batches(step)));
+    collected
 }
 
 fn check_round_trip(shape: &Shape) {

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::errors::{
     arrow_error, check_error, kernel_error, options_error, record_error, RowError,
 };
-use crate::row_source::{gathered, recount, reported, RowSource, BATCH_BYTES};
+use crate::row_source::{gathered, recount, reported, RowSource};
 use crate::scattered::{record_batch, record_bytes, record_chunks, Planned};
 use crate::sections::TaggedSections;
 
@@ -282,8 +282,7 @@ fn found(
 /// All rows of sections in their order, which are told what became of them.
 fn gathered_batches(layout: &RowLayout, side: &TaggedSections) -> PyResult<Vec<RecordBatch>> {
     let rows = GatheredRows::in_order(layout, Arc::clone(&side.sections), side.tag);
-    let batches =
-        reported(gathered(&found(rows, side)?, BATCH_BYTES), side).collect::<Result<_, _>>();
+    let batches = reported(gathered(&found(rows, side)?), side).collect::<Result<_, _>>();
     Ok(batches?)
 }
 

@@ -60,15 +60,25 @@ impl RowSource {
     /// The batches; their strings may be views, and dictionaries plain values. Opens files and sorts records at once,
     /// so that what fails at the beginning fails here.
     pub fn batches(&self) -> Result<Batches, RowError> {
-        self.batches_of(BATCH_BYTES)
+        self.batches_by(gathered)
     }
 
-    /// The same; where rows are gathered, so many bytes of them for each batch.
-    pub fn batches_of(&self, bytes: usize) -> Result<Batches, RowError> {
+    /// The same; where rows are gathered, so many bytes of them for each batch, and strings as declared.
+    pub fn plain_batches(&self, bytes: usize) -> Result<Batches, RowError> {
+        self.batches_by(|rows| {
+            let batches = Arc::clone(rows).plain_batches(step(rows, bytes));
+            Box::new(batches.map(|batch| batch.map_err(RowError::Kernel)))
+        })
+    }
+
+    fn batches_by(
+        &self,
+        gather: impl FnOnce(&Arc<GatheredRows>) -> Batches,
+    ) -> Result<Batches, RowError> {
         let batches: Batches = match self {
-            Self::Table(rows, side) => reported(gathered(rows, bytes), side),
+            Self::Table(rows, side) => reported(gather(rows), side),
             Self::Permuted(rows, side) => Box::new(
-                reported(gathered(rows, bytes), side)
+                reported(gather(rows), side)
                     .map(|batch| Permutation::without_numbers(&batch?).map_err(RowError::Kernel)),
             ),
             Self::Records {
@@ -110,7 +120,7 @@ impl RowSource {
         Ok(Box::new(Fenced(Some(batches))))
     }
 
-    /// The number of batches of `batches_of`, and the most that their buffers take with the declared types if each is padded
+    /// The number of batches of `plain_batches`, and the most that their buffers take with the declared types if each is padded
     /// to a multiple of `alignment`; `None` where that shows only when they are made.
     pub fn declared_bytes(
         &self,
@@ -127,9 +137,9 @@ impl RowSource {
     }
 }
 
-/// The rows of sections, about so many bytes of them at a time.
-pub fn gathered(rows: &Arc<GatheredRows>, bytes: usize) -> Batches {
-    let batches = Arc::clone(rows).batches(step(rows, bytes));
+/// The rows of sections, a few at a time.
+pub fn gathered(rows: &Arc<GatheredRows>) -> Batches {
+    let batches = Arc::clone(rows).batches(step(rows, BATCH_BYTES));
     Box::new(batches.map(|batch| batch.map_err(RowError::Kernel)))
 }
 

@@ -40,10 +40,10 @@ impl Rows {
         Self { source, schema }
     }
 
-    /// The batches with the declared types instead of views and plain values; see `RowSource::batches_of`.
+    /// The batches with the declared types instead of views and plain values; see `RowSource::plain_batches`.
     fn declared(&self, bytes: usize) -> Result<Batches, RowError> {
         let schema = Arc::clone(&self.schema);
-        let batches = self.source.batches_of(bytes)?;
+        let batches = self.source.plain_batches(bytes)?;
         Ok(Box::new(batches.map(move |batch| {
             cast_to_user_schema(&schema, &batch?).map_err(RowError::Kernel)
         })))
