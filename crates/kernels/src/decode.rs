@@ -80,17 +80,22 @@ pub(crate) struct Decoder<'a> {
     offsets: MutableBuffer,
     validity: Option<MutableBuffer>,
     rows: usize,
-    capacity: usize,
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(column: &'a Column, data_type: &'a DataType, capacity: usize) -> Self {
+    /// Memory for so many rows, and so many bytes of plain strings; more of these is got by doubling it.
+    pub(crate) fn new(
+        column: &'a Column,
+        data_type: &'a DataType,
+        capacity: usize,
+        string_bytes: usize,
+    ) -> Self {
         let offset_bytes = offset_bytes(data_type);
         let bytes = match column.slot {
             Slot::Nothing | Slot::Framed { .. } => 0,
             Slot::Bool { .. } => capacity.div_ceil(8),
             Slot::Fixed { width, .. } => width * capacity,
-            Slot::Variable { .. } if offset_bytes > 0 => 0,
+            Slot::Variable { .. } if offset_bytes > 0 => string_bytes,
             Slot::Variable { .. } => size_of::<u128>() * capacity,
         };
         let mut offsets = MutableBuffer::with_capacity(offset_bytes * (capacity + 1));
@@ -105,7 +110,6 @@ impl<'a> Decoder<'a> {
             offsets,
             validity,
             rows: 0,
-            capacity,
         }
     }
 
@@ -153,17 +157,11 @@ impl<'a> Decoder<'a> {
         tails: &mut [usize],
     ) -> Result<()> {
         let more: usize = rows.iter().map(|row| read_length(row, length_at)).sum();
-        let so_far = self.values.len() + more;
-        if O::from_usize(so_far).is_none() {
+        if O::from_usize(self.values.len() + more).is_none() {
             return Err(KernelError::BatchTooLong {
                 column: self.column.name.clone(),
                 data_type: self.data_type.clone(),
             });
-        }
-        // Memory for all, were they as long as those so far and an eighth: growing by doubling copies them.
-        if so_far > self.values.capacity() {
-            let all = (so_far + so_far / 8).div_ceil(self.rows) * self.capacity;
-            self.values.reserve(all.max(so_far) - self.values.len());
         }
         for (row, tail) in rows.iter().zip(tails) {
             let end = *tail + read_length(row, length_at);
@@ -330,7 +328,7 @@ mod tests {
             locs: &[0, 0],
             views: &ViewBuffers::new(&[]),
         };
-        let mut decoder = Decoder::new(&layout.columns()[0], &DataType::Utf8, 2);
+        let mut decoder = Decoder::new(&layout.columns()[0], &DataType::Utf8, 2, 0);
         let tails = &mut [row.len(), row.len()];
         let error = decoder.append(&layout, &chunk, tails).unwrap_err();
         assert!(

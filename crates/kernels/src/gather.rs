@@ -183,10 +183,13 @@ impl GatheredRows {
         let start = start.min(self.locs.len());
         let locs = &self.locs[start..start.saturating_add(len).min(self.locs.len())];
         let columns = self.layout.columns();
+        // All of what varies, for each column: what is not touched takes no memory. An eighth more, as batches differ.
+        let varying_bytes = self.mean_bytes.saturating_sub(self.layout.fixed_bytes());
+        let string_bytes = varying_bytes * locs.len() / 8 * 9;
         let mut decoders: Vec<Decoder<'_>> = columns
             .iter()
             .zip(schema.fields())
-            .map(|(c, field)| Decoder::new(c, field.data_type(), locs.len()))
+            .map(|(c, field)| Decoder::new(c, field.data_type(), locs.len(), string_bytes))
             .collect();
         let mut rows = Vec::with_capacity(CHUNK_ROWS.min(locs.len()));
         let mut tails = Vec::with_capacity(rows.capacity());
