@@ -135,6 +135,12 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         2,
         ["'key'", "'varchar'", "text, bool"],
     ),
+    "two types of a column": (
+        ["values.csv", *BY, "--column-type", "key=text", "--column-type", "key=int64"],
+        "out",
+        2,
+        ["'key'", "'text'", "'int64'", "leave out one"],
+    ),
     "column type of no column": (
         ["values.csv", *BY, "--column-type", "kye=text"],
         "out",

@@ -102,6 +102,12 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         2,
         ["--delimiter is for csv", "parquet"],
     ),
+    "column type of Parquet": (
+        ["good", *BY, "--column-type", "key=text"],
+        "out",
+        2,
+        ["--column-type is for csv and jsonl", "parquet", "--format csv or jsonl"],
+    ),
     "key twice": (["good", "--by", "key, key desc"], "out", 2, ["'key' is named twice"]),
     "output found by a pattern": (["go*", *BY], "gone", 1, ["gone", "go*", "the next time"]),
     "output below what a pattern finds": (["goo*", *BY], "good/out", 1, ["goo*", "the next time"]),

@@ -79,12 +79,13 @@ _RUN_OPTIONS = [
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]
-#: Options of one input format: name, parameter, format.
+#: Options of some input formats: name, parameter, formats.
 _OF_FORMATS = (
-    ("--record-size", "record_size", "records"),
-    ("--key-size", "key_size", "records"),
-    ("--delimiter", "delimiter", "csv"),
-    ("--no-header", "no_header", "csv"),
+    ("--record-size", "record_size", ("records",)),
+    ("--key-size", "key_size", ("records",)),
+    ("--delimiter", "delimiter", ("csv",)),
+    ("--no-header", "no_header", ("csv",)),
+    ("--column-type", "column_types", ("csv", "jsonl")),
 )
 #: For commands that take any number of partitions.
 partitions_option = click.option(
@@ -140,12 +141,18 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
 
 def _column_types(given: Sequence[str]) -> dict[str, str] | None:
     """Types by the names of columns, from NAME=TYPE."""
+    types: dict[str, str] = {}
     for text in given:
-        if "=" not in text:
+        name, equals, kind = text.rpartition("=")
+        if not equals:
             raise OptionsError(
                 f"--column-type {text!r} names no type; write NAME=TYPE, for example zip=text"
             )
-    return {name: kind for name, _, kind in (text.rpartition("=") for text in given)} or None
+        if types.setdefault(name, kind) != kind:
+            raise OptionsError(
+                f"--column-type gives column {name!r} the types {types[name]!r} and {kind!r}; leave out one"
+            )
+    return types or None
 
 
 def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
@@ -171,11 +178,11 @@ def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
 def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
     """Refuses options of formats that no input has."""
     formats = {source.format for source in sources(dataset.node)}
-    for option, parameter, format_ in _OF_FORMATS:
-        if arguments[parameter] not in (None, False) and format_ not in formats:
+    for option, parameter, fitting in _OF_FORMATS:
+        if arguments[parameter] not in (None, False, ()) and formats.isdisjoint(fitting):
             raise OptionsError(
-                f"{option} is for {format_}, and the input is {' and '.join(sorted(formats))}; leave it out, "
-                f"or pass --format {format_}"
+                f"{option} is for {' and '.join(fitting)}, and the input is {' and '.join(sorted(formats))}; "
+                f"leave it out, or pass --format {' or '.join(fitting)}"
             )
 
 

@@ -15,6 +15,7 @@ from exoshuffle.cli.options import (
     shuffle_options,
     start,
 )
+from exoshuffle.errors import OptionsError
 from exoshuffle.operators.aggregate_text import parse_aggregate_text
 from exoshuffle.operators.keys import parse_names
 
@@ -94,7 +95,7 @@ def repartition_command(**arguments: Any) -> None:
     dataset = open_input(arguments["inputs"], arguments).repartition(
         arguments["partitions"],
         target_size=arguments["target_size"],
-        by=parse_names(arguments["by"]) if arguments["by"] else None,
+        by=_columns("--by", arguments["by"]),
         method=arguments["method"],
         strategy=arguments["strategy"],
     )
@@ -137,7 +138,7 @@ def distinct_command(**arguments: Any) -> None:
     """
     start(arguments)
     dataset = open_input(arguments["inputs"], arguments).distinct(
-        parse_names(arguments["on"]) if arguments["on"] else None,
+        _columns("--on", arguments["on"]),
         strategy=arguments["strategy"],
         num_partitions=arguments["partitions"],
     )
@@ -175,8 +176,8 @@ def join_command(**arguments: Any) -> None:
     """
     start(arguments)
     keys = {
-        name: parse_names(arguments[name]) if arguments[name] else None
-        for name in ("on", "left_on", "right_on")
+        name: _columns(option, arguments[name])
+        for name, option in (("on", "--on"), ("left_on", "--left-on"), ("right_on", "--right-on"))
     }
     dataset = open_input([arguments["left"]], arguments).join(
         open_input([arguments["right"]], arguments),
@@ -187,3 +188,13 @@ def join_command(**arguments: Any) -> None:
         **keys,
     )
     finish(dataset, "join", arguments)
+
+
+def _columns(option: str, text: str | None) -> list[str] | None:
+    """The columns that an option names; None without the option."""
+    if text is None:
+        return None
+    names = parse_names(text)
+    if not names:
+        raise OptionsError(f"{option} names no column; name one, or leave {option} out")
+    return names
