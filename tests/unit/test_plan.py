@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -14,10 +15,12 @@ from exoshuffle.shuffle import plan as plan_module
 from exoshuffle.shuffle.strategy import strategy_names
 
 workloads = st.builds(
-    lambda rows, width, results: Workload(rows * width, rows, width, results=results),
+    lambda rows, width, **others: Workload(rows * width, rows, width, **others),
     rows=st.integers(0, 10**10),
     width=st.integers(1, 10_000),
     results=st.sampled_from(["files", "batches", "blocks"]),
+    is_even=st.booleans(),
+    streams_in_place=st.booleans(),
 )
 resources = st.builds(
     Resources,
@@ -43,7 +46,7 @@ def test_every_phase_fits_into_the_budget(
         return
     cpus = given.num_cpus
     maps = cpus * (plan.map_memory_bytes + plan.split_bytes)
-    partition = plan.partition_bytes * memory.SKEW_PERCENT // 100
+    partition = plan.large_partition_bytes
     reduces = cpus * (2 * partition + plan.reduce_memory_bytes)
     if workload.results == "batches":
         submitted = min(cpus + 1, plan.num_partitions)
@@ -67,9 +70,37 @@ def test_reduces_run_at_once_beside_map_outputs_in_memory() -> None:
     workload = Workload(680_000_000, 40_000_000, 17, reduce_percent=200, reduce_row_bytes=300)
     given = Resources(budget_bytes=1_880_000_000, num_cpus=2)
     plan = plan_shuffle(workload, given, "simple")
-    partition = plan.partition_bytes * memory.SKEW_PERCENT // 100
+    partition = plan.large_partition_bytes
     reduces = 2 * (2 * partition + plan.reduce_memory_bytes)
     assert workload.total_bytes + reduces <= given.budget_bytes
+
+
+@pytest.mark.parametrize("large_rows", [0, 10, 5_000])
+def test_partitions_by_chance_are_not_larger_than_planned(large_rows: int) -> None:
+    """Of rows of 100 bytes, and some of 4,000, that go to partitions by chance."""
+    sizes = [100] * 100_000 + [4_000] * large_rows
+    workload = Workload(sum(sizes), len(sizes), max(sizes), is_even=True)
+    plan = plan_shuffle(workload, Resources(10**8, 2), num_partitions=16)
+    by_keys = plan_shuffle(replace(workload, is_even=False), Resources(10**8, 2), num_partitions=16)
+    assert plan.partition_bytes < plan.large_partition_bytes <= by_keys.large_partition_bytes
+    chance = random.Random(20)
+    for _ in range(20):
+        partitions = [0] * 16
+        for size in sizes:
+            partitions[chance.randrange(16)] += size
+        assert max(partitions) <= plan.large_partition_bytes
+
+
+def test_what_is_made_in_place_takes_no_memory_beside() -> None:
+    workload = Workload(10**9, 10**7, 100, results="batches")
+    given = Resources(10**9, 2)
+    in_place, copied = (
+        plan_shuffle(replace(workload, streams_in_place=found), given, num_partitions=40)
+        for found in (True, False)
+    )
+    more = copied.reduce_memory_bytes - in_place.reduce_memory_bytes
+    assert more == copied.large_partition_bytes == in_place.large_partition_bytes
+    assert in_place.spilled_bytes < copied.spilled_bytes
 
 
 @given(workloads, resources, strategies)
@@ -81,7 +112,7 @@ def test_partitions_up_to_the_limit_of_dividing_fit(
         return
     limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
     # What is planned for is not divided, nor what is small.
-    assert limit >= plan.partition_bytes * plan_module.SKEW_PERCENT // 100 - 1
+    assert limit >= plan.large_partition_bytes
     assert plan.reduce_memory(0) == plan.reduce_memory_bytes
     running = min(given.num_cpus, plan.num_partitions)
     waiting = min(given.num_cpus, plan.num_partitions - running)

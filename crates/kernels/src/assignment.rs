@@ -1,7 +1,9 @@
 //! Assignments: how rows find their partition. By ranges of keys, by a hash of keys, or in turn.
 //!
-//! Ranges order the partitions and split equal keys between them; a hash keeps equal keys together, in no order; in turn
-//! makes partitions of equal size, whatever the rows hold.
+//! Ranges order the partitions and split equal keys between them, equal ranges of random numbers without comparing any;
+//! a hash keeps equal keys together, in no order; in turn makes partitions of equal size, whatever the rows hold.
+
+use arrow_schema::DataType;
 
 use crate::boundaries::Boundaries;
 use crate::error::{KernelError, Result};
@@ -9,6 +11,7 @@ use crate::hash::hash_keys;
 use crate::key_rows::Position;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::mix::{mix, scale};
+use crate::slot::Slot;
 
 /// The most partitions that can be planned.
 pub const MAX_PARTITIONS: usize = 1 << 20;
@@ -18,6 +21,7 @@ const RANGE: u8 = 0;
 const HASH: u8 = 1;
 const ROUND_ROBIN: u8 = 2;
 const HASH_LEVEL: u8 = 3;
+const EVEN: u8 = 4;
 
 /// A number of partitions that can be planned: 1 to [`MAX_PARTITIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub enum Assignment {
     /// number of partitions, level l > 0 scales mix(h ^ l): what one level has brought together another one divides,
     /// except equal keys.
     Hash(PartitionCount, u8),
+    /// By equal ranges of the key, a number of 64 bits: the number, scaled by the number of partitions.
+    Even(PartitionCount),
     /// In turn, by position alone: the partitions of a split differ by at most one row.
     RoundRobin(PartitionCount),
 }
@@ -78,6 +84,25 @@ impl Assignment {
         PartitionCount::try_new(num_partitions).map(|count| Self::Hash(count, level))
     }
 
+    /// By equal ranges of the layout's key.
+    ///
+    /// # Errors
+    /// A number of partitions out of range, a key that is not one ascending `uint64` without nulls.
+    pub fn even(layout: &RowLayout, num_partitions: usize) -> Result<Self> {
+        let key_layout = layout.key_layout();
+        let number = Slot::Fixed { at: 0, width: 8 };
+        match (key_layout.columns(), key_layout.keys()) {
+            ([column], [key])
+                if column.value_type == DataType::UInt64
+                    && column.slot == number
+                    && !key.descending =>
+            {
+                PartitionCount::try_new(num_partitions).map(Self::Even)
+            }
+            _ => Err(KernelError::NotANumber),
+        }
+    }
+
     /// In turn.
     ///
     /// # Errors
@@ -90,7 +115,7 @@ impl Assignment {
     pub fn num_partitions(&self) -> usize {
         match self {
             Self::Range(boundaries) => boundaries.num_partitions(),
-            Self::Hash(count, _) | Self::RoundRobin(count) => count.get(),
+            Self::Hash(count, _) | Self::Even(count) | Self::RoundRobin(count) => count.get(),
         }
     }
 
@@ -105,6 +130,7 @@ impl Assignment {
                 rest.push(*level);
                 (HASH_LEVEL, rest)
             }
+            Self::Even(count) => (EVEN, u64::from(count.0).to_le_bytes().to_vec()),
             Self::RoundRobin(count) => (ROUND_ROBIN, u64::from(count.0).to_le_bytes().to_vec()),
         };
         let mut bytes = vec![tag];
@@ -134,6 +160,7 @@ impl Assignment {
                 let (&level, count) = rest.split_last().ok_or(corrupt("it has no level"))?;
                 Self::hash_level(layout, number(count)?, level)
             }
+            EVEN => Self::even(layout, number(rest)?),
             ROUND_ROBIN => Self::round_robin(number(rest)?),
             _ => Err(corrupt("its first byte names no kind")),
         }
@@ -166,6 +193,13 @@ impl Assignment {
                 }
                 for (partition, &hash) in partitions.iter_mut().zip(hashes.iter()) {
                     *partition = scale(hash, u64::from(count.0)) as u32;
+                }
+            }
+            Self::Even(count) => {
+                for (partition, &start) in partitions.iter_mut().zip(starts) {
+                    let mut number = [0; 8];
+                    number.copy_from_slice(&keys[start..start + 8]);
+                    *partition = scale(u64::from_le_bytes(number), u64::from(count.0)) as u32;
                 }
             }
             Self::RoundRobin(count) => deal(*count, first, partitions),

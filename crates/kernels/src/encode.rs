@@ -61,12 +61,16 @@ fn add(
     length: impl Fn(usize) -> usize,
 ) -> std::result::Result<(), usize> {
     let mut longest = 0;
-    for (i, sum) in lengths.iter_mut().enumerate() {
-        if nulls.is_none_or(|n| n.is_valid(first + i)) {
-            let bytes = length(first + i);
-            longest = longest.max(bytes);
-            *sum += bytes;
-        }
+    let mut add = |sum: &mut usize, bytes: usize| {
+        longest = longest.max(bytes);
+        *sum += bytes;
+    };
+    let rows = lengths.iter_mut().zip(first..);
+    match nulls {
+        None => rows.for_each(|(sum, row)| add(sum, length(row))),
+        Some(nulls) => rows
+            .filter(|(_, row)| nulls.is_valid(*row))
+            .for_each(|(sum, row)| add(sum, length(row))),
     }
     if longest > MAX_VALUE_BYTES {
         return Err(longest);

@@ -92,6 +92,9 @@ pub enum KernelError {
     /// A hash was asked for where there is nothing to hash.
     #[error("rows without key columns cannot be assigned by hash; name the columns to hash, or deal rows in turn")]
     NoKeys,
+    /// Equal ranges were asked for of a key that is not a number of 64 bits.
+    #[error("only a single ascending key of type uint64 without nulls has equal ranges; choose boundaries out of samples")]
+    NotANumber,
     /// Encoded samples, boundaries or assignments cannot be read.
     #[error("encoded {what} cannot be read: {reason}; the bytes were damaged or written with another key, sample again")]
     CorruptKeys {

@@ -247,6 +247,12 @@ impl GatheredRows {
     }
 }
 
+/// Whether `GatheredRows::declared_bytes` is known of rows with this layout.
+pub fn has_declared_bytes(layout: &RowLayout, declared: &Schema) -> bool {
+    let mut columns = layout.columns().iter().zip(declared.fields());
+    columns.all(|(column, field)| declared_width(column, field.data_type()).is_some())
+}
+
 /// Bits for each row of a column beside the values of variable length, those that tell nulls among them, and the number of
 /// its buffers.
 fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)> {

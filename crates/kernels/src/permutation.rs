@@ -13,16 +13,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use crate::assignment::PartitionCount;
-use crate::boundaries::{choose_boundaries, Boundaries};
 use crate::error::{KernelError, Result};
-use crate::key_rows::Position;
 use crate::layout::{RowLayout, SortKey};
 use crate::mix::mix;
-use crate::sample::sample;
 
 /// Name of the column of numbers, for messages; users do not see it.
 const COLUMN: &str = "random number";
@@ -58,46 +54,15 @@ impl Permutation {
         &self.layout
     }
 
-    /// Boundaries that cut the numbers into equal ranges.
-    ///
-    /// # Errors
-    /// A number of partitions out of range.
-    pub fn boundaries(&self, num_partitions: usize) -> Result<Boundaries> {
-        let count = PartitionCount::try_new(num_partitions)?.get() as u128;
-        let start = |part: u128| (part << 64).div_ceil(count) as u64;
-        let starts: ArrayRef = Arc::new(UInt64Array::from_iter_values((0..count).map(start)));
-        let key_layout = self.layout.key_layout();
-        let keys = RecordBatch::try_new(Arc::clone(key_layout.schema()), vec![starts])
-            .map_err(|e| KernelError::arrow("making boundaries", e))?;
-        let positions = vec![Position { split: 0, row: 0 }; num_partitions];
-        let samples = sample(&key_layout, &keys, &positions)?;
-        choose_boundaries(&key_layout, &[&samples], num_partitions)
-    }
-
-    /// The batches with the number of each row as a further column. The first row is number `first_row` of `source`, the
+    /// The batch with the number of each row as a further column. The first row is number `first_row` of `source`, the
     /// others follow.
     ///
     /// # Errors
     /// Another number of columns than the schema has.
-    pub fn number(
-        &self,
-        batches: &[RecordBatch],
-        source: u64,
-        first_row: u64,
-    ) -> Result<Vec<RecordBatch>> {
+    pub fn number(&self, batch: &RecordBatch, source: u64, first_row: u64) -> Result<RecordBatch> {
         let key = mix(mix(self.seed) ^ source);
-        let mut row = first_row;
-        let mut numbered = Vec::with_capacity(batches.len());
-        for batch in batches {
-            let end = row + batch.num_rows() as u64;
-            let numbers = UInt64Array::from_iter_values((row..end).map(|row| number(key, row)));
-            numbered.push(self.with_numbers(batch, numbers)?);
-            row = end;
-        }
-        Ok(numbered)
-    }
-
-    fn with_numbers(&self, batch: &RecordBatch, numbers: UInt64Array) -> Result<RecordBatch> {
+        let rows = first_row..first_row + batch.num_rows() as u64;
+        let numbers = UInt64Array::from_iter_values(rows.map(|row| number(key, row)));
         let mut fields: Vec<Arc<Field>> = batch.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(COLUMN, DataType::UInt64, false)));
         let mut columns = batch.columns().to_vec();

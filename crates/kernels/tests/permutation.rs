@@ -9,7 +9,10 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema};
-use exoshuffle_kernels::{Assignment, GatheredRows, Permutation, Position, Scatter, Sections};
+use exoshuffle_kernels::{
+    Assignment, GatheredRows, KernelError, Permutation, Position, RowLayout, Scatter, Sections,
+    SortKey,
+};
 
 const SOURCES: usize = 40;
 const PARTITIONS: usize = 50;
@@ -107,8 +110,8 @@ fn rows(count: usize) -> RecordBatch {
 
 fn ours(seed: u64, source: u64, count: usize) -> Vec<u64> {
     let permutation = Permutation::try_new(&Arc::new(Schema::empty()), seed).unwrap();
-    let numbered = permutation.number(&[rows(count)], source, 0).unwrap();
-    numbered[0]
+    let numbered = permutation.number(&rows(count), source, 0).unwrap();
+    numbered
         .column(0)
         .as_primitive::<UInt64Type>()
         .values()
@@ -171,13 +174,12 @@ fn bad_generators_are_rejected() {
 fn numbers_belong_to_rows_however_they_were_cut() {
     let permutation = Permutation::try_new(&Arc::new(Schema::empty()), 7).unwrap();
     let whole = ours(7, 3, 1_000);
-    let cut = permutation
-        .number(&[rows(10), rows(0), rows(90)], 3, 400)
-        .unwrap();
-    let found: Vec<u64> = cut
-        .iter()
-        .flat_map(|batch| {
-            batch
+    let found: Vec<u64> = [(10, 400), (0, 410), (90, 410)]
+        .into_iter()
+        .flat_map(|(count, first)| {
+            permutation
+                .number(&rows(count), 3, first)
+                .unwrap()
                 .column(0)
                 .as_primitive::<UInt64Type>()
                 .values()
@@ -193,20 +195,20 @@ fn partitions_are_equal_ranges_of_numbers() {
     let permutation = Permutation::try_new(&schema, 11).unwrap();
     let values = Int64Array::from_iter_values(0..20_000);
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)]).unwrap();
-    let numbered = permutation
-        .number(std::slice::from_ref(&batch), 0, 0)
-        .unwrap();
-    let numbers = numbered[0]
+    let numbered = permutation.number(&batch, 0, 0).unwrap();
+    let numbers = numbered
         .column(1)
         .as_primitive::<UInt64Type>()
         .values()
         .to_vec();
     for partitions in [1, 2, 3, 7, 64, 1000] {
-        let boundaries = permutation.boundaries(partitions).unwrap();
+        let assignment = Assignment::even(permutation.layout(), partitions).unwrap();
         let first = Position { split: 0, row: 0 };
         let layout = permutation.layout();
-        let assignment = Assignment::Range(boundaries);
-        let scatter = Scatter::plan(layout, &numbered, &assignment, first).unwrap();
+        let bytes = assignment.to_bytes();
+        let assignment = Assignment::from_bytes(layout, &bytes).unwrap();
+        let numbered = std::slice::from_ref(&numbered);
+        let scatter = Scatter::plan(layout, numbered, &assignment, first).unwrap();
         let mut block = vec![0; *scatter.slice_offsets().last().unwrap() as usize];
         scatter.write(&mut block).unwrap();
         let mut order = Vec::new();
@@ -233,5 +235,29 @@ fn partitions_are_equal_ranges_of_numbers() {
         expected.sort_by_key(|&row| numbers[row as usize]);
         assert_eq!(order, expected, "{partitions} partitions");
     }
-    assert!(permutation.boundaries(0).is_err());
+    assert!(Assignment::even(permutation.layout(), 0).is_err());
+}
+
+#[test]
+fn only_numbers_have_equal_ranges() {
+    let layout = |data_type, nullable, descending| {
+        let schema = Schema::new(vec![Field::new("key", data_type, nullable)]);
+        let key = SortKey {
+            column: 0,
+            descending,
+            nulls_first: false,
+        };
+        RowLayout::try_new(&Arc::new(schema), &[key]).unwrap()
+    };
+    assert!(Assignment::even(&layout(DataType::UInt64, false, false), 4).is_ok());
+    for other in [
+        layout(DataType::UInt64, true, false),
+        layout(DataType::UInt64, false, true),
+        layout(DataType::Int64, false, false),
+        layout(DataType::Utf8, false, false),
+    ] {
+        let bytes = Assignment::even(&layout(DataType::UInt64, false, false), 4).unwrap();
+        let refused = Assignment::from_bytes(&other, &bytes.to_bytes());
+        assert!(matches!(refused, Err(KernelError::NotANumber)));
+    }
 }

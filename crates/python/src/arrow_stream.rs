@@ -32,15 +32,6 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     RecordBatchStreamReader::try_new(stream).map_err(|error| stream_error(&error).into())
 }
 
-/// The batches of a stream, the first one empty, so that there always is one to check the types by.
-pub fn read_all(reader: RecordBatchStreamReader) -> Result<Vec<RecordBatch>, RowError> {
-    let mut batches = vec![RecordBatch::new_empty(reader.schema())];
-    for batch in reader {
-        batches.push(batch.map_err(|error| stream_error(&error))?);
-    }
-    Ok(batches)
-}
-
 /// An error of a stream that somebody else produces.
 pub fn stream_error(error: &ArrowError) -> RowError {
     RowError::Stream(format!(

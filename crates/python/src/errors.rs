@@ -75,7 +75,9 @@ pub fn kernel_error(error: KernelError) -> PyErr {
         KernelError::UnsortableKey { .. }
         | KernelError::ColumnCount { .. }
         | KernelError::ColumnType { .. } => SchemaError::new_err(message),
-        KernelError::PartitionCount { .. } | KernelError::NoKeys => OptionsError::new_err(message),
+        KernelError::PartitionCount { .. } | KernelError::NoKeys | KernelError::NotANumber => {
+            OptionsError::new_err(message)
+        }
         KernelError::Check(_) => ShuffleCheckError::new_err(message),
         _ => InputError::new_err(message),
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, sample, sample_rows, Assignment, GatheredRows, KernelError, Permutation,
-    Position, RowLayout, Scatter,
+    choose_boundaries, has_declared_bytes, sample, sample_rows, Assignment, GatheredRows,
+    KernelError, Permutation, Planner, Position, RowLayout, Scatter,
 };
 use pyo3::prelude::*;
 
@@ -69,6 +69,15 @@ impl RowKind {
         }
     }
 
+    /// Whether the size of an Arrow stream with this schema follows from that of its rows.
+    pub fn streams_in_place(&self, schema: &Schema) -> bool {
+        match self {
+            Self::Records(_) => false,
+            Self::Table(layout) => has_declared_bytes(layout, schema),
+            Self::Permutation(permutation) => has_declared_bytes(permutation.layout(), schema),
+        }
+    }
+
     /// Columns that a sample needs, `None` for all.
     pub fn key_columns(&self) -> Option<&[usize]> {
         match self {
@@ -94,9 +103,8 @@ impl RowKind {
             Self::Records(shape) => Ok((batch.num_rows() * shape.record_bytes()) as u64),
             Self::Table(layout) => block_bytes(layout, std::slice::from_ref(batch)),
             Self::Permutation(permutation) => {
-                let batches = std::slice::from_ref(batch);
-                let batches = permutation.number(batches, 0, 0).map_err(kernel_error)?;
-                block_bytes(permutation.layout(), &batches)
+                let numbered = permutation.number(batch, 0, 0).map_err(kernel_error)?;
+                block_bytes(permutation.layout(), &[numbered])
             }
         }
     }
@@ -166,12 +174,12 @@ impl RowKind {
         split: u32,
         assignment: &[u8],
     ) -> PyResult<Planned> {
-        let batches = self.section_batches(side)?;
+        let batches = self.section_batches(side)?.into_iter().map(Ok);
         let first = First::of_map(split);
         match self {
             // The rows have their numbers already.
             Self::Permutation(permutation) => {
-                plan_table(permutation.layout(), &batches, first, assignment)
+                plan_table(permutation.layout(), batches, first, assignment)
             }
             Self::Table(_) | Self::Records(_) => self.plan(batches, first, assignment),
         }
@@ -211,28 +219,41 @@ impl RowKind {
                 let boundaries = choose_boundaries(&key_layout, samples, num_partitions);
                 Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
             }
-            Self::Permutation(permutation) => {
-                let boundaries = permutation.boundaries(num_partitions);
-                Ok(Assignment::Range(boundaries.map_err(kernel_error)?).to_bytes())
-            }
+            Self::Permutation(_) => self.even_assignment(num_partitions),
         }
     }
 
-    /// Finds where the rows of a map go.
+    /// The assignment by equal ranges of the key, a number, serialised.
+    pub fn even_assignment(&self, num_partitions: usize) -> PyResult<Vec<u8>> {
+        let layout = match self {
+            Self::Permutation(permutation) => permutation.layout(),
+            Self::Table(_) | Self::Records(_) => self.table()?,
+        };
+        let assignment = Assignment::even(layout, num_partitions).map_err(kernel_error)?;
+        Ok(assignment.to_bytes())
+    }
+
+    /// Finds where the rows of a map go, which come batch after batch.
     pub fn plan(
         &self,
-        batches: Vec<RecordBatch>,
+        batches: impl Iterator<Item = PyResult<RecordBatch>>,
         first: First,
         assignment: &[u8],
     ) -> PyResult<Planned> {
         match self {
-            Self::Table(layout) => plan_table(layout, &batches, first, assignment),
+            Self::Table(layout) => plan_table(layout, batches, first, assignment),
             Self::Permutation(permutation) => {
-                let batches = permutation.number(&batches, first.source, first.row);
-                let batches = batches.map_err(kernel_error)?;
-                plan_table(permutation.layout(), &batches, first, assignment)
+                let mut row = first.row;
+                let numbered = batches.map(|batch| {
+                    let batch = batch?;
+                    let numbered = permutation.number(&batch, first.source, row);
+                    row += batch.num_rows() as u64;
+                    numbered.map_err(kernel_error)
+                });
+                plan_table(permutation.layout(), numbered, first, assignment)
             }
             Self::Records(shape) => {
+                let batches = batches.collect::<PyResult<Vec<_>>>()?;
                 let boundaries =
                     records::Boundaries::from_bytes(*shape, assignment).map_err(record_error)?;
                 let chunks = record_chunks(*shape, &batches)?;
@@ -288,13 +309,14 @@ fn gathered_batches(layout: &RowLayout, side: &TaggedSections) -> PyResult<Vec<R
 
 fn plan_table(
     layout: &RowLayout,
-    batches: &[RecordBatch],
+    mut batches: impl Iterator<Item = PyResult<RecordBatch>>,
     first: First,
     assignment: &[u8],
 ) -> PyResult<Planned> {
     let assignment = Assignment::from_bytes(layout, assignment).map_err(kernel_error)?;
-    let scatter = Scatter::plan(layout, batches, &assignment, first.position());
-    Ok(Planned::Table(scatter.map_err(kernel_error)?))
+    let mut planner = Planner::new(layout, &assignment, first.position());
+    batches.try_for_each(|batch| planner.add(&batch?).map_err(kernel_error))?;
+    Ok(Planned::Table(planner.end().map_err(kernel_error)?))
 }
 
 /// Bytes that batches take in a block.

@@ -1,6 +1,7 @@
 //! Sorting tables and records, and what else moves rows between partitions: sample, assign, scatter (map), sort or gather
 //! (reduce). One call per step.
 
+use std::iter;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -11,7 +12,7 @@ use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKe
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow_stream::{import, read_all};
+use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error};
 use crate::ipc::schema_from_ipc;
@@ -75,6 +76,12 @@ impl Sorter {
             schema,
             config: ReadConfig::parse(read_options)?,
         })
+    }
+
+    /// Whether Arrow streams of what this sorts and gathers are made in their block; see `Rows.to_ipc_stream`.
+    #[getter]
+    fn streams_in_place(&self) -> bool {
+        self.kind.streams_in_place(&self.schema)
     }
 
     /// Looks at about `num_rows` rows of each split: (rows seen, their bytes in blocks, the largest).
@@ -146,8 +153,9 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let batches = self.read(batches)?;
+        let batches = self.batches(batches)?;
         let sample = py.detach(|| {
+            let batches = batches.collect::<PyResult<Vec<_>>>()?;
             let keys = self.kind.project(&batches)?;
             let seed = seed.wrapping_add(u64::from(index));
             let (batch, rows) =
@@ -184,6 +192,18 @@ impl Sorter {
         let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
         let bytes = self.kind.choose_boundaries(&samples, num_partitions)?;
         Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The assignment by equal ranges of the only key, a number of 64 bits, serialised.
+    fn even_assignment<'py>(
+        &self,
+        py: Python<'py>,
+        num_partitions: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(
+            py,
+            &self.kind.even_assignment(num_partitions)?,
+        ))
     }
 
     /// The assignment by a hash of the key columns, serialised; levels above 0 divide what those below bring together.
@@ -231,10 +251,8 @@ impl Sorter {
         py.detach(|| {
             let options = &self.config.options;
             let batches = open_split(&split, &self.schema, options, None, BATCH_ROWS);
-            let batches = batches
-                .map_err(io_error)?
-                .collect::<Result<Vec<RecordBatch>, _>>()
-                .map_err(io_error)?;
+            let batches = batches.map_err(io_error)?;
+            let batches = batches.map(|batch| batch.map_err(io_error));
             let first = First {
                 map_index: index,
                 source: split.file_index,
@@ -255,7 +273,7 @@ impl Sorter {
         assignment: &[u8],
         tag: u8,
     ) -> PyResult<Scattered> {
-        let batches = self.read(batches)?;
+        let batches = self.batches(batches)?;
         let assignment = assignment.to_vec();
         let first = First::of_map(index);
         py.detach(|| {
@@ -302,10 +320,16 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// The batches of an object of Python, with the columns that this sorter was made for.
-    fn read(&self, batches: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
+    /// The batches of an object of Python, with the columns that this sorter was made for. The first one is empty, so
+    /// that there always is one to check the types by.
+    fn batches(
+        &self,
+        batches: &Bound<'_, PyAny>,
+    ) -> PyResult<impl Iterator<Item = PyResult<RecordBatch>> + Send + use<>> {
         let reader = import(batches)?;
-        check_names(&self.schema, &reader.schema())?;
-        Ok(batches.py().detach(|| read_all(reader))?)
+        let schema = reader.schema();
+        check_names(&self.schema, &schema)?;
+        let batches = reader.map(|batch| batch.map_err(|error| stream_error(&error).into()));
+        Ok(iter::once(Ok(RecordBatch::new_empty(schema))).chain(batches))
     }
 }

@@ -32,8 +32,6 @@ pub(crate) type Wanted = (BlockId, Option<usize>);
 const READERS: usize = 4;
 /// Bytes per read.
 const PIECE_BYTES: usize = 8 << 20;
-/// Below this, one thread checks all sums.
-const CHECK_BYTES: u64 = 4 << 20;
 /// Copies start as far from a multiple of this as their originals, so that what is in them is aligned as it was.
 const COPY_ALIGNMENT: usize = 64;
 
@@ -364,7 +362,6 @@ fn fill(
         }
     }
     fill_pieces(shared, &mut spans)?;
-    verify(&spans)?;
     let read = sources.iter().filter_map(Source::part);
     shared.lock().restored_bytes += read.map(Part::span_bytes).sum::<u64>();
     let pin = Arc::new(own.map_or(Pin::Nothing, |owned| Pin::Restored { owned }));
@@ -389,38 +386,49 @@ fn fill(
     Ok(slices)
 }
 
-/// Fills every span, in pieces that several threads share out.
+/// Fills every span, in pieces that several threads share out, and checks the sums of what was read.
+///
+/// Who read all of a span checks it at once, while others read, so that the disk does not wait for sums: a random shuffle
+/// of 4 GB within 2 GB took 0.98 of the time (eight pairs). Spans of several pieces are checked when all are read.
 fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Result<()> {
     let mut pieces = Vec::new();
-    for (filling, span) in spans {
+    for (filling, span) in &mut *spans {
+        // What is empty has a sum, too.
+        if span.len() <= PIECE_BYTES {
+            pieces.push((*filling, &mut **span, 0, true));
+            continue;
+        }
         for (number, piece) in span.chunks_mut(PIECE_BYTES).enumerate() {
-            pieces.push((*filling, piece, number * PIECE_BYTES));
+            pieces.push((*filling, piece, number * PIECE_BYTES, false));
         }
     }
-    parallel::for_each(READERS, pieces, |(filling, piece, start)| {
+    parallel::for_each(READERS, pieces, |(filling, piece, start, is_whole)| {
         if shared.is_closed() {
             return Err(StoreError::Closed);
         }
         match filling {
-            Filling::Part(part) => part.read(piece, part.span().start + start as u64),
+            Filling::Part(part) => {
+                part.read(piece, part.span().start + start as u64)?;
+                if is_whole {
+                    part.verify(piece)?;
+                }
+            }
             Filling::Copy(slice) => {
                 let bytes = &slice.as_slice()[start..];
                 let len = bytes.len().min(piece.len());
                 piece[..len].copy_from_slice(&bytes[..len]);
-                Ok(())
             }
         }
-    })
+        Ok(())
+    })?;
+    verify_large(spans)
 }
 
-/// Checks the sums of what was read.
-fn verify(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
+/// Checks the sums of what was read in several pieces.
+fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
     let read = spans.iter().filter_map(|(filling, span)| match filling {
-        Filling::Part(part) => Some((*part, &**span)),
-        Filling::Copy(_) => None,
+        Filling::Part(part) if span.len() > PIECE_BYTES => Some((*part, &**span)),
+        _ => None,
     });
-    let read: Vec<(&Part, &[u8])> = read.collect();
-    let bytes: usize = read.iter().map(|(_, span)| span.len()).sum();
-    let checkers = (bytes as u64 / CHECK_BYTES + 1).min(READERS as u64) as usize;
-    parallel::for_each(checkers, read, |(part, span)| part.verify(span))
+    parallel::for_each(READERS, read.collect(), |(part, span)| part.verify(span))
 }

@@ -108,6 +108,8 @@ class ShuffleJob:
             ),
             result_bytes=self._result_bytes(),
             results=self.results,
+            is_even=self.shuffle.is_even,
+            streams_in_place=self.shuffle.streams_in_place and not self.behind,
         )
 
     def _result_bytes(self) -> int | None:

@@ -144,14 +144,9 @@ def by_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> byte
 
 def by_even_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """By equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
-    import pyarrow as pa
-
     del samples
-    schema = pa.schema([pa.field("number", pa.uint64(), nullable=False)])
-    starts = [(part << 64) // num_partitions for part in range(num_partitions)]
-    numbers = pa.table([pa.array(starts, pa.uint64())], schema=schema)
-    keys = ByKeys((SortKey("number"),)).build("{}", schema.serialize().to_pybytes())
-    return by_range(sorter, [keys.sample_batches(numbers, 0, num_partitions, 0)], num_partitions)
+    assignment: bytes = sorter.even_assignment(num_partitions)
+    return assignment
 
 
 def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:

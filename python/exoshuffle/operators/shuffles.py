@@ -72,6 +72,7 @@ class Shuffle:
         finish: What becomes of a partition.
         schema: Of the result.
         keeps_rows: Whether the result has as many rows as the input.
+        is_even: Whether partitions differ by chance alone, not by their keys.
         num_partitions: R, if it can only be this.
         reduce_percent: Memory that finishing takes, as a share of the partition, beside the partition itself.
         reduce_row_bytes: And further, per row of it.
@@ -87,12 +88,21 @@ class Shuffle:
     schema: pa.Schema
     is_sampled: bool = False
     keeps_rows: bool = False
+    is_even: bool = False
     num_partitions: int | None = None
     reduce_percent: int = 0
     reduce_row_bytes: int = 0
     executor: Executor = "thread"
     plain: Shuffle | None = None
     combines: Callable[[pa.Table], bool] | None = None
+
+    @property
+    def streams_in_place(self) -> bool:
+        """Whether the Arrow stream of a partition is made in its block: its size is known from that of the rows."""
+        if not isinstance(self.finish, Sorted | Gathered) or self.finish.steps:
+            return False
+        in_place: bool = self.finish.config.build().streams_in_place
+        return in_place
 
 
 def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
@@ -126,15 +136,18 @@ def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
     """
     order = ByChance(seed)
     finish = Sorted(rows_config(schema, order))
+    side = Side(schema, order)
     return Shuffle(
-        "random_shuffle", (Side(schema, order),), by_range, finish, schema, keeps_rows=True
+        "random_shuffle", (side,), by_range, finish, schema, keeps_rows=True, is_even=True
     )
 
 
 def numbered_shuffle(schema: pa.Schema, column: str) -> Shuffle:
     """``random_shuffle`` of rows that have their numbers in a column."""
     made = sort(schema, ByKeys((SortKey(column),)))
-    return dataclasses.replace(made, name="random_shuffle", assign=by_even_range, is_sampled=False)
+    return dataclasses.replace(
+        made, name="random_shuffle", assign=by_even_range, is_sampled=False, is_even=True
+    )
 
 
 def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:
@@ -149,6 +162,7 @@ def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuff
         schema,
         is_sampled=assign is by_range,
         keeps_rows=True,
+        is_even=assign is round_robin,
     )
 
 

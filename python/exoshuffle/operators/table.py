@@ -157,6 +157,7 @@ class Sorted:
     """Sorts. Cost: 16 to 32 bytes per row; gathers each row once."""
 
     config: RowsConfig
+    steps: ClassVar[tuple[Step, ...]] = ()
 
     def __call__(self, sections: Any) -> Any:
         """See ``Finish``."""

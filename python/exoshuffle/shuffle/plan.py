@@ -17,7 +17,6 @@ from exoshuffle.shuffle.cost import Cost, Traffic, predict
 from exoshuffle.shuffle.memory import (
     MAX_PARTITIONS,
     PUSH_BLOCKS,
-    SKEW_PERCENT,
     USABLE_PERCENT,
     Sizes,
     ceil_div,
@@ -75,6 +74,7 @@ class ShufflePlan:
             the task set can (``shuffle.reduces``).
         max_whole_bytes: Largest partition whose reduce can run while little else does.
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
+        large_partition_bytes: Size that ``reduce_memory_bytes`` is for; some partitions are larger than the mean.
     """
 
     strategy: str
@@ -95,6 +95,7 @@ class ShufflePlan:
     max_partition_bytes: int = 0
     max_whole_bytes: int = 0
     reduce_percent: int = 0
+    large_partition_bytes: int = 0
 
     def map_memory(self, split_bytes: int) -> int:
         """Working memory of a map of a split of this size."""
@@ -102,8 +103,7 @@ class ShufflePlan:
 
     def reduce_memory(self, partition_bytes: int) -> int:
         """Working memory of a reduce of a partition of this size."""
-        planned = self.partition_bytes * SKEW_PERCENT // 100
-        more = max(0, partition_bytes - planned) * self.reduce_percent // 100
+        more = max(0, partition_bytes - self.large_partition_bytes) * self.reduce_percent // 100
         return self.reduce_memory_bytes + more
 
     @property
@@ -270,6 +270,7 @@ def _plan(
         max_partition_bytes=sizes.max_partition_bytes,
         max_whole_bytes=sizes.max_whole_bytes,
         reduce_percent=sizes.reduce_percent,
+        large_partition_bytes=sizes.large_partition_bytes,
     )
     traffic = _traffic(plan, workload, resources, sum(states), blocks + kept + sum(states))
     return replace(plan, costs=(predict(traffic, resources),))

@@ -28,6 +28,8 @@ class Workload:
         held_bytes: Size of what is in the store already and stays there meanwhile: the input, if a shuffle made it.
         result_bytes: Size of the results as Arrow data; default: ``total_bytes``.
         results: Where they go.
+        is_even: Whether partitions differ by chance alone, not by their keys.
+        streams_in_place: Whether the Arrow stream of a result is made in its block, and not copied there.
     """
 
     total_bytes: int
@@ -41,6 +43,8 @@ class Workload:
     held_bytes: int = 0
     result_bytes: int | None = None
     results: ResultPlace = "files"
+    is_even: bool = False
+    streams_in_place: bool = False
 
     @property
     def all_result_bytes(self) -> int:
