@@ -89,7 +89,7 @@ fn wire_schema(layout: &RowLayout) -> SchemaRef {
 pub(crate) fn encode(
     layout: &RowLayout,
     batches: &[(usize, &[ArrayRef])],
-    partitions: &[u32],
+    partitions: impl Iterator<Item = u32>,
     num_partitions: usize,
 ) -> Result<Vec<Vec<u8>>> {
     let mut rows: Vec<Vec<(usize, usize)>> = vec![Vec::new(); num_partitions];
@@ -97,7 +97,7 @@ pub(crate) fn encode(
         .iter()
         .enumerate()
         .flat_map(|(b, (count, _))| (0..*count).map(move |row| (b, row)));
-    for (place, &partition) in places.zip(partitions) {
+    for (place, partition) in places.zip(partitions) {
         rows[partition as usize].push(place);
     }
     let schema = wire_schema(layout);

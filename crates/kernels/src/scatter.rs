@@ -23,13 +23,19 @@ use crate::tally::Tally;
 #[derive(Debug)]
 pub struct Scatter {
     layout: RowLayout,
-    batches: Vec<Sources>,
-    partitions: Vec<u32>,
+    batches: Vec<Assigned>,
     offsets: Vec<u64>,
     /// Encoded columns beside the rows, per partition; empty for schemas without any.
     framed: Vec<Vec<u8>>,
     tag: u8,
     map: u32,
+}
+
+/// A batch, and the partition of each of its rows.
+#[derive(Debug)]
+struct Assigned {
+    columns: Sources,
+    partitions: Vec<u32>,
 }
 
 impl Scatter {
@@ -61,7 +67,8 @@ impl Scatter {
 
     /// Number of rows.
     pub fn rows(&self) -> u64 {
-        self.partitions.len() as u64
+        let rows = self.batches.iter().map(|batch| batch.columns.rows);
+        rows.sum::<usize>() as u64
     }
 
     /// Bytes of the rows, and of what travels beside them; the block also has the headers of slices.
@@ -90,13 +97,16 @@ impl Scatter {
 
     fn write_rows(&self, open: &mut [Open], out: &mut [u8]) -> Result<()> {
         let (mut lengths, mut starts, mut tails) = (Vec::new(), Vec::new(), Vec::new());
-        let mut partitions = self.partitions.as_slice();
         for batch in &self.batches {
-            for first in (0..batch.rows).step_by(CHUNK_ROWS) {
-                let count = CHUNK_ROWS.min(batch.rows - first);
-                let (chunk, rest) = partitions.split_at(count);
-                partitions = rest;
-                row_lengths(&self.layout, batch, first, count, &mut lengths)?;
+            let firsts = (0..batch.columns.rows).step_by(CHUNK_ROWS);
+            for (first, chunk) in firsts.zip(batch.partitions.chunks(CHUNK_ROWS)) {
+                row_lengths(
+                    &self.layout,
+                    &batch.columns,
+                    first,
+                    chunk.len(),
+                    &mut lengths,
+                )?;
                 starts.clear();
                 starts.extend(chunk.iter().zip(&lengths).map(|(&partition, length)| {
                     let next = &mut open[partition as usize].next;
@@ -105,7 +115,14 @@ impl Scatter {
                     prefetch(&out[start..*next]);
                     start
                 }));
-                write_rows(&self.layout, batch, first, &starts, &mut tails, out);
+                write_rows(
+                    &self.layout,
+                    &batch.columns,
+                    first,
+                    &starts,
+                    &mut tails,
+                    out,
+                );
                 // The rows are in the cache now.
                 let rows = starts.iter().zip(&lengths);
                 let rows = rows.map(|(&start, length)| &out[start..start + length]);
@@ -184,8 +201,7 @@ pub struct Planner<'a> {
     map: u32,
     /// Of the next row.
     position: Position,
-    batches: Vec<Sources>,
-    partitions: Vec<u32>,
+    batches: Vec<Assigned>,
     slice_bytes: Vec<u64>,
     scratch: Scratch,
 }
@@ -210,7 +226,6 @@ impl<'a> Planner<'a> {
             map: first.split,
             position: first,
             batches: Vec::new(),
-            partitions: Vec::new(),
             slice_bytes: vec![0; assignment.num_partitions()],
             scratch: Scratch::default(),
         }
@@ -224,9 +239,12 @@ impl<'a> Planner<'a> {
     /// # Cost
     /// 4 bytes per row beside the batch.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let sources = Sources::try_new(self.layout, batch)?;
-        self.assign(&sources)?;
-        self.batches.push(sources);
+        let columns = Sources::try_new(self.layout, batch)?;
+        let partitions = self.assign(&columns)?;
+        self.batches.push(Assigned {
+            columns,
+            partitions,
+        });
         Ok(())
     }
 
@@ -241,9 +259,15 @@ impl<'a> Planner<'a> {
         let layout = self.layout;
         let mut framed = Vec::new();
         if layout.num_framed() > 0 {
-            let batches = self.batches.iter();
-            let columns: Vec<_> = batches.map(|s| (s.rows, s.framed.as_slice())).collect();
-            framed = encode(layout, &columns, &self.partitions, self.slice_bytes.len())?;
+            let batches = self.batches.iter().map(|batch| &batch.columns);
+            let columns: Vec<_> = batches.map(|c| (c.rows, c.framed.as_slice())).collect();
+            let partitions = self.batches.iter().flat_map(|batch| &batch.partitions);
+            framed = encode(
+                layout,
+                &columns,
+                partitions.copied(),
+                self.slice_bytes.len(),
+            )?;
             let slices = self.slice_bytes.iter_mut().zip(&framed);
             for (bytes, columns) in slices.filter(|(bytes, _)| **bytes > 0) {
                 *bytes += (frames::HEADER_BYTES + columns.len()) as u64;
@@ -252,7 +276,6 @@ impl<'a> Planner<'a> {
         Ok(Scatter {
             layout: layout.clone(),
             batches: self.batches,
-            partitions: self.partitions,
             offsets: slice_offsets(self.slice_bytes.into_iter()),
             framed,
             tag: 0,
@@ -260,13 +283,13 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn assign(&mut self, sources: &Sources) -> Result<()> {
+    /// The partition of each row.
+    fn assign(&mut self, sources: &Sources) -> Result<Vec<u32>> {
         let keys = sources.project(self.layout.key_columns());
-        let planned = self.partitions.len();
-        self.partitions.resize(planned + sources.rows, 0);
-        for first in (0..sources.rows).step_by(CHUNK_ROWS) {
-            let count = CHUNK_ROWS.min(sources.rows - first);
-            let chunk = planned + first..planned + first + count;
+        let mut partitions = vec![0; sources.rows];
+        let firsts = (0..sources.rows).step_by(CHUNK_ROWS);
+        for (first, chunk) in firsts.zip(partitions.chunks_mut(CHUNK_ROWS)) {
+            let count = chunk.len();
             if self.assignment.reads_keys() {
                 self.encode_keys(&keys, first, count)?;
             }
@@ -274,7 +297,7 @@ impl<'a> Planner<'a> {
                 &self.key_layout,
                 (&self.scratch.keys, &self.scratch.starts),
                 self.position,
-                &mut self.partitions[chunk.clone()],
+                chunk,
             );
             row_lengths(
                 self.layout,
@@ -283,12 +306,12 @@ impl<'a> Planner<'a> {
                 count,
                 &mut self.scratch.lengths,
             )?;
-            for (&partition, &length) in self.partitions[chunk].iter().zip(&self.scratch.lengths) {
+            for (&partition, &length) in chunk.iter().zip(&self.scratch.lengths) {
                 self.slice_bytes[partition as usize] += length as u64;
             }
             self.position.row += count as u64;
         }
-        Ok(())
+        Ok(partitions)
     }
 
     /// Encodes the keys of a chunk. Keys are compared and hashed only in encoded form, so map and reduce cannot
