@@ -105,3 +105,19 @@ def test_bad_assignments_are_refused(tmp_path: Path) -> None:
     for assign in (records.hash_assignment, records.round_robin_assignment):
         with pytest.raises(OptionsError, match="only sort"):
             assign(3)
+
+
+def test_equal_ranges_are_of_numbers(tmp_path: Path) -> None:
+    numbers = [0, 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
+    schema = pa.schema([pa.field("n", pa.uint64(), nullable=False)])
+    table = pa.table([pa.array(numbers, pa.uint64())], schema=schema)
+    made = sorter(schema, ascending("n"))
+    splits = parquet_splits(tmp_path, table, 60_000)
+    parts = partitions(made, splits, made.even_assignment(4))
+    assert [part["n"].to_pylist() for part in parts] == [
+        [number for number in numbers if number * 4 >> 64 == part] for part in range(4)
+    ]
+    with pytest.raises(OptionsError, match="uint64 without nulls"):
+        sorter(pa.schema([("n", pa.uint64())]), ascending("n")).even_assignment(4)
+    with pytest.raises(OptionsError, match="partitions"):
+        made.even_assignment(0)

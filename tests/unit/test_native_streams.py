@@ -366,3 +366,23 @@ def test_duckdb_reads_a_stream() -> None:
     batches = pa.RecordBatchReader.from_stream(rows)
     [row] = query("select count(*) as n, sum(id) as s from t", t=batches).read_all().to_pylist()
     assert row == {"n": 5_000, "s": sum(range(5_000))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_place"),
+    [
+        (pa.bool_(), True),
+        (pa.decimal128(10, 2), True),
+        (pa.large_string(), True),
+        (pa.null(), True),
+        (pa.string_view(), False),
+        (pa.dictionary(pa.int32(), pa.string()), False),
+        (pa.list_(pa.int8()), False),
+    ],
+)
+def test_streams_whose_size_is_known_are_made_in_place(kind: pa.DataType, in_place: bool) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", kind)])
+    assert sorter(schema, ascending("k")).streams_in_place == in_place
+    encoded = schema.serialize().to_pybytes()
+    assert _native.Sorter.permutation("{}", encoded, 1).streams_in_place == in_place
+    assert not _native.Sorter.records("{}", 100, 10).streams_in_place

@@ -274,7 +274,7 @@ def test_reduces_have_memory_for_what_is_larger_than_planned(
         return submit(fn, args, kwargs, options)
 
     monkeypatch.setattr(engine, "submit", noted)
-    plan = dataclasses.replace(plan_of(1, 4), partition_bytes=40, reduce_percent=300)
+    plan = dataclasses.replace(plan_of(1, 4), large_partition_bytes=40, reduce_percent=300)
     tasks = Numbers(128, 4, "pieces")
     numbers = [*range(5), *range(128, 198), *[256] * 500]
     blocks = Refs([stage(tasks, "map", num_returns=4).remote(0, numbers)])

@@ -16,8 +16,8 @@ from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
 from exoshuffle.operators.steps_sample import Numbered
 from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
-from exoshuffle.shuffle.memory import ceil_div
 from exoshuffle.shuffle.plan import Workload
+from exoshuffle.shuffle.workload import ceil_div
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,8 +22,8 @@ from exoshuffle.operators.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
 from exoshuffle.operators.steps_first import First
 from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors
-from exoshuffle.shuffle.memory import BUFFER_BYTES
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
+from exoshuffle.shuffle.workload import BUFFER_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,8 +25,8 @@ from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.steps import executor_of
 from exoshuffle.operators.steps_sample import numbers
 from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, handed, own_errors
-from exoshuffle.shuffle.memory import BUFFER_BYTES
 from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.shuffle.workload import BUFFER_BYTES
 from exoshuffle.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:

@@ -4,9 +4,7 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
 
 * A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
   a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
-* A reduce of a partition of p bytes (some are larger: ``SKEW``) holds its slices, sort entries of
-  ``ENTRY_BYTES`` per row and a writer. c run, and the slices of c more are prefetched. If the result becomes a block,
-  the reduce may have to make it as an Arrow stream first, and finished ones wait in the store until somebody takes them.
+* What reduces take is in ``reduce_memory``: c run, and the slices of c more are prefetched.
 * Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
   it free: maps set as much apart as the reduces will need. Otherwise results that become blocks were spilled in the
   place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much
@@ -17,24 +15,22 @@ from __future__ import annotations
 
 import bisect
 import functools
-import math
 from dataclasses import dataclass
 
-from exoshuffle.shuffle.workload import Resources, Workload
+from exoshuffle.shuffle.reduce_memory import (
+    largest_at_once,
+    largest_partition,
+    reduce_buffers,
+    reduce_memory,
+    reduce_peak,
+    reduce_percent,
+)
+from exoshuffle.shuffle.workload import BUFFER_BYTES, Resources, Workload, ceil_div
 
 #: Working memory of a map as a share of its split.
 MAP_SCRATCH_PERCENT = 160
-#: A partition may be this large, as a share of the mean: boundaries come from a sample.
-SKEW_PERCENT = 130
-#: Where it is chance that makes one larger, it is by less than so many standard deviations. That, and knowing which
-#: results are made in their place, leaves blocks more memory: a random shuffle of 4 GB within 2 GB took 0.98 of the time.
-DEVIATIONS = 6
-#: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
-ENTRY_BYTES = 24
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
 USABLE_PERCENT = 80
-#: Read and write buffers of one task beside its data.
-BUFFER_BYTES = 24_000_000
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
 #: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
@@ -43,10 +39,6 @@ MAX_PARTITION_BYTES = 32_000_000
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
-#: An Arrow stream of a result that is copied into its block: of dictionaries, nested columns or records.
-STREAM_PERCENT = 100
-#: Beside it, where nothing is written to files.
-STREAM_BUFFER_BYTES = 8_000_000
 #: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
@@ -106,9 +98,9 @@ def choose_sizes(
     partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
     split = _choose_split(workload, usable, cpus)
     map_memory = map_scratch_bytes(split)
-    buffers = _reduce_buffers(workload, row_group)
-    at_once = _largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
-    reduce_peak = _reduce_peak(workload, partitions, cpus, row_group)
+    buffers = reduce_buffers(workload, row_group)
+    at_once = largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
+    peak_bytes = reduce_peak(workload, partitions, cpus, row_group)
     headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
     sizes = Sizes(
         usable_bytes=usable,
@@ -116,15 +108,15 @@ def choose_sizes(
         num_partitions=partitions,
         split_bytes=split,
         row_group_bytes=row_group,
-        large_partition_bytes=_largest_partition(workload, partitions),
+        large_partition_bytes=largest_partition(workload, partitions),
         map_memory_bytes=map_memory,
-        reduce_memory_bytes=_reduce_memory(workload, partitions, row_group),
+        reduce_memory_bytes=reduce_memory(workload, partitions, row_group),
         map_peak_bytes=cpus * (split + map_memory),
-        reduce_peak_bytes=reduce_peak,
-        left_free_bytes=max(0, reduce_peak - headroom),
-        max_partition_bytes=max(_largest_partition(workload, partitions), at_once),
-        max_whole_bytes=_largest_at_once(workload, usable - buffers, 1, 0),
-        reduce_percent=_reduce_percent(workload),
+        reduce_peak_bytes=peak_bytes,
+        left_free_bytes=max(0, peak_bytes - headroom),
+        max_partition_bytes=max(largest_partition(workload, partitions), at_once),
+        max_whole_bytes=largest_at_once(workload, usable - buffers, 1, 0),
+        reduce_percent=reduce_percent(workload),
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 
@@ -170,7 +162,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
     least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
     counts = range(least, MAX_PARTITIONS)
-    peak = functools.partial(_reduce_peak, workload, cpus=cpus, row_group=row_group)
+    peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group)
     fit, half = (
         # Ascending numbers, since peaks fall.
         least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))
@@ -189,82 +181,6 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     whole = max(workload.max_row_bytes, workload.max_item_bytes)  # which a map holds, however large
     least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
-
-
-def _reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    if workload.results != "files":
-        return _blocks_peak(workload, partitions, cpus)
-    running = min(cpus, partitions)
-    prefetched = min(cpus, partitions - running)
-    slices = (running + prefetched) * _largest_partition(workload, partitions)
-    return slices + running * _reduce_memory(workload, partitions, row_group)
-
-
-def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
-    """Of reduces whose results are blocks: those that run or are prefetched, and results that cannot be spilled.
-
-    Whoever takes results one by one has one reduce more than CPUs submitted, and two results in hand.
-    """
-    is_taken = workload.results == "batches"
-    submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
-    results = min(cpus + 3 if is_taken else cpus, partitions)
-    reducing = _largest_partition(workload, partitions) + _reduce_memory(workload, partitions, 0)
-    return submitted * reducing + results * _skewed(workload, workload.all_result_bytes, partitions)
-
-
-def _reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
-    rows = _skewed(workload, workload.num_rows, partitions)
-    finishing = _skewed(workload, workload.total_bytes, partitions) * workload.reduce_percent // 100
-    finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
-    finishing += _skewed(workload, _streamed_bytes(workload), partitions) * STREAM_PERCENT // 100
-    return finishing + _reduce_buffers(workload, row_group)
-
-
-def _reduce_buffers(workload: Workload, row_group: int) -> int:
-    return row_group + BUFFER_BYTES if workload.results == "files" else STREAM_BUFFER_BYTES
-
-
-def _reduce_percent(workload: Workload) -> int:
-    """Working memory of a reduce as a share of its partition: the rows are taken to be as large as on average."""
-    total = max(workload.total_bytes, 1)
-    row_bytes = max(workload.num_rows, 1) * (ENTRY_BYTES + workload.reduce_row_bytes)
-    streams = STREAM_PERCENT * _streamed_bytes(workload)
-    return workload.reduce_percent + ceil_div(100 * row_bytes + streams, total)
-
-
-def _streamed_bytes(workload: Workload) -> int:
-    """Size of the results that are made as streams before they are copied into blocks."""
-    in_place = workload.results == "files" or workload.streams_in_place
-    return 0 if in_place else workload.all_result_bytes
-
-
-def _largest_at_once(workload: Workload, room: int, running: int, prefetched: int) -> int:
-    """The largest partition that so many reduces can have at once, in memory beside their buffers."""
-    results = 0 if workload.results == "files" else 100 * workload.all_result_bytes
-    percent = _reduce_percent(workload) + ceil_div(results, max(workload.total_bytes, 1))
-    return max(0, room) * 100 // (100 * (running + prefetched) + running * percent)
-
-
-def _largest_partition(workload: Workload, partitions: int) -> int:
-    return max(_skewed(workload, workload.total_bytes, partitions), workload.max_row_bytes, 1)
-
-
-def _skewed(workload: Workload, amount: int, partitions: int) -> int:
-    """What a large partition has of all rows, or of all bytes.
-
-    By chance: the variance of the size of n rows is at most n times their mean size times the largest.
-    """
-    percent: float = SKEW_PERCENT
-    if workload.is_even:
-        row = max(1, workload.max_row_bytes)
-        deviation = math.sqrt(row * partitions / max(row, workload.total_bytes))
-        percent = min(percent, 100 + 100 * DEVIATIONS * deviation)
-    return math.ceil(amount * percent / (100 * partitions))
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Divides and rounds up."""
-    return -(-a // b)
 
 
 def _clamp(value: int, low: int, high: int) -> int:

@@ -19,14 +19,13 @@ from exoshuffle.shuffle.memory import (
     PUSH_BLOCKS,
     USABLE_PERCENT,
     Sizes,
-    ceil_div,
     choose_sizes,
     map_memory_bytes,
     map_scratch_bytes,
     merge_memory_bytes,
     most_merged,
 )
-from exoshuffle.shuffle.workload import Resources, Workload
+from exoshuffle.shuffle.workload import Resources, Workload, ceil_div
 from exoshuffle.units import format_bytes
 
 __all__ = [

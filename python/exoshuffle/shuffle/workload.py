@@ -7,6 +7,8 @@ from typing import Literal
 
 from exoshuffle.futures.engine import DiskKind
 
+#: Read and write buffers of one task beside its data.
+BUFFER_BYTES = 24_000_000
 #: Where results go: into files; as Arrow data to a program that takes them one by one; or into the store, all of them,
 #: to be read by another shuffle.
 ResultPlace = Literal["files", "batches", "blocks"]
@@ -71,3 +73,8 @@ class Resources:
     num_nodes: int = 1
     disk: DiskKind = "ssd"
     workers_bytes: int = 0
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Divides and rounds up."""
+    return -(-a // b)
