@@ -27,7 +27,6 @@ from exoshuffle.operators.order import (
     round_robin,
 )
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_columns import Select
 from exoshuffle.operators.steps_functions import MapBatches
 from exoshuffle.operators.table import Combined, Finish, Gathered, Joined, Sorted
 from exoshuffle.operators.top import Best
@@ -187,12 +186,9 @@ def group_by(grouping: GroupBy) -> Shuffle:
 
 
 def _aggregation(grouping: GroupBy) -> Shuffle:
-    travelling = grouping.partial_schema
-    partial: Step = Select(grouping.columns)
-    if grouping.combines:
-        partial = AtOnce(grouping.partial, travelling, grouping.columns)
-    final = AtOnce(grouping.final, grouping.output_schema, tuple(travelling.names))
-    return _meeting("group_by", grouping.keys, (partial,), travelling, final, final.schema)
+    partial = AtOnce(grouping.partial, grouping.partial_schema, grouping.columns)
+    final = AtOnce(grouping.final, grouping.output_schema, tuple(partial.schema.names))
+    return _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
 
 
 def map_groups(
