@@ -54,6 +54,15 @@ def test_a_ray_of_its_own(own: RayEngine, tmp_path: Path) -> None:
     assert listening_addresses() == {"127.0.0.1"}
 
 
+@pytest.mark.usefixtures("own")
+def test_nothing_of_it_waits_to_change_the_number_of_nodes() -> None:
+    assert xs.get(xs.remote(abs).remote(-1)) == 1
+    processes = psutil.Process().children(recursive=True)
+    commands = [" ".join(process.cmdline()) for process in processes]
+    assert any("gcs_server" in command for command in commands)
+    assert not any("/autoscaler/" in command for command in commands)
+
+
 def listening_addresses() -> set[str]:
     found = set()
     for process in psutil.Process().children(recursive=True):
