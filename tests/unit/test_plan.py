@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.shuffle import Resources, ShufflePlan, Workload, memory, plan_shuffle
+from exoshuffle.shuffle import Resources, ShufflePlan, Workload, memory, plan_shuffle, reduce_memory
 from exoshuffle.shuffle import plan as plan_module
 from exoshuffle.shuffle.strategy import strategy_names
 
@@ -112,7 +112,10 @@ def test_partitions_up_to_the_limit_of_dividing_fit(
         return
     limit, whole = plan.max_partition_bytes, plan.max_whole_bytes
     # What is planned for is not divided, nor what is small.
-    assert limit >= plan.large_partition_bytes
+    assert limit >= plan.large_partition_bytes >= plan.partition_bytes - 1
+    if not workload.is_even:
+        skewed = plan.partition_bytes * reduce_memory.SKEW_PERCENT // 100
+        assert plan.large_partition_bytes >= skewed - 1
     assert plan.reduce_memory(0) == plan.reduce_memory_bytes
     running = min(given.num_cpus, plan.num_partitions)
     waiting = min(given.num_cpus, plan.num_partitions - running)

@@ -59,6 +59,30 @@ fn corruption_is_found_in_the_slice_that_has_it() {
 }
 
 #[test]
+fn corruption_is_found_in_what_is_read_in_pieces() {
+    const LARGE: usize = 9 << 20;
+    let script = Script::new(|_| Ok(()));
+    let mut setup = Setup::new(320, 1);
+    setup.options.spill_threshold = 0.0;
+    let store = setup.open_scripted(&script);
+    let block = put(&store, 7, &[LARGE, 5000]).unwrap();
+    drop(store.reserve(320 * UNIT).unwrap());
+    assert_eq!(store.stats().used_blocks_bytes, 0);
+    for byte in [1000, LARGE as u64 - 1000] {
+        script.flip(Some(byte));
+        for slice in [Some(0), None] {
+            let damaged = store.fetch(&[(block, slice)]);
+            assert!(
+                matches!(damaged, Err(StoreError::Corrupt { slice: 0, .. })),
+                "{damaged:?}"
+            );
+        }
+    }
+    script.flip(None);
+    assert_eq!(store.fetch(&[(block, Some(0))]).unwrap()[0].len(), LARGE);
+}
+
+#[test]
 fn a_damaged_index_is_corruption_too() {
     let script = Script::new(|_| Ok(()));
     let (_setup, store, block) = with_spilled_block(&script);
