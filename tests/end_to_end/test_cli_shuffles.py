@@ -76,6 +76,29 @@ def test_sample_of_a_fraction(source: Path, command, tmp_path: Path) -> None:
     assert abs(rows - ROWS / 4) < 4 * (ROWS * 3 / 16) ** 0.5
 
 
+@pytest.mark.parametrize(
+    "arguments", [["shuffle"], ["shuffle", "--window", "300"], ["sample", "--fraction", "0.5"]]
+)
+def test_the_command_line_tells_a_fresh_seed(
+    arguments: list[str], source: Path, command, tmp_path: Path
+) -> None:
+    name, *options = arguments
+
+    def run(out: str, *more: object):
+        done = command(name, source, tmp_path / out, *options, *LIMIT, *more)
+        assert (done.code, done.err) == (0, "")
+        return done.out
+
+    (seed,) = json.loads(run("a", "--json"))["seeds"]
+    assert run("b").splitlines()[-1].startswith("seed ")
+    assert f"seed {seed}" in run("c", "--seed", seed).splitlines()[-1]
+    first, fresh, again = (read_directory(tmp_path / out, "parquet")["id"] for out in "abc")
+    assert first == again
+    assert first != fresh
+    assert json.loads(run("d", "--explain", "--json", "--seed", 5))["seeds"] == [5]
+    assert run("d", "--explain", "--seed", 5).splitlines()[-1].split() == ["seed", "5"]
+
+
 def test_join(source: Path, command, tmp_path: Path) -> None:
     write_files(
         tmp_path / "keys", query("select distinct k as key from t where k < 50", t=TABLE), 1

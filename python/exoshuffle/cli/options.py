@@ -194,4 +194,6 @@ def _summary(result: WriteResult) -> str:
     ]
     if result.spilled_bytes is not None:
         lines[-1] += f", spilled {format_bytes(result.spilled_bytes)}"
+    if result.seeds:
+        lines.append(f"seed {', '.join(map(str, result.seeds))}")
     return "\n".join(lines)

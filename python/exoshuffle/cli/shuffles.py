@@ -19,7 +19,9 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.aggregate_text import parse_aggregate_text
 from exoshuffle.operators.keys import parse_names
 
-_seed = click.option("--seed", type=int, default=0, show_default=True, help="Of the random order.")
+_seed = click.option(
+    "--seed", type=int, help="Of the random order. Default: a fresh one, which the summary tells."
+)
 
 
 @click.command(name="shuffle")

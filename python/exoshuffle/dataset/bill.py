@@ -42,6 +42,7 @@ class Bill:
         output_free_bytes: Free space where the output goes; None if that is not known.
         output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
         shares_disk: Whether what is spilled and the output go to one file system.
+        seeds: Of all random operations, given or fresh; see ``Dataset.seeds``.
     """
 
     operator: str
@@ -71,6 +72,7 @@ class Bill:
     output_free_bytes: int | None = None
     output_is_most: bool = False
     shares_disk: bool = False
+    seeds: tuple[int, ...] = ()
 
     @property
     def tasks(self) -> int:
@@ -125,6 +127,7 @@ class Bill:
             ("read back", read_back),
             ("output files", f"{self.output_files:,}"),
             ("output disk", at_most + output),
+            *[("seed", ", ".join(map(str, self.seeds)))] * bool(self.seeds),
         ]
         bill = "\n".join(f"{name:<22}{value}" for name, value in lines)
         return "\n\n".join([*map(str, self.before), bill])

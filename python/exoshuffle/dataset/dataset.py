@@ -21,6 +21,7 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.dataset.narrow import Narrow, check_datasets
 from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.seeds import seed_or_fresh, seeds_of
 from exoshuffle.dataset.windows import check_window
 from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
@@ -65,6 +66,11 @@ class Dataset(Narrow):
         """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``."""
         name: str = sources(self.node)[0].format
         return name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of its random operations, given or fresh, each once; of operations in a row in their order."""
+        return seeds_of(self.node)
 
     # --- shuffles ----------------------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Dataset(Narrow):
 
     def random_shuffle(
         self,
-        seed: int = 0,
+        seed: int | None = None,
         *,
         window: int | str | None = None,
         strategy: str | Strategy = "auto",
@@ -195,7 +201,8 @@ class Dataset(Narrow):
         window stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
 
         Args:
-            seed: Of the permutation, from 0 to 2**64 - 1.
+            seed: Of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
+                dataset, which ``seeds``, ``explain()`` and results of writing tell.
             window: Its size, for a partial shuffle: a number of rows (as many as have the mean size of all), or a size
                 of rows in memory as text (``"64MB"``). A window does not reach over the end of a file, and ends where
                 row groups do if these are small; most have half of this size or more, and none has more.
@@ -208,7 +215,7 @@ class Dataset(Narrow):
         Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
         holds three windows per CPU in memory. Source: Exoshuffle §5.3, where shuffles feed training.
         """
-        sampling.check_seed(seed)
+        seed = seed_or_fresh(seed)
         options = ShuffleOptions(strategy, num_partitions)
         if window is None:
             return Dataset(sampling.in_random_order(self.node, seed, options))

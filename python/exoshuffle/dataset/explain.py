@@ -14,6 +14,7 @@ from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.logical import Limited, Node, Shuffled, Stepped, Windowed, sources
 from exoshuffle.dataset.output import Result, estimated_size
+from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.dataset.write import WriteOptions, check_format, output_directory
@@ -57,7 +58,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         ExoshuffleError: What writing it there would raise before its first task, but for disks without room.
     """
     if to.results != "files":
-        return _bill(node, engine, to.results)[0]
+        return dataclasses.replace(_bill(node, engine, to.results)[0], seeds=seeds_of(node))
     check_format(node, to.options)
     folder: Path | None = None
     if to.path is not None:
@@ -72,6 +73,7 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         output_is_most=size.is_most,
         output_free_bytes=None if folder is None else free_bytes([str(folder)]),
         shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
+        seeds=seeds_of(node),
     )
 
 

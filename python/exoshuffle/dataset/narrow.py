@@ -16,6 +16,7 @@ from exoshuffle.dataset.logical import (
     sources,
 )
 from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.keys import names_in
 from exoshuffle.operators.steps import Step
@@ -142,7 +143,7 @@ class Narrow(Results):
         return self._made(Limited(self.node, count))
 
     def sample(
-        self, n: int | None = None, *, fraction: float | None = None, seed: int = 0
+        self, n: int | None = None, *, fraction: float | None = None, seed: int | None = None
     ) -> Dataset:
         """Some of the rows, chosen at random without replacement.
 
@@ -156,7 +157,8 @@ class Narrow(Results):
                 other. They come in random order: they are the first n of ``random_shuffle(seed)``.
             fraction: Instead of ``n``: each row is kept with this probability, independently of the others, so their
                 number varies by about the square root of it. Rows keep their order.
-            seed: From 0 to 2**64 - 1. A sample of a sample is a new choice with the same seed, too.
+            seed: From 0 to 2**64 - 1. A sample of a sample is a new choice with the same seed, too. Default: a fresh
+                one, the same for all results of this dataset; ``seeds``, ``explain()`` and results of writing tell it.
 
         Raises:
             OptionsError: Both or none of ``n`` and ``fraction``, or one out of range.
@@ -164,9 +166,9 @@ class Narrow(Results):
         Cost: reads the input once. ``fraction`` needs no shuffle; ``n`` is found as by ``top_k``.
         """
         if n is not None and fraction is None:
-            return self._made(sampling.rows_of(self.node, n, seed))
+            return self._made(sampling.rows_of(self.node, n, seed_or_fresh(seed)))
         if fraction is not None and n is None:
-            return self._made(sampling.fraction_of(self.node, fraction, seed))
+            return self._made(sampling.fraction_of(self.node, fraction, seed_or_fresh(seed)))
         raise OptionsError("sample needs one of n and fraction")
 
     # --- internals ---------------------------------------------------------------------------------------------

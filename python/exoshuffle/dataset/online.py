@@ -19,7 +19,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import ShuffleJob, in_advance
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
-from exoshuffle.dataset.sampling import check_seed
+from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.aggregate import GroupBy
@@ -55,10 +55,12 @@ class Partial:
     Attributes:
         fraction: Of the input that was read, 0 < fraction <= 1: of its rows, or of bytes where rows are not known.
         table: The groups that were seen, with estimates for the whole input; see ``Aggregated.stream``.
+        seed: Of the order in which the input is read.
     """
 
     fraction: float
     table: pa.Table
+    seed: int
 
 
 class Aggregated(Dataset):
@@ -74,7 +76,7 @@ class Aggregated(Dataset):
         self.grouping = grouping
         self.options = options
 
-    def stream(self, seed: int = 0) -> Iterator[Partial]:
+    def stream(self, seed: int | None = None) -> Iterator[Partial]:
         """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
 
         Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
@@ -88,7 +90,8 @@ class Aggregated(Dataset):
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
         Args:
-            seed: Of the order in which the input is read, from 0 to 2**64 - 1.
+            seed: Of the order in which the input is read, from 0 to 2**64 - 1; default: a fresh one, which the results
+                tell.
 
         Raises:
             OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
@@ -100,11 +103,10 @@ class Aggregated(Dataset):
         is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
         ``exoshuffle.operators.estimates``.
         """
-        check_seed(seed)
         online = parse_online(self.grouping)
         options = replace(self.options, strategy="simple")
         node = Shuffled(self.node.children, shuffle_online(online), options)
-        return _partials(node, online, seed)
+        return _partials(node, online, seed_or_fresh(seed))
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
         round_size = max(engine.num_cpus, -(-len(splits) // NUM_ROUNDS))
         sizes = tuple(split.size for split in splits)
         for num_seen, refs in in_advance(_rounds(job, online, splits, round_size), 1):
-            yield Partial(Sample(sizes, num_seen).fraction, _table(refs, online))
+            yield Partial(Sample(sizes, num_seen).fraction, _table(refs, online), seed)
 
 
 def _rounds(

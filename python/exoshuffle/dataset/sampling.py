@@ -11,9 +11,8 @@ splits that the files alone determine, and a row is known by the split and its n
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from exoshuffle.arguments import is_number, is_whole
+from exoshuffle.arguments import is_number
 from exoshuffle.dataset.inputs import is_text
 from exoshuffle.dataset.logical import (
     Files,
@@ -33,7 +32,7 @@ from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_columns import Drop, Select
 from exoshuffle.operators.steps_functions import MapBatches
-from exoshuffle.operators.steps_sample import Chosen, Numbered, mix, uint64
+from exoshuffle.operators.steps_sample import Chosen, Numbered
 
 #: Columns of numbers begin with it.
 _PREFIX = "__exoshuffle_number_"
@@ -43,7 +42,7 @@ def fraction_of(node: Node, fraction: float, seed: int) -> Node:
     """Each row with the same probability, in input order.
 
     Raises:
-        OptionsError: No such probability, or no such seed.
+        OptionsError: No such probability.
     """
     if not is_number(fraction) or not 0 < fraction <= 1:
         raise OptionsError(f"fraction is {fraction!r}; it must be above 0 and at most 1")
@@ -55,7 +54,7 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     """So many rows, in random order: those with the smallest numbers.
 
     Raises:
-        OptionsError: A negative number, or no such seed.
+        OptionsError: A negative number.
     """
     if isinstance(count, float):
         raise OptionsError(f"n is {count}; for a share of the rows write fraction={count}")
@@ -81,12 +80,6 @@ def in_random_order(node: Node, seed: int, options: ShuffleOptions) -> Node:
     return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
 
 
-def check_seed(seed: Any) -> None:
-    """Raises ``OptionsError`` unless the seed has 64 bits."""
-    if not (is_whole(seed) and 0 <= int(seed) < 2**64):
-        raise OptionsError(f"seed is {seed!r}; choose a whole number from 0 to 2**64 - 1")
-
-
 def _are_known(node: Node) -> bool:
     """Whether a map knows which rows of which file it has."""
     if isinstance(node, United):
@@ -95,12 +88,8 @@ def _are_known(node: Node) -> bool:
 
 
 def _numbering(node: Node, seed: int) -> Numbered:
-    check_seed(seed)
-    below = _num_numberings(node)
-    # A sample of a sample with the same seed is to be a new choice.
-    for _ in range(below):
-        seed = mix(uint64(seed)).as_py()
-    return Numbered(seed, f"{_PREFIX}{below}")
+    level = _num_numberings(node)
+    return Numbered(seed, f"{_PREFIX}{level}", level)
 
 
 def _num_numberings(node: Node) -> int:

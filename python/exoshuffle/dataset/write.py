@@ -19,6 +19,7 @@ from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
 from exoshuffle.dataset.output import check_room
 from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.errors import (
     ExoshuffleError,
     OptionsError,
@@ -109,6 +110,7 @@ class WriteResult:
         peak_memory_bytes: Highest resident memory of this process so far.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
         plan: The plan of the last shuffle, if there is one.
+        seeds: Of random operations, given or fresh; see ``Dataset.seeds``.
     """
 
     path: str
@@ -119,6 +121,7 @@ class WriteResult:
     spilled_bytes: int | None
     files: list[dict[str, Any]] = field(repr=False, default_factory=list)
     plan: ShufflePlan | None = field(repr=False, default=None)
+    seeds: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -177,6 +180,7 @@ def write_node(
         peak_memory_bytes=peak_resident_bytes(),
         spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
+        seeds=seeds_of(node),
     )
 
 

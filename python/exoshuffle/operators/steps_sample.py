@@ -84,11 +84,13 @@ class Numbered:
     Attributes:
         seed: Of the numbers.
         column: Name of the column.
+        level: How many numberings come before: a sample of a sample with the same seed is to be a new choice.
         place: Which rows these are; known in the task.
     """
 
     seed: int
     column: str
+    level: int = 0
     place: Place = Place(0, 0)
 
     def at(self, place: Place) -> Numbered:
@@ -110,11 +112,14 @@ class Numbered:
         """See ``Step``."""
         schema = self.output_schema(batches.schema)
         field = schema.field(self.column)
+        seed = self.seed
+        for _ in range(self.level):
+            seed = mix(uint64(seed)).as_py()
 
         def numbered() -> Iterator[pa.Table]:
             row = self.place.first_row
             for table in tables_of(batches):
-                made = numbers(self.seed, self.place.source, row, table.num_rows)
+                made = numbers(seed, self.place.source, row, table.num_rows)
                 yield table.append_column(field, made)
                 row += table.num_rows
 
