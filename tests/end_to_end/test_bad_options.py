@@ -16,6 +16,12 @@ BY = ["--by", "key"]
 #: Name: (arguments with paths relative to the world, output, exit code, words of the message).
 CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
     "output exists": (["good", *BY], "taken", 1, ["taken", "exists", "--overwrite"]),
+    "output of somebody else": (
+        ["good", *BY, "--overwrite"],
+        "taken",
+        1,
+        ["taken", "did not write", "--overwrite-anything"],
+    ),
     "output is a file": (["good", *BY], "file", 1, ["file", "name a directory"]),
     "output inside input": (["good", *BY], "good/out", 1, ["good", "inside the input"]),
     "output is the input": (["good", *BY, "--overwrite"], "good", 1, ["good", "holds the input"]),
@@ -162,6 +168,7 @@ def test_wrong_usage_is_shown_by_click(arguments: list[str], command: Callable[.
         (["gensort", "500000TB", "out"], 1, ["500000 TB", "free", "another disk"]),
         (["shuffle", "good", "out", "--window", "²"], 2, ["²", "is not a size"]),
         (["gensort", "10", "taken"], 1, ["taken", "exists", "--overwrite"]),
+        (["gensort", "10", "taken", "--overwrite"], 1, ["taken", "--overwrite-anything"]),
         (["gensort", "10", "file"], 1, ["file", "name a directory"]),
         (["gensort", "10", "out", "--partitions", "0"], 2, ["0 partitions", "at least 1"]),
         (["gensort", "10", "out", "--start", "-1"], 2, ["-1", "negative"]),

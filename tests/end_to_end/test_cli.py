@@ -139,7 +139,12 @@ def test_several_inputs_and_overwrite(source: Path, command, tmp_path: Path) -> 
     assert command("sort", files[0], tmp_path / "out", "--by", "key", *LIMIT).code == 0
     again = command("sort", *files, tmp_path / "out", "--by", "key", *LIMIT, "--overwrite")
     assert again.code == 0
+    (tmp_path / "out" / "notes.txt").touch()
+    arguments = ["sort", source, tmp_path / "out", "--by", "key", *LIMIT]
+    assert command(*arguments, "--overwrite").code == 1
+    assert command(*arguments, "--overwrite-anything").code == 0
     assert pq.read_table(tmp_path / "out").num_rows == 5000
+    assert not (tmp_path / "out" / "notes.txt").exists()
 
 
 def test_explain_runs_nothing(source: Path, command, tmp_path: Path) -> None:

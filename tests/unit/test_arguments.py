@@ -32,11 +32,11 @@ def test_what_is_no_number(value: Any) -> None:
 
 
 def test_flags() -> None:
-    check_flag("overwrite", True)
-    check_flag("overwrite", False)
+    check_flag("header", True)
+    check_flag("header", False)
     for value in (1, 0, None, "no", []):
-        with pytest.raises(OptionsError, match=r"overwrite is .*; write True or False"):
-            check_flag("overwrite", value)
+        with pytest.raises(OptionsError, match=r"header is .*; write True or False"):
+            check_flag("header", value)
 
 
 @pytest.mark.parametrize("flag", [True, False])

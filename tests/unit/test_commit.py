@@ -16,7 +16,7 @@ import pytest
 
 from exoshuffle.dataset import commit, replacing
 from exoshuffle.dataset.commit import OutputDirectory
-from exoshuffle.errors import OutputError
+from exoshuffle.errors import OptionsError, OutputError
 
 
 def _make(place: Path, content: str, overwrite: bool = True) -> None:
@@ -186,6 +186,43 @@ def test_what_somebody_else_made_meanwhile_is_not_replaced(tmp_path: Path) -> No
     assert _names(tmp_path) == ["out"]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_was_not_written_here_needs_another_word(
+    overwrite: bool, way: str, tmp_path: Path
+) -> None:
+    del way
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious").write_text("")
+    with pytest.raises(OutputError, match="overwrite"):
+        _make(tmp_path / "out", "new", overwrite)
+    assert _names(tmp_path / "out") == ["precious"]
+    with OutputDirectory(tmp_path / "out", [], overwrite="anything") as output:
+        (output.staging / "part").write_text("new")
+        output.commit([{"name": "part"}])
+    _make(tmp_path / "out", "newer")
+    assert (tmp_path / "out" / "part").read_text() == "newer"
+    assert _names(tmp_path) == ["out"]
+
+
+def test_what_somebody_else_put_there_meanwhile_is_not_removed(way: str, tmp_path: Path) -> None:
+    del way
+    _make(tmp_path / "out", "old")
+    with OutputDirectory(tmp_path / "out", [], overwrite=True) as output:
+        (output.staging / "part").write_text("new")
+        (tmp_path / "out" / "precious").touch()
+        with pytest.raises(OutputError, match='overwrite="anything"'):
+            output.commit([{"name": "part"}])
+    assert (tmp_path / "out" / "part").read_text() == "old"
+    assert (tmp_path / "out" / "precious").exists()
+    assert _names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("overwrite", [1, 0, None, "ours", "", []])
+def test_other_words_are_refused(overwrite: Any, tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match=r"overwrite is .*; write True, False or 'anything'"):
+        OutputDirectory(tmp_path / "out", [], overwrite)
+
+
 @pytest.mark.parametrize("name", ["out[1]", "o*t", "o?t", "[!o]ut"])
 def test_names_that_look_like_patterns(name: str, tmp_path: Path) -> None:
     others = [".out1.exoshuffle-0", ".out.exoshuffle-0", ".xut.exoshuffle-0"]
@@ -279,7 +316,7 @@ def test_all_is_on_disk_before_it_is_in_place(
 
     monkeypatch.setattr(os, "fsync", fsync)
     _make(tmp_path / "a" / "out", "new")
-    before = {"part not there", "_SUCCESS not there", ".out.exoshuffle not there"}
+    before = {"part not there", ".exoshuffle not there", ".out.exoshuffle not there"}
     assert set(synced[:3]) == before
     assert synced[2] == ".out.exoshuffle not there"
     assert set(synced[3:]) == {"a there", f"{tmp_path.name.split('-')[0]} there"}

@@ -24,6 +24,23 @@ from exoshuffle.units import format_bytes
 
 FORMATS = list(COMPRESSIONS)
 
+
+def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The two options that say what an output may replace, as the parameter ``overwrite``."""
+
+    @click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Replace the output if it exists, was written by exoshuffle, and is unchanged.",
+    )
+    @click.option("--overwrite-anything", is_flag=True, help="Replace whatever is there.")
+    @functools.wraps(command)
+    def run(overwrite: bool, overwrite_anything: bool, **arguments: Any) -> Any:
+        return command(overwrite="anything" if overwrite_anything else overwrite, **arguments)
+
+    return run
+
+
 _FORMAT_OPTIONS = [
     click.option(
         "--format",
@@ -56,7 +73,7 @@ _FORMAT_OPTIONS = [
         help=f"Type of a column of CSV or JSON lines input instead of the inferred one: {TYPE_NAMES}. Repeatable.",
     ),
 ]
-_RUN_OPTIONS = [
+_RUN_OPTIONS: list[Callable[..., Any]] = [
     click.option(
         "--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."
     ),
@@ -75,7 +92,7 @@ _RUN_OPTIONS = [
         help="Of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
-    click.option("--overwrite", is_flag=True, help="Replace the output if it exists."),
+    overwrite_option,
     click.option("--explain", "explain_only", is_flag=True, help="Print the plan; run nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary."),
 ]

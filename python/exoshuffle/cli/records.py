@@ -8,8 +8,10 @@ import re
 
 import click
 
+from exoshuffle.cli.options import overwrite_option
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.cloudsort.gensort import RECORD_BYTES
+from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.progress import Progress
 from exoshuffle.units import format_bytes, parse_bytes
@@ -24,7 +26,7 @@ from exoshuffle.units import format_bytes, parse_bytes
 @click.option("--start", type=int, default=0, show_default=True, help="Number of the first record.")
 @click.option("--ascii", "ascii_", is_flag=True, help="Printable records instead of binary ones.")
 @click.option("--skew", is_flag=True, help="Skewed keys.")
-@click.option("--overwrite", is_flag=True, help="Replace the directory if it exists.")
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print a machine-readable summary.")
 def gensort_command(
     size_or_count: str,
@@ -33,7 +35,7 @@ def gensort_command(
     start: int,
     ascii_: bool,
     skew: bool,
-    overwrite: bool,
+    overwrite: Overwrite,
     as_json: bool,
 ) -> None:
     """Make 100-byte records with 10-byte keys, as Ordinal's gensort does.

@@ -12,7 +12,7 @@ from typing import Any
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
-from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.dataset.commit import OutputDirectory, Overwrite
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
@@ -55,7 +55,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
     partitions: int | None = None,
     ascii: bool = False,  # noqa: A002  Ordinal's name for it
     skew: bool = False,
-    overwrite: bool = False,
+    overwrite: Overwrite = False,
     progress: Progress | None = None,
 ) -> GensortResult:
     """Makes a directory of gensort records, ``part-00000.dat`` and so on.
@@ -67,7 +67,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         partitions: Number of files; default: one per GB, at least one per CPU for more than 10 MB.
         ascii: Printable records (gensort's ``-a``), else binary.
         skew: Skewed keys (gensort's ``-s``).
-        overwrite: Replace what is there.
+        overwrite: As in ``write_parquet``.
         progress: Told of every finished file.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from exoshuffle.dataset import sampling
 from exoshuffle.dataset.bill import Bill
+from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.explain import Destination, explain_node
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
@@ -372,7 +373,7 @@ class Dataset(Narrow):
         *,
         results: ResultPlace = "files",
         options: WriteOptions | None = None,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
     ) -> Bill:
         """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exoshuffle.dataset.bill import Bill
+from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import Input, UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
@@ -37,13 +38,13 @@ class Destination:
         results: Into files, or to whom else.
         path: The directory of the files, if that is known.
         options: How they are written.
-        overwrite: Whether what is there is replaced.
+        overwrite: What may be replaced.
     """
 
     results: ResultPlace
     path: str | None
     options: WriteOptions
-    overwrite: bool = False
+    overwrite: Overwrite = False
 
 
 def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import in_advance
 from exoshuffle.dataset.logical import Node
@@ -58,7 +59,7 @@ class Results:
         *,
         compression: str = "none",
         target_file_size: int | str | None = None,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of Parquet files, in order of their names; appears complete or not at all.
 
@@ -66,7 +67,8 @@ class Results:
             path: The directory to make.
             compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
             target_file_size: Begin a new file at about this size; default: one file per partition.
-            overwrite: Replace what is there.
+            overwrite: True replaces a directory that was written here and is unchanged, or is empty; ``"anything"``
+                whatever is there.
 
         Raises:
             OutputError: The output exists or cannot be written.
@@ -82,7 +84,7 @@ class Results:
         *,
         compression: str = "none",
         target_file_size: int | str | None = None,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of Arrow IPC files; see ``write_parquet``. Compression: ``none``, ``zstd`` or ``lz4``."""
         return self.write(
@@ -90,7 +92,11 @@ class Results:
         )
 
     def write_csv(
-        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+        self,
+        path: PathLike,
+        *,
+        target_file_size: int | str | None = None,
+        overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of CSV files with headers; see ``write_parquet``.
 
@@ -99,7 +105,11 @@ class Results:
         return self.write(path, WriteOptions("csv", "none", target_file_size), overwrite=overwrite)
 
     def write_json(
-        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+        self,
+        path: PathLike,
+        *,
+        target_file_size: int | str | None = None,
+        overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of JSON lines files; see ``write_parquet``.
 
@@ -110,7 +120,11 @@ class Results:
         )
 
     def write_records(
-        self, path: PathLike, *, target_file_size: int | str | None = None, overwrite: bool = False
+        self,
+        path: PathLike,
+        *,
+        target_file_size: int | str | None = None,
+        overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of fixed-length record files; for datasets of ``read_records`` only."""
         return self.write(
@@ -122,7 +136,7 @@ class Results:
         path: PathLike,
         options: WriteOptions,
         *,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
         progress: Progress | None = None,
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.dataset.commit import OutputDirectory, Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
@@ -133,7 +133,7 @@ def write_node(
     engine: Engine,
     path: str | os.PathLike[str],
     options: WriteOptions,
-    overwrite: bool,
+    overwrite: Overwrite,
     progress: Progress | None = None,
 ) -> WriteResult:
     """Runs a tree of operations and commits its output.
@@ -143,7 +143,7 @@ def write_node(
         engine: Where it runs.
         path: The directory to make.
         options: How to write.
-        overwrite: Replace what is there.
+        overwrite: What may be replaced.
         progress: Told of the plan and of every finished task.
 
     Raises:
@@ -196,7 +196,7 @@ def empty(schema: pa.Schema, sink: Sink) -> Any:
 
 
 def output_directory(
-    node: Node, path: str | os.PathLike[str], options: WriteOptions, overwrite: bool
+    node: Node, path: str | os.PathLike[str], options: WriteOptions, overwrite: Overwrite
 ) -> OutputDirectory:
     """Where the result of a tree goes; nothing is made yet.
 

@@ -1,0 +1,71 @@
+"""The seal of an output directory: how a later run knows that all there is in it was written here, and is unchanged.
+
+A seal is an empty hidden file whose name has a hash of the names and sizes of all others. Why empty: Polars reads every
+file of a directory that is not, whatever its name; DuckDB, pandas, pyarrow and Spark read past it, too. Why not the
+contents: an overwrite would read all that it is about to remove.
+
+Earlier versions left a file ``_SUCCESS`` that lists names and sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = ".exoshuffle-"
+_EARLIER = "_SUCCESS"
+#: Of the hash, as hexadecimal digits.
+_DIGITS = 32
+
+
+def seal_of(folder: Path) -> Path:
+    """The path that the seal of a directory without one has, as it is now.
+
+    Cost: looks at every file once, some microseconds each.
+    """
+    return folder / _name(_lines(folder))
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether a directory holds what was written here, and nothing else."""
+    lines = _lines(folder)
+    seals = [line for line in lines if line.startswith(PREFIX) and line.endswith("\0" + "0")]
+    return any(seal.split("\0")[0] == _name(lines - {seal}) for seal in seals) or _is_listed(
+        folder, lines
+    )
+
+
+def _name(lines: set[str]) -> str:
+    text = "\n".join(sorted(lines)).encode("utf-8", "surrogateescape")
+    return PREFIX + hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+def _lines(folder: Path) -> set[str]:
+    """A line for each file below a directory, with its size, and for whatever else there is."""
+    return set(_found(folder, ""))
+
+
+def _found(folder: Path, within: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = within + entry.name
+            if entry.is_file(follow_symlinks=False):
+                yield f"{name}\0{entry.stat(follow_symlinks=False).st_size}"
+            elif entry.is_dir(follow_symlinks=False):
+                yield f"{name}\0/"
+                yield from _found(Path(entry.path), f"{name}/")
+            else:
+                yield f"{name}\0?"
+
+
+def _is_listed(folder: Path, lines: set[str]) -> bool:
+    """Whether a directory holds what an earlier version says there is, and nothing else."""
+    try:
+        manifest = json.loads((folder / _EARLIER).read_bytes())
+        listed = {f"{file['name']}\0{file['bytes']}" for file in manifest["files"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return {line for line in lines if line.split("\0")[0] != _EARLIER} == listed
