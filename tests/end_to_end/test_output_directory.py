@@ -145,7 +145,7 @@ def test_a_failed_overwrite_keeps_the_old_result(source: Path, tmp_path: Path) -
         ("in/out", "inside the input"),
         ("in", "holds the input"),
         ("", "holds the input"),
-        ("in/part-000.parquet", "is a file"),
+        ("in/part-000.parquet", "inside the input"),
         ("link/out", "inside the input"),
     ],
 )

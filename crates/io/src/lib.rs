@@ -23,4 +23,4 @@ pub use source::{
     open_source, open_split, sample_split, BatchStream, FileStamp, Header, ReadOptions, Source,
     SourceFile, Split,
 };
-pub use write::{check_writable, PartFile, PartWriter, PendingParts, WriteOptions};
+pub use write::{check_writable, IpcLayout, PartFile, PartWriter, PendingParts, WriteOptions};

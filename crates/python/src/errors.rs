@@ -1,12 +1,14 @@
 //! The only place where Rust errors become Python exceptions.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use arrow_schema::ArrowError;
 use exoshuffle_io::IoError;
 use exoshuffle_kernels::records::RecordError;
 use exoshuffle_kernels::KernelError;
 use exoshuffle_store::StoreError;
+use pyo3::exceptions::PyBrokenPipeError;
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
@@ -55,6 +57,9 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::ColumnCount { .. }
         | IoError::ColumnMismatch { .. }
         | IoError::DuplicateColumn { .. } => SchemaError::new_err(message),
+        IoError::Write { ref source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            PyBrokenPipeError::new_err(message)
+        }
         IoError::Write { .. } | IoError::Encode { .. } => OutputError::new_err(message),
         IoError::BadPattern { .. }
         | IoError::UnknownColumn { .. }

@@ -52,6 +52,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
+    module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(records::gensort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::valsort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::combine_summaries, module)?)?;

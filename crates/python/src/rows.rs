@@ -1,5 +1,6 @@
 //! Rows on their way out, from slices, files or streams: to files, to an Arrow IPC stream, or to another library.
 
+use std::os::fd::{BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +48,15 @@ impl Rows {
         Ok(Box::new(batches.map(move |batch| {
             cast_to_user_schema(&schema, &batch?).map_err(RowError::Kernel)
         })))
+    }
+}
+
+impl Rows {
+    fn write_all(&self, mut writer: PartWriter) -> PyResult<PendingParts> {
+        for batch in self.source.batches()? {
+            writer.write(&batch?).map_err(io_error)?;
+        }
+        writer.end().map_err(io_error)
     }
 }
 
@@ -122,13 +132,26 @@ impl Rows {
     ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
             let schema = Arc::clone(&self.schema);
-            let mut writer =
-                PartWriter::new(&directory, partition, schema, write_options(options)?)
-                    .map_err(io_error)?;
-            for batch in self.source.batches()? {
-                writer.write(&batch?).map_err(io_error)?;
-            }
-            writer.end().map_err(io_error)
+            let writer = PartWriter::new(&directory, partition, schema, write_options(options)?);
+            self.write_all(writer.map_err(io_error)?)
+        })?;
+        Ok(PendingFiles(Mutex::new(Some(files))))
+    }
+
+    /// Writes to an open file, which is not closed, as the only one.
+    fn write_stream(
+        &self,
+        py: Python<'_>,
+        descriptor: RawFd,
+        options: &str,
+    ) -> PyResult<PendingFiles> {
+        let files = py.detach(|| {
+            // SAFETY: the caller keeps the descriptor open; it is borrowed to be duplicated only.
+            let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            let file = borrowed.try_clone_to_owned()?;
+            let schema = Arc::clone(&self.schema);
+            let writer = PartWriter::to_open(file.into(), schema, write_options(options)?);
+            self.write_all(writer.map_err(io_error)?)
         })?;
         Ok(PendingFiles(Mutex::new(Some(files))))
     }

@@ -1,8 +1,9 @@
 //! Options of the writer as they travel between processes: JSON.
 
-use exoshuffle_io::{Format, WriteOptions};
+use exoshuffle_io::{Format, IpcLayout, WriteOptions};
 use pyo3::prelude::*;
 use serde_json::Value;
+use std::path::PathBuf;
 
 use crate::errors::{io_error, options_error};
 use crate::ipc::schema_from_ipc;
@@ -25,6 +26,9 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
     if let Some(bytes) = number("row_group_bytes") {
         options.row_group_bytes = bytes as usize;
     }
+    if value.get("ipc_stream").and_then(Value::as_bool) == Some(true) {
+        options.ipc_layout = IpcLayout::Stream;
+    }
     let columns = value.get("dictionary_columns").and_then(Value::as_array);
     options.dictionary_columns = columns.map(|columns| {
         columns
@@ -33,6 +37,12 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
             .collect()
     });
     Ok(options)
+}
+
+/// The format that files of this name have, by their ending.
+#[pyfunction]
+pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
+    Format::from_extension(&name).map(Format::extension)
 }
 
 /// Raises if no table with this schema can be written in the format, before any work was done for it.

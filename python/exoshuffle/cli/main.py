@@ -30,6 +30,8 @@ from exoshuffle.futures import shutdown
 
 #: Exit code.
 INTERRUPTED = 130
+#: As of a program that SIGPIPE ended.
+BROKEN_PIPE = 141
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,6 +84,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         # click puts an exception of its own in the place of the one that may say what became of the output.
         outcome = str(error.__cause__ or error)
         return _say(f"interrupted; {outcome}" if outcome else "interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Who read the output wanted no more of it. What Python still has for it must not fail at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:

@@ -13,9 +13,11 @@ import click
 from exoshuffle.dataset.column_types import TYPE_NAMES
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.logical import sources
+from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.read import open_dataset, schema_option
 from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
@@ -49,7 +51,9 @@ _FORMAT_OPTIONS = [
         help="Input format; default: by extension.",
     ),
     click.option(
-        "--output-format", type=click.Choice(FORMATS), help="Output format; default: the input's."
+        "--output-format",
+        type=click.Choice(FORMATS),
+        help="Output format; default: by the ending of the output, else the input's.",
     ),
     click.option(
         "--compression", default="none", show_default=True, help="none, snappy, zstd, lz4, gzip."
@@ -175,21 +179,32 @@ def _column_types(given: Sequence[str]) -> dict[str, str] | None:
 def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
     """Writes the dataset and reports, or prints its plan."""
     _check_formats(dataset, arguments)
+    output = arguments["output"]
     options = WriteOptions(
-        arguments["output_format"] or dataset.format,
+        arguments["output_format"] or _format_of(output) or dataset.format,
         arguments["compression"],
         arguments["target_file_size"],
     )
     if arguments["explain_only"]:
-        bill = dataset.explain(
-            arguments["output"], options=options, overwrite=arguments["overwrite"]
-        )
+        bill = dataset.explain(output, options=options, overwrite=arguments["overwrite"])
         click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
         return
     result = dataset.write(
-        arguments["output"], options, overwrite=arguments["overwrite"], progress=Progress(label)
+        output, options, overwrite=arguments["overwrite"], progress=Progress(label)
     )
-    click.echo(json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result))
+    summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
+    click.echo(summary, err=output == STANDARD)
+
+
+def _format_of(output: str) -> str | None:
+    """The format that the ending of a file says; None where the input's is taken."""
+    said = format_of(local_path(output, OutputError))
+    if said is None and kind_of(output) == "file":
+        raise OptionsError(
+            f"output {output} has an ending of no format; write one of .parquet, .arrow, .csv, .jsonl, name "
+            f"--output-format, or write {output}/ for a directory"
+        )
+    return said
 
 
 def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:

@@ -29,14 +29,15 @@ _limit = click.option("--limit", type=int, help="Only so many rows, the first on
 @partitions_option
 @shuffle_options
 def sort_command(**arguments: Any) -> None:
-    """Sort files into a directory, within a memory limit.
+    """Sort files into a directory, a file or standard output, within a memory limit.
 
-    INPUT is a file, a directory or a glob; OUTPUT a directory, which appears complete or not at all.
+    INPUT is a file, a directory or a glob; OUTPUT a directory, or a file if it has an ending, which appears complete or
+    not at all; - is standard output.
 
     \b
     Examples:
       exoshuffle sort events/ sorted/ --by "ts desc nulls last, id" --memory-limit 2GB
-      exoshuffle sort data.csv sorted/ --by name --output-format parquet
+      exoshuffle sort data.csv sorted.parquet --by name
       exoshuffle sort sales/ best/ --by "price desc" --limit 100
       exoshuffle sort records/ sorted/ --format records --record-size 100 --key-size 10
     """

@@ -1,10 +1,11 @@
-"""An output directory that appears complete or not at all.
+"""An output, a directory or a file, that appears complete or not at all.
 
 Guarantee: readers never see a half-written result, nor does a loss of power make one. Files are written into a hidden
 sibling directory; when all are there, a seal is added, by which a later run knows them (``seal.py``), all is brought
 to disk, and one rename puts the directory in place. With ``overwrite`` the old result stays until that moment, when the
 two are exchanged; only where the file system cannot exchange them are there two renames, and the place is empty between
-them. Sources are never touched, nor, unless that is asked for in so many words, is what was not written here.
+them. Sources are never touched, nor, unless that is asked for in so many words, is what was not written here. An output
+that is a file is made in the same way: the only file of the hidden sibling is renamed.
 
 A run that was killed leaves its sibling behind; it held a lock on it, so the next run to the same place can tell, and
 removes it. If the run was killed between those two renames, the next one puts the old result back.
@@ -45,14 +46,14 @@ LONG_NAME_BYTES = 200
 SYNCED_AT_ONCE = 8
 
 
-class OutputDirectory:
-    """Context manager around the making of an output directory.
+class Output:
+    """Context manager around the making of an output, in a hidden sibling that is a directory.
 
     Args:
-        path: The directory to make.
+        path: What to make.
         sources: Files, directories and patterns that are being read.
         overwrite: What may be replaced.
-        file: Name of one of the files that will be made, for patterns that would find it.
+        file: Name of one of the files that will be made within the output, for patterns that would find it.
 
     Raises:
         OptionsError: ``overwrite`` is something else.
@@ -87,8 +88,7 @@ class OutputDirectory:
         return self.path.parent / f"{_prefix(self.path)}{kind}{uuid.uuid4().hex[:12]}"
 
     def _check(self, sources: Sequence[str], file: str) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise OutputError(f"output {self.path} is a file; name a directory")
+        self._check_kind()
         existing = self.existing_folder
         if not existing.is_dir():
             raise OutputError(f"cannot write to {self.path.parent}: {existing} is a file")
@@ -96,37 +96,34 @@ class OutputDirectory:
             read = Path(os.path.realpath(source))
             if self.path == read or self.path in read.parents:
                 raise OutputError(
-                    f"output {self.path} holds the input {source}; choose another directory"
+                    f"output {self.path} is or holds the input {source}; choose another place"
                 )
             # Below a directory that is read as a whole, the output would be input the next time.
             if read in self.path.parents:
                 raise OutputError(
-                    f"output {self.path} lies inside the input {source}; choose another directory"
+                    f"output {self.path} lies inside the input {source}; choose another place"
                 )
             if glob.has_magic(source) and not read.exists():
                 self._check_pattern(source, file)
-        if self.path.is_dir() and any(self.path.iterdir()):
-            self._check_replaced()
+        self._check_replaced()
+
+    def _check_kind(self) -> None:
+        """Refuses a place where there is something of another kind."""
+        raise NotImplementedError
 
     def _check_replaced(self) -> None:
+        """Refuses a place where there is what may not be replaced."""
+        raise NotImplementedError
+
+    def _put_in_place(self) -> None:
+        """Renames what is in the hidden sibling."""
+        raise NotImplementedError
+
+    def _refuse_existing(self) -> None:
         if not self._overwrite:
             raise OutputError(
                 f"output {self.path} exists; pass overwrite=True (--overwrite) to replace it"
             )
-        with contextlib.suppress(FileNotFoundError):  # somebody removed it: then nothing is lost
-            if Path.cwd().is_relative_to(self.path):
-                raise OutputError(
-                    f"output {self.path} is or holds the working directory, which would be replaced; name another one"
-                )
-        self._check_ours()
-
-    def _check_ours(self) -> None:
-        if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
-            return
-        raise OutputError(
-            f"output {self.path} holds what exoshuffle did not write, or what was changed since; name another "
-            'directory, or pass overwrite="anything" (--overwrite-anything) to replace all that is there'
-        )
 
     @property
     def existing_folder(self) -> Path:
@@ -138,7 +135,7 @@ class OutputDirectory:
             finds(pattern, found) for found in (self.path / file, self.path, *self.path.parents)
         ):
             raise OutputError(
-                f"output {self.path} would be found by the input {pattern} the next time; choose another directory"
+                f"output {self.path} would be found by the input {pattern} the next time; choose another place"
             )
 
     def __enter__(self) -> Self:
@@ -158,7 +155,7 @@ class OutputDirectory:
         return self
 
     def commit(self, files: Sequence[dict[str, Any]]) -> None:
-        """Puts the directory in place.
+        """Puts the output in place.
 
         Args:
             files: The ``name`` of each file.
@@ -167,9 +164,7 @@ class OutputDirectory:
             OutputError: It cannot be put there; what was there stays.
         """
         try:
-            seal = seal_of(self.staging)
-            seal.touch()
-            self._sync([*(file["name"] for file in files), seal.name])
+            self._sync([file["name"] for file in files])
             with replacing.uninterrupted():
                 self._put_in_place()
                 self._committed = True
@@ -186,7 +181,7 @@ class OutputDirectory:
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
 
     def _sync(self, names: Sequence[str]) -> None:
-        """Brings the new directory to disk.
+        """Brings the hidden sibling to disk.
 
         Cost: 400 MB, which were written past the page cache, took 16-19 ms in 100 files, of 0.8 s to make them; one
         after the other 120-330 ms, because those that are waited for together share the disk's flushes.
@@ -194,26 +189,6 @@ class OutputDirectory:
         with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
             list(pool.map(lambda name: replacing.sync(self.staging / name), names))
         replacing.sync(self.staging)
-
-    def _put_in_place(self) -> None:
-        if not self._overwrite or not self.path.is_dir():
-            self.staging.rename(self.path)
-            return
-        self._check_ours()  # once more, for what others have put there meanwhile
-        if not replacing.exchange(self.staging, self.path):
-            self._replace_in_two_steps()
-
-    def _replace_in_two_steps(self) -> None:
-        replaced = self._hidden(REPLACED)
-        with _locked(self.path):  # so that no other run puts it back meanwhile
-            self.path.rename(replaced)
-            try:
-                self.staging.rename(self.path)
-            except OSError:
-                replaced.rename(self.path)
-                raise
-        with contextlib.suppress(OSError):  # the next run removes it
-            replaced.rename(self.staging)
 
     def __exit__(
         self,
@@ -244,6 +219,86 @@ class OutputDirectory:
             with contextlib.suppress(OSError):  # others have put something there
                 for folder in self._made_parents:
                     folder.rmdir()
+
+
+class OutputDirectory(Output):
+    """A directory, which replaces one that was written here; see ``Output``."""
+
+    def _check_kind(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError(
+                f"output {self.path} is a file; name a directory, or a file with the ending of its format"
+            )
+
+    def _check_replaced(self) -> None:
+        if not self.path.is_dir() or not any(self.path.iterdir()):
+            return
+        self._refuse_existing()
+        with contextlib.suppress(FileNotFoundError):  # somebody removed it: then nothing is lost
+            if Path.cwd().is_relative_to(self.path):
+                raise OutputError(
+                    f"output {self.path} is or holds the working directory, which would be replaced; name another one"
+                )
+        self._check_ours()
+
+    def _check_ours(self) -> None:
+        if self._overwrite == "anything" or not any(self.path.iterdir()) or is_sealed(self.path):
+            return
+        raise OutputError(
+            f"output {self.path} holds what exoshuffle did not write, or what was changed since; name another "
+            'directory, or pass overwrite="anything" (--overwrite-anything) to replace all that is there'
+        )
+
+    def _sync(self, names: Sequence[str]) -> None:
+        seal = seal_of(self.staging)
+        seal.touch()
+        super()._sync([*names, seal.name])
+
+    def _put_in_place(self) -> None:
+        if not self._overwrite or not self.path.is_dir():
+            self.staging.rename(self.path)
+            return
+        self._check_ours()  # once more, for what others have put there meanwhile
+        if not replacing.exchange(self.staging, self.path):
+            self._replace_in_two_steps()
+
+    def _replace_in_two_steps(self) -> None:
+        replaced = self._hidden(REPLACED)
+        with _locked(self.path):  # so that no other run puts it back meanwhile
+            self.path.rename(replaced)
+            try:
+                self.staging.rename(self.path)
+            except OSError:
+                replaced.rename(self.path)
+                raise
+        with contextlib.suppress(OSError):  # the next run removes it
+            replaced.rename(self.staging)
+
+
+class OutputFile(Output):
+    """A file, the only one that is made in the hidden sibling; see ``Output``."""
+
+    @property
+    def existing_folder(self) -> Path:
+        """What there is of the directories that it will be in."""
+        return next(path for path in self.path.parents if path.exists())
+
+    def _check_kind(self) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise OutputError(
+                f"output {self.path} is neither a file nor a directory; name one, or write - for standard output"
+            )
+
+    def _check_replaced(self) -> None:
+        if self.path.exists():
+            self._refuse_existing()
+
+    def _put_in_place(self) -> None:
+        (file,) = self.staging.iterdir()
+        if self._overwrite:
+            file.rename(self.path)
+        else:
+            replacing.put_beside(file, self.path)
 
 
 def check_overwrite(overwrite: Any) -> None:

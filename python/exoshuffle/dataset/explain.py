@@ -15,10 +15,11 @@ from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.logical import Limited, Node, Shuffled, Stepped, Windowed, sources
 from exoshuffle.dataset.output import Result, estimated_size
+from exoshuffle.dataset.place import kind_of
 from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
-from exoshuffle.dataset.write import WriteOptions, check_format, output_directory
+from exoshuffle.dataset.write import WriteOptions, check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
@@ -62,14 +63,16 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         return dataclasses.replace(_bill(node, engine, to.results)[0], seeds=seeds_of(node))
     check_format(node, to.options)
     folder: Path | None = None
+    place: ResultPlace = "files"
     if to.path is not None:
-        directory = output_directory(node, to.path, to.options, to.overwrite)
-        folder = directory.existing_folder
-    bill, result = _bill(node, engine, "files")
+        output = output_of(node, to.path, to.options, to.overwrite)
+        folder = None if output is None else output.existing_folder
+        place = "files" if kind_of(to.path) == "directory" else "file"
+    bill, result = _bill(node, engine, place)
     size = estimated_size(node, result, to.options)
     return dataclasses.replace(
         bill,
-        output_files=size.num_files,
+        output_files=size.num_files if place == "files" else 1,
         output_bytes=size.num_bytes,
         output_is_most=size.is_most,
         output_free_bytes=None if folder is None else free_bytes([str(folder)]),

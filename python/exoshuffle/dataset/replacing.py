@@ -40,6 +40,22 @@ def exchange(one: Path, other: Path) -> bool:
     raise OSError(number, os.strerror(number), str(other))
 
 
+def put_beside(file: Path, place: Path) -> None:
+    """Gives a file a name that nobody has, where the file system can tell; it may keep its own.
+
+    Raises:
+        FileExistsError: Somebody has it.
+    """
+    try:
+        os.link(file, place)  # a rename would replace what others made meanwhile
+    except OSError as error:
+        if error.errno not in (*_UNKNOWN, errno.EPERM):
+            raise
+        if os.path.lexists(place):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place)) from None
+        file.rename(place)
+
+
 def sync(path: Path) -> None:
     """Waits until a file's bytes, or a directory's names, are on disk, where the file system can tell.
 

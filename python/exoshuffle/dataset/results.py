@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs import in_advance
+from exoshuffle.dataset.in_order import batches_of, streams_of
 from exoshuffle.dataset.logical import Node
 from exoshuffle.dataset.write import (
     PlainErrors,
@@ -19,9 +19,8 @@ from exoshuffle.dataset.write import (
     write_node,
 )
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.futures import current_engine, get
+from exoshuffle.futures import current_engine
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.sinks import BlocksSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,12 +60,13 @@ class Results:
         target_file_size: int | str | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
-        """Writes a directory of Parquet files, in order of their names; appears complete or not at all.
+        """Writes a directory of Parquet files, in order of their names, or one file; appears complete or not at all.
 
         Args:
-            path: The directory to make.
+            path: The directory to make; or, if it has an ending and no ``/`` behind it, and no directory is there, the
+                file. ``-`` is standard output. A directory is faster: its files are written side by side.
             compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
-            target_file_size: Begin a new file at about this size; default: one file per partition.
+            target_file_size: Begin a new file at about this size; default: one file per partition. Of directories only.
             overwrite: True replaces a directory that was written here and is unchanged, or is empty; ``"anything"``
                 whatever is there.
 
@@ -178,29 +178,16 @@ class Results:
             del stream  # lets go of the block while the caller is busy
 
     def _streams(self) -> Iterator[Any]:
-        """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller."""
+        """See ``streams_of``."""
         engine = current_engine()
         with PlainErrors():
-            parts = Execution(engine).job(self.node, "batches").run(BlocksSink())
-            for part in in_advance(parts, engine.num_cpus):
-                for ref in part:
-                    made = get(ref)
-                    del ref
-                    yield made
-                    del made
+            yield from streams_of(Execution(engine).job(self.node, "batches"), engine)
 
     def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """The batches of Arrow streams."""
-        import pyarrow as pa
-
         num_rows = 0
-        for stream in streams:
-            buffer = pa.py_buffer(stream)
-            del stream
-            with pa.ipc.open_stream(buffer) as reader:
-                del buffer
-                for batch in reader:
-                    num_rows += batch.num_rows
-                    yield batch
-                    del batch
+        for batch in batches_of(streams):
+            num_rows += batch.num_rows
+            yield batch
+            del batch
         check_rows(self.node, num_rows)

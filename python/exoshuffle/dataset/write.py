@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,12 +14,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.commit import OutputDirectory, Overwrite
+from exoshuffle.dataset.commit import (
+    Output,
+    OutputDirectory,
+    OutputFile,
+    Overwrite,
+    check_overwrite,
+)
 from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs import finished
 from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
 from exoshuffle.dataset.output import check_room
 from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.place import check_ending, is_stream, kind_of
 from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.errors import (
     ExoshuffleError,
@@ -84,8 +93,8 @@ class WriteOptions:
         """The size of a file, if one was asked for."""
         return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
-    def to_json(self, node: Node, row_group_bytes: int) -> str:
-        """The options as the native writer reads them."""
+    def to_json(self, node: Node, row_group_bytes: int, is_stream: bool = False) -> str:
+        """The options as the native writer reads them; ``is_stream`` is of Arrow IPC."""
         return json.dumps(
             {
                 "format": self.format,
@@ -93,6 +102,7 @@ class WriteOptions:
                 "target_file_bytes": self.target_bytes,
                 "row_group_bytes": row_group_bytes,
                 "dictionary_columns": dictionary_columns(node),
+                "ipc_stream": is_stream,
             }
         )
 
@@ -102,7 +112,7 @@ class WriteResult:
     """What was written, and what it took.
 
     Attributes:
-        path: The output directory.
+        path: The output: a directory, a file, or ``-`` for standard output.
         rows: Rows written.
         bytes: Bytes of all files.
         files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file, in order.
@@ -128,6 +138,10 @@ class WriteResult:
         return dataclasses.asdict(self)
 
 
+#: Descriptions of files, and the plan of the last shuffle.
+_Written = tuple[list[dict[str, Any]], ShufflePlan | None]
+
+
 def write_node(
     node: Node,
     engine: Engine,
@@ -141,7 +155,7 @@ def write_node(
     Args:
         node: The tree.
         engine: Where it runs.
-        path: The directory to make.
+        path: What to make: a directory, a file if it has an ending, or ``-`` for standard output; see ``place``.
         options: How to write.
         overwrite: What may be replaced.
         progress: Told of the plan and of every finished task.
@@ -152,28 +166,20 @@ def write_node(
     """
     path = local_path(path, OutputError)
     started = time.monotonic()
-    output = output_directory(node, path, options, overwrite)
+    output = output_of(node, path, options, overwrite)
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
-    with output:
-        with observed(engine, progress), PlainErrors():
-            folder, spill_dirs = str(output.staging), engine.spill_dirs
-            check_room(node, options, folder, spill_dirs)
-            job = execution.job(node, "files")
-            plan = job.plan
-            check_room(node, options, folder, spill_dirs, plan)
-            row_group_bytes = plan.row_group_bytes if plan else ROW_GROUP_BYTES
-            sink = WriteSink(folder, options.to_json(node, row_group_bytes))
-            refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
-            files = [file for ref in refs for file in get(ref)]
-        rows = sum(file["rows"] for file in files)
-        check_rows(node, rows)
-        files = _without_empty(output, files)
-        output.commit(files)
+    if output is None:
+        files, plan = _to_standard_output(node, execution, options)
+    else:
+        write = _one_file if isinstance(output, OutputFile) else _part_files
+        with output:
+            files, plan = write(node, execution, output, options)
+            output.commit(files)
     spilled = engine.stats().get("spilled_bytes")
     return WriteResult(
         path=path,
-        rows=rows,
+        rows=sum(file["rows"] for file in files),
         bytes=sum(file["bytes"] for file in files),
         files=files,
         seconds=time.monotonic() - started,
@@ -182,6 +188,54 @@ def write_node(
         plan=plan,
         seeds=seeds_of(node),
     )
+
+
+def _part_files(
+    node: Node, execution: Execution, output: Output, options: WriteOptions
+) -> _Written:
+    """Each partition writes files of its own."""
+    engine, folder = execution.engine, str(output.staging)
+    with observed(engine, execution.progress), PlainErrors():
+        check_room(node, options, folder, engine.spill_dirs)
+        job = execution.job(node, "files")
+        check_room(node, options, folder, engine.spill_dirs, job.plan)
+        sink = WriteSink(folder, options.to_json(node, _row_group_bytes(job.plan)))
+        refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
+        files = [file for ref in refs for file in get(ref)]
+    check_rows(node, sum(file["rows"] for file in files))
+    return _without_empty(output, files), job.plan
+
+
+def _one_file(node: Node, execution: Execution, output: Output, options: WriteOptions) -> _Written:
+    """Partitions become Arrow data, which one writer takes in their order."""
+    engine, folder = execution.engine, str(output.staging)
+    with observed(engine, execution.progress), PlainErrors():
+        check_room(node, options, folder, engine.spill_dirs)
+        job = execution.job(node, "file")
+        check_room(node, options, folder, engine.spill_dirs, job.plan)
+        written = options.to_json(node, _row_group_bytes(job.plan), is_stream(str(output.path)))
+        files = write_file(rows_of(job, node.schema, engine), folder, written)
+    check_rows(node, sum(file["rows"] for file in files))
+    (file,) = files
+    place = output.staging / output.path.name
+    (output.staging / file["name"]).rename(place)
+    return [file | {"name": place.name}], job.plan
+
+
+def _to_standard_output(node: Node, execution: Execution, options: WriteOptions) -> _Written:
+    """As ``_one_file``, to the program that reads the output of this one."""
+    engine = execution.engine
+    sys.stdout.flush()
+    with observed(engine, execution.progress), PlainErrors():
+        job = execution.job(node, "file")
+        written = options.to_json(node, _row_group_bytes(job.plan), is_stream=True)
+        files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
+    check_rows(node, sum(file["rows"] for file in files))
+    return files, job.plan
+
+
+def _row_group_bytes(plan: ShufflePlan | None) -> int:
+    return plan.row_group_bytes if plan else ROW_GROUP_BYTES
 
 
 def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
@@ -195,17 +249,27 @@ def empty(schema: pa.Schema, sink: Sink) -> Any:
     return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
 
 
-def output_directory(
-    node: Node, path: str | os.PathLike[str], options: WriteOptions, overwrite: Overwrite
-) -> OutputDirectory:
-    """Where the result of a tree goes; nothing is made yet.
+def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:
+    """Where the result of a tree goes, None for standard output; nothing is made yet.
 
     Raises:
-        OptionsError: It cannot be written in this format.
-        OutputError: See ``OutputDirectory``.
+        OptionsError: It cannot be written in this format, or the ending of the path says another one.
+        OutputError: See ``Output``.
     """
     check_format(node, options)
+    check_ending(path, options.format)
+    kind = kind_of(path)
+    if kind != "directory" and options.target_file_size is not None:
+        raise OptionsError(
+            f"target_file_size makes several files, and the output {path} is one; leave it out, or write {path}/ for "
+            "a directory"
+        )
+    if kind == "standard output":
+        check_overwrite(overwrite)
+        return None
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
+    if kind == "file":
+        return OutputFile(path, read, overwrite, file="")
     return OutputDirectory(path, read, overwrite, file=f"part-00000.{options.format}")
 
 
@@ -271,7 +335,7 @@ def check_rows(node: Node, num_rows: int) -> None:
         )
 
 
-def _without_empty(output: OutputDirectory, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_empty(output: Output, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Drops files of empty partitions, but keeps one: an empty result has a schema too."""
     kept = [file for file in files if file["rows"]] or files[:1]
     for name in {file["name"] for file in files} - {file["name"] for file in kept}:

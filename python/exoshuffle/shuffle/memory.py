@@ -45,7 +45,7 @@ PUSH_BLOCKS = 3
 MERGE_BLOCKS = 2
 #: How much of what a plan leaves of the budget reduces may count on, by where results go. The store spares the newest
 #: blocks as far as half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six pairs).
-HEADROOM_PERCENT = {"files": 100, "batches": 50, "blocks": 0}
+HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
 #: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
 MERGE_MEMORY_PERCENT = 40
 

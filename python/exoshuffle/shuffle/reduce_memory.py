@@ -27,7 +27,8 @@ STREAM_BUFFER_BYTES = 8_000_000
 def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
     """Of all reduces that run at once, with their slices and with results that nobody took yet."""
     if workload.results != "files":
-        return _blocks_peak(workload, partitions, cpus)
+        writer = row_group + BUFFER_BYTES if workload.results == "file" else 0
+        return _blocks_peak(workload, partitions, cpus) + writer
     running = min(cpus, partitions)
     prefetched = min(cpus, partitions - running)
     slices = (running + prefetched) * largest_partition(workload, partitions)
@@ -39,7 +40,7 @@ def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
 
     Whoever takes results one by one has one reduce more than CPUs submitted, and two results in hand.
     """
-    is_taken = workload.results == "batches"
+    is_taken = workload.results in ("batches", "file")
     submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
     results = min(cpus + 3 if is_taken else cpus, partitions)
     reducing = largest_partition(workload, partitions) + reduce_memory(workload, partitions, 0)

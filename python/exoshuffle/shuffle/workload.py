@@ -9,9 +9,9 @@ from exoshuffle.futures.engine import DiskKind
 
 #: Read and write buffers of one task beside its data.
 BUFFER_BYTES = 24_000_000
-#: Where results go: into files; as Arrow data to a program that takes them one by one; or into the store, all of them,
-#: to be read by another shuffle.
-ResultPlace = Literal["files", "batches", "blocks"]
+#: Where results go: into files; as Arrow data to a program that takes them one by one, or to a writer of ours that does
+#: so for one file; or into the store, all of them, to be read by another shuffle.
+ResultPlace = Literal["files", "file", "batches", "blocks"]
 
 
 @dataclass(frozen=True)

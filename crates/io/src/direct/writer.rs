@@ -60,6 +60,25 @@ impl DirectWriter {
         })
     }
 
+    /// Writes to a file that is open and need not be able to seek; `name` is for errors.
+    pub fn to_open(file: File, name: &Path) -> Result<Self> {
+        let sink = Box::new(Sink {
+            path: name.to_path_buf(),
+            file,
+            direct: false,
+            seeks: false,
+            offset: 0,
+            crc: crc32fast::Hasher::new(),
+        });
+        Ok(Self {
+            path: name.to_path_buf(),
+            buffer: BufferPool::take(WINDOW)?,
+            filled: 0,
+            written: 0,
+            target: Target::Here(sink),
+        })
+    }
+
     /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -209,6 +228,7 @@ struct Sink {
     path: PathBuf,
     file: File,
     direct: bool,
+    seeks: bool,
     offset: u64,
     crc: crc32fast::Hasher,
 }
@@ -227,6 +247,7 @@ impl Sink {
             path: path.to_path_buf(),
             file,
             direct,
+            seeks: true,
             offset: 0,
             crc: crc32fast::Hasher::new(),
         })
@@ -263,7 +284,12 @@ impl Sink {
     fn write_at(&mut self, data: &[u8]) -> Result<()> {
         let mut done = 0;
         while done < data.len() {
-            match self.file.write_at(&data[done..], self.offset + done as u64) {
+            let written = if self.seeks {
+                self.file.write_at(&data[done..], self.offset + done as u64)
+            } else {
+                self.file.write(&data[done..])
+            };
+            match written {
                 Ok(0) => {
                     return Err(IoError::write(
                         &self.path,
@@ -362,6 +388,7 @@ mod tests {
             path: path.clone(),
             file,
             direct: false,
+            seeks: true,
             offset: 0,
             crc: crc32fast::Hasher::new(),
         };

@@ -1,20 +1,21 @@
-//! Arrow IPC output in the file format.
+//! Arrow IPC output, in the file format or as a stream.
 
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions};
+use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::CompressionType;
 use arrow_schema::{ArrowError, Schema};
 
-use super::{encode_error, WriteOptions};
+use super::{encode_error, IpcLayout, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::{Compression, Format};
 
 /// An IPC file being written.
-pub(super) struct IpcFile {
-    writer: FileWriter<DirectWriter>,
+pub(super) enum IpcFile {
+    File(FileWriter<DirectWriter>),
+    Stream(StreamWriter<DirectWriter>),
 }
 
 impl IpcFile {
@@ -32,29 +33,40 @@ impl IpcFile {
         // The file format forbids to replace a dictionary, but later batches may extend it.
         let writer = IpcWriteOptions::default()
             .try_with_compression(compression)
-            .and_then(|options| {
-                FileWriter::try_new_with_options(
-                    sink,
-                    schema,
-                    options.with_dictionary_handling(DictionaryHandling::Delta),
-                )
+            .map(|options| options.with_dictionary_handling(DictionaryHandling::Delta))
+            .and_then(|ipc| match options.ipc_layout {
+                IpcLayout::File => {
+                    FileWriter::try_new_with_options(sink, schema, ipc).map(Self::File)
+                }
+                IpcLayout::Stream => {
+                    StreamWriter::try_new_with_options(sink, schema, ipc).map(Self::Stream)
+                }
             });
-        Ok(Self {
-            writer: writer.map_err(|e| failed(&path, e))?,
-        })
+        writer.map_err(|e| failed(&path, e))
     }
 
     pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
-        self.writer.write(batch).map_err(|e| failed(path, e))
+        let written = match self {
+            Self::File(writer) => writer.write(batch),
+            Self::Stream(writer) => writer.write(batch),
+        };
+        written.map_err(|e| failed(path, e))
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.writer.get_ref().bytes()
+        match self {
+            Self::File(writer) => writer.get_ref().bytes(),
+            Self::Stream(writer) => writer.get_ref().bytes(),
+        }
     }
 
-    pub(super) fn end(mut self, path: &Path) -> Result<PendingFile> {
-        self.writer.finish().map_err(|e| failed(path, e))?;
-        self.writer.into_inner().map_err(|e| failed(path, e))?.end()
+    /// Taking the sink out finishes the file.
+    pub(super) fn end(self, path: &Path) -> Result<PendingFile> {
+        let sink = match self {
+            Self::File(writer) => writer.into_inner(),
+            Self::Stream(writer) => writer.into_inner(),
+        };
+        sink.map_err(|e| failed(path, e))?.end()
     }
 }
 

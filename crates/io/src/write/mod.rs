@@ -6,6 +6,7 @@ mod ipc;
 mod parquet;
 mod text;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -34,6 +35,18 @@ pub struct WriteOptions {
     pub dictionary_columns: Option<Vec<bool>>,
     /// What separates the values of a CSV line.
     pub csv_delimiter: u8,
+    /// How Arrow IPC is laid out.
+    pub ipc_layout: IpcLayout,
+}
+
+/// The two layouts of Arrow IPC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IpcLayout {
+    /// With a footer, which tells where batches are.
+    #[default]
+    File,
+    /// Read from its beginning to its end.
+    Stream,
 }
 
 impl WriteOptions {
@@ -46,6 +59,7 @@ impl WriteOptions {
             target_file_bytes: None,
             dictionary_columns: None,
             csv_delimiter: b',',
+            ipc_layout: IpcLayout::File,
         }
     }
 }
@@ -110,6 +124,8 @@ pub struct PartWriter {
     partition: usize,
     schema: SchemaRef,
     options: WriteOptions,
+    /// Takes the place of a new file.
+    open: Option<File>,
     current: Option<OpenFile>,
     closed: PendingParts,
     num_closed: usize,
@@ -151,6 +167,7 @@ impl PartWriter {
             partition,
             schema,
             options,
+            open: None,
             current: None,
             closed: PendingParts {
                 written: Vec::new(),
@@ -158,6 +175,13 @@ impl PartWriter {
             },
             num_closed: 0,
         })
+    }
+
+    /// Prepares to write to a file that is open, whatever it is, instead.
+    pub fn to_open(file: File, schema: SchemaRef, options: WriteOptions) -> Result<Self> {
+        let mut writer = Self::new(Path::new(""), 0, schema, options)?;
+        writer.open = Some(file);
+        Ok(writer)
     }
 
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
@@ -216,13 +240,24 @@ impl PartWriter {
         Ok(())
     }
 
-    fn open(&self, first: &RecordBatch) -> Result<OpenFile> {
+    fn open(&mut self, first: &RecordBatch) -> Result<OpenFile> {
         let (partition, extension) = (self.partition, self.options.format.extension());
         let name = match self.options.target_file_bytes {
             Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.num_closed),
             None => format!("part-{partition:05}.{extension}"),
         };
-        let encoder = self.encoder(&self.directory.join(&name), first)?;
+        let (name, sink) = match self.open.take() {
+            Some(file) => {
+                let name = "standard output";
+                let sink = DirectWriter::to_open(file, Path::new(name))?;
+                (name.to_owned(), sink)
+            }
+            None => {
+                let sink = DirectWriter::create(&self.directory.join(&name))?;
+                (name, sink)
+            }
+        };
+        let encoder = self.encoder(sink, first)?;
         Ok(OpenFile {
             name,
             rows: 0,
@@ -230,25 +265,20 @@ impl PartWriter {
         })
     }
 
-    fn encoder(&self, path: &Path, first: &RecordBatch) -> Result<Encoder> {
-        let sink = |path| DirectWriter::create(path);
+    fn encoder(&self, sink: DirectWriter, first: &RecordBatch) -> Result<Encoder> {
         Ok(match self.options.format {
             Format::Parquet => {
                 let plan = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
-                Encoder::Parquet(Box::new(parquet::ParquetFile::create(sink(path)?, plan)?))
+                Encoder::Parquet(Box::new(parquet::ParquetFile::create(sink, plan)?))
             }
             Format::Ipc => Encoder::Ipc(Box::new(ipc::IpcFile::create(
-                sink(path)?,
+                sink,
                 &self.schema,
                 &self.options,
             )?)),
             Format::Csv | Format::JsonLines | Format::Records => {
                 text::check(&self.schema, self.options.format)?;
-                Encoder::Text(text::TextFile::create(
-                    sink(path)?,
-                    &self.schema,
-                    &self.options,
-                )?)
+                Encoder::Text(text::TextFile::create(sink, &self.schema, &self.options)?)
             }
         })
     }
