@@ -16,6 +16,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ├─ ShuffleCheckError                  rows were lost, repeated or changed between maps and reduces
     ├─ EngineError
     │  ├─ ClosedError                     used after close
+    │  ├─ ForkedEngineError               used in a process that was forked from the engine's
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
     │  ├─ TaskCancelledError
     │  ├─ WorkerDiedError                 the process of a task or actor ended under it (retryable)
@@ -108,6 +109,22 @@ class EngineError(ExoshuffleError):
 
 class ClosedError(EngineError):
     """The engine was closed."""
+
+
+class ForkedEngineError(EngineError):
+    """The engine is that of the process which this one was forked from, and cannot be used here.
+
+    ``exoshuffle.init()`` starts one here, with a store and a memory limit of its own. References and what is iterated
+    are of the engine that made them: a child that needs values gets them before it is forked, or is spawned.
+    """
+
+    @classmethod
+    def of(cls, process: int) -> ForkedEngineError:
+        """The error for an engine of the process with this number."""
+        return cls(
+            f"the engine belongs to process {process}, which this process was forked from, and cannot be used here; "
+            "call exoshuffle.init() in this process to start another, or start the process by spawn instead of fork"
+        )
 
 
 class BlockLostError(EngineError):

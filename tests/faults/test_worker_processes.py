@@ -64,7 +64,7 @@ def test_a_task_that_closes_the_connection_has_died() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_forked_processes_are_no_workers() -> None:
-    assert xs.get(xs.remote(programs.fork_and_use_the_engine).remote()) == "EngineError"
+    assert xs.get(xs.remote(programs.fork_and_use_the_engine).remote()) == "ForkedEngineError"
     assert xs.get(xs.remote(programs.fork_and_return).remote()) == 5
     assert_workers_work()
 

@@ -16,6 +16,7 @@ import_exception!(exoshuffle.errors, ClosedError);
 import_exception!(exoshuffle.errors, CorruptBlockError);
 import_exception!(exoshuffle.errors, CorruptFileError);
 import_exception!(exoshuffle.errors, DiskFullError);
+import_exception!(exoshuffle.errors, ForkedEngineError);
 import_exception!(exoshuffle.errors, InputError);
 import_exception!(exoshuffle.errors, MemoryLimitError);
 import_exception!(exoshuffle.errors, OptionsError);
@@ -29,6 +30,7 @@ pub fn store_error(error: StoreError) -> PyErr {
     let message = error.to_string();
     match error {
         StoreError::Closed => ClosedError::new_err(message),
+        StoreError::Forked => ForkedEngineError::new_err(message),
         StoreError::Corrupt { block, .. } | StoreError::Restore { block, .. } => {
             CorruptBlockError::new_err((message, block))
         }

@@ -6,6 +6,7 @@
 //! nothing on the way of the data has to.
 
 use std::fs;
+use std::process;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -24,7 +25,11 @@ type Running = (Sender<()>, JoinHandle<()>);
 
 /// Watches the memory of the process until it is closed.
 #[pyclass(frozen)]
-pub struct MemoryGuard(Mutex<Option<Running>>);
+pub struct MemoryGuard {
+    running: Mutex<Option<Running>>,
+    /// Which has the thread; a forked child has none.
+    process: u32,
+}
 
 #[pymethods]
 impl MemoryGuard {
@@ -47,12 +52,22 @@ impl MemoryGuard {
         let thread = thread::Builder::new()
             .name("exoshuffle-guard".into())
             .spawn(watch)?;
-        Ok(Self(Mutex::new(Some((sender, thread)))))
+        Ok(Self {
+            running: Mutex::new(Some((sender, thread))),
+            process: process::id(),
+        })
     }
 
     /// Ends watching and releases what lies idle; harmless when repeated.
     fn close(&self, py: Python<'_>) {
-        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.is_elsewhere() {
+            return;
+        }
+        let running = self
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let Some((sender, thread)) = running else {
             return;
         };
@@ -62,6 +77,23 @@ impl MemoryGuard {
             let _ = thread.join();
             release_idle();
         });
+    }
+}
+
+impl MemoryGuard {
+    /// Whether this process was forked from the one that is watched.
+    fn is_elsewhere(&self) -> bool {
+        self.process != process::id()
+    }
+}
+
+impl Drop for MemoryGuard {
+    fn drop(&mut self) {
+        if self.is_elsewhere() {
+            // The thread may have held for ever what it waits with, and there is no thread to let go of.
+            let running = self.running.get_mut();
+            std::mem::forget(running.unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 

@@ -199,6 +199,10 @@ impl Owned {
     /// Hands the memory over to the table as a sealed block.
     pub(crate) fn seal(mut self, layout: Layout) -> u64 {
         let shared = Arc::clone(&self.shared);
+        if shared.is_elsewhere() {
+            // Of no block, and whoever asks for it is told why.
+            return u64::MAX;
+        }
         let mut state = shared.lock();
         let memory = self
             .memory

@@ -135,6 +135,9 @@ pub enum StoreError {
     /// The thread that waited was interrupted.
     #[error("waiting for memory was interrupted: {0}")]
     Interrupted(Interruption),
+    /// This process was forked from the one that has the store.
+    #[error("the store is that of the process which this one was forked from; open one here")]
+    Forked,
     /// The store has been closed.
     #[error("the store is closed; open a new one")]
     Closed,

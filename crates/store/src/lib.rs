@@ -12,6 +12,8 @@
 //!
 //! One mutex guards the books; every file operation, mapping and checksum happens outside it.
 //!
+//! A child that the process has forked cannot use the store: it is told so, and what it drops changes nothing.
+//!
 //! Another process reads and fills the same memory through an [`ArenaView`]; it keeps no books, and is told where blocks
 //! are by the process that has the store.
 #![warn(missing_docs)]
@@ -23,6 +25,7 @@ mod budget;
 mod direct_file;
 mod directories;
 mod error;
+mod home;
 mod index;
 mod layout;
 mod mapping;

@@ -14,6 +14,7 @@ use crate::arena::{Arena, UNIT_BYTES};
 use crate::budget::{Ledger, Priority};
 use crate::directories::Directories;
 use crate::error::{Result, StoreError};
+use crate::home::Home;
 use crate::options::StoreOptions;
 use crate::policy::{Pressure, Situation};
 use crate::ranges::Range;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     work: Condvar,
     /// A copy of `State::closed` for loops that do not hold the lock.
     closed: AtomicBool,
+    home: Home,
 }
 
 /// Everything the lock guards.
@@ -82,8 +84,9 @@ impl State {
 impl Shared {
     pub(crate) fn new(options: StoreOptions, io: Arc<dyn SpillIo>) -> Result<Self> {
         let bytes = options.budget_bytes;
-        let arena = Arena::create(bytes / UNIT_BYTES)
-            .map_err(|source| StoreError::Arena { bytes, source })?;
+        let refused = |source| StoreError::Arena { bytes, source };
+        let home = Home::here().map_err(refused)?;
+        let arena = Arena::create(bytes / UNIT_BYTES).map_err(refused)?;
         let state = State {
             closed: false,
             ledger: Ledger::new(bytes),
@@ -104,10 +107,16 @@ impl Shared {
             room: Condvar::new(),
             work: Condvar::new(),
             closed: AtomicBool::new(false),
+            home,
         })
     }
 
-    /// The state, whether or not the store is closed.
+    /// Whether this process was forked from the one that has the store: nothing may be locked or given back.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.home.is_here()
+    }
+
+    /// The state, whether or not the store is closed. Not elsewhere.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Every transition leaves the state whole before it can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,6 +124,9 @@ impl Shared {
 
     /// The state of an open store.
     pub(crate) fn open_state(&self) -> Result<MutexGuard<'_, State>> {
+        if self.is_elsewhere() {
+            return Err(StoreError::Forked);
+        }
         let state = self.lock();
         if state.closed {
             return Err(StoreError::Closed);
@@ -170,6 +182,9 @@ impl Shared {
     }
 
     pub(crate) fn give_back(self: &Arc<Self>, ranges: &[Range]) {
+        if self.is_elsewhere() {
+            return;
+        }
         let mut state = self.lock();
         self.give_back_locked(&mut state, ranges);
         self.wake(&mut state);
@@ -191,6 +206,9 @@ impl Shared {
     }
 
     pub(crate) fn unreserve(self: &Arc<Self>, bytes: u64) {
+        if self.is_elsewhere() {
+            return;
+        }
         let mut state = self.lock();
         state.ledger.unreserve(bytes);
         state.last_release = Instant::now();
@@ -199,6 +217,9 @@ impl Shared {
 
     /// Releases one pin of a block.
     pub(crate) fn unpin(self: &Arc<Self>, block: u64) {
+        if self.is_elsewhere() {
+            return;
+        }
         let mut state = self.lock();
         let released = state.table.unpin(block);
         self.dispose(state, released);
@@ -227,6 +248,9 @@ impl Shared {
 
     /// Ends everything: wakes all waiters with `Closed`, joins the spill threads, frees all blocks that are not pinned.
     pub(crate) fn close(self: &Arc<Self>) {
+        if self.is_elsewhere() {
+            return;
+        }
         let spillers = {
             let mut state = self.lock();
             state.closed = true;
@@ -253,6 +277,9 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
+        if self.is_elsewhere() {
+            return Stats::default();
+        }
         let state = self.lock();
         Stats {
             budget_bytes: state.ledger.budget_bytes,

@@ -17,6 +17,9 @@ use crate::spill_io::SpillIo;
 use crate::stats::Stats;
 
 /// Blocks under one byte budget. All methods may be called from any thread; dropping the store closes it.
+///
+/// A child that the process has forked may read the slices that it inherits, as long as its parent holds them, and drop
+/// all handles. Every other method fails with [`StoreError::Forked`] there, or does nothing.
 pub struct Store {
     shared: Arc<Shared>,
 }
@@ -147,7 +150,7 @@ impl Store {
         restore::slice_bytes(&self.shared, block)
     }
 
-    /// What the store holds and has done.
+    /// What the store holds and has done; nothing in a forked child.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
@@ -161,6 +164,10 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
+        if self.shared.is_elsewhere() {
+            // What it is made of belongs to threads, too, that this process does not have.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
         self.close();
     }
 }

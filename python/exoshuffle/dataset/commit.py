@@ -83,6 +83,7 @@ class Output:
         self._made_parents: list[Path] = []
         self._lock = contextlib.ExitStack()
         self._committed = False
+        self._process = os.getpid()
 
     def _hidden(self, kind: str) -> Path:
         return self.path.parent / f"{_prefix(self.path)}{kind}{uuid.uuid4().hex[:12]}"
@@ -199,7 +200,12 @@ class Output:
         self._leave(exc)
 
     def _leave(self, error: BaseException | None) -> None:
-        """Removes what is not the result; lets an interrupt say what became of it, as who reports it cannot know."""
+        """Removes what is not the result; lets an interrupt say what became of it, as who reports it cannot know.
+
+        A forked child, which leaves by an exception or ``sys.exit``, leaves all to its parent.
+        """
+        if os.getpid() != self._process:
+            return
         try:
             self._discard()
         except KeyboardInterrupt as interrupt:

@@ -1,7 +1,9 @@
 """Which engine this program uses: ``init`` starts one, ``shutdown`` closes it.
 
-Guarantee: one engine at a time; the first use starts the default one; it is closed at exit. Why import paths and not
-imports: the futures layer lies below the engines, and ``import exoshuffle`` must stay light.
+Guarantee: one engine at a time; the first use starts the default one; it is closed at exit. A process that was forked
+from one with an engine has none: what uses it says so, until ``init`` is called there, and nothing of the parent's is
+closed. Why import paths and not imports: the futures layer lies below the engines, and ``import exoshuffle`` must stay
+light.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import ForkedEngineError, OptionsError, shown
 from exoshuffle.futures.engine import Engine
 from exoshuffle.futures.options import check_amounts
 
@@ -28,6 +30,10 @@ ENGINE_NAMES = tuple(_ENGINES)
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+#: Which process has started the engine.
+_process = os.getpid()
+#: The process whose engine this one had, when it was forked; None once it has called ``init`` or ``shutdown``.
+_forked_from: int | None = None
 
 
 def init(
@@ -61,7 +67,7 @@ def init(
             missing spill directory.
         MemoryLimitError: A limit below what the program needs to start.
     """
-    global _engine
+    global _engine, _process, _forked_from
     if not isinstance(engine, str) and not hasattr(engine, "submit"):
         raise OptionsError(
             f"engine is {shown(engine)}; give {' or '.join(map(repr, sorted(_ENGINES)))}, or an engine instance"
@@ -82,6 +88,7 @@ def init(
             _engine.close()
             _engine = None
         _engine = start()
+        _process, _forked_from = os.getpid(), None
         return _engine
 
 
@@ -105,8 +112,19 @@ def _as_text(spill_dirs: Any) -> str | list[str] | None:
 
 def adopt(engine: Engine) -> None:
     """Makes ``engine`` the one of this process, a worker, without owning it: engines call this, users do not."""
-    global _engine
-    _engine = engine
+    global _engine, _process
+    _engine, _process = engine, os.getpid()
+
+
+def _after_in_child() -> None:
+    """This process was forked: neither the engine nor a lock that some thread of its parent's held is of use."""
+    global _engine, _forked_from, _lock
+    _lock = threading.Lock()
+    if _engine is not None:
+        _engine, _forked_from = None, _process
+
+
+os.register_at_fork(after_in_child=_after_in_child)
 
 
 def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
@@ -125,16 +143,22 @@ def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
 
 
 def current_engine() -> Engine:
-    """The engine in use; starts the local one with its defaults if there is none."""
+    """The engine in use; starts the local one with its defaults if there is none.
+
+    Raises:
+        ForkedEngineError: This process was forked from one that has an engine, and has not called ``init``.
+    """
     engine = _engine
+    if engine is None and _forked_from is not None:
+        raise ForkedEngineError.of(_forked_from)
     return engine if engine is not None else init()
 
 
 @atexit.register
 def shutdown() -> None:
-    """Closes the engine: tasks stop, blocks and spilled bytes are gone. Safe to call twice."""
-    global _engine
+    """Closes the engine: tasks stop, blocks and spilled bytes are gone. Safe to call twice, and in a forked child."""
+    global _engine, _forked_from
     with _lock:
-        engine, _engine = _engine, None
+        engine, _engine, _forked_from = _engine, None, None
     if engine is not None:
         engine.close()

@@ -12,6 +12,7 @@ kernels would have been in our language, but take 8 minutes to build on two core
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError, SchemaError
@@ -245,16 +246,21 @@ def _stored_nested_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _run(sql: str, tables: dict[str, Any]) -> duckdb.DuckDBPyRelation:
-    cursor = _database().cursor()
+    cursor = _database(os.getpid()).cursor()
     for name, table in tables.items():
         cursor.register(name, table)
     return cursor.sql(sql)
 
 
 @functools.cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """One database per process; each query has a cursor of its own, and so a transaction."""
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """One database per process; each query has a cursor of its own, and so a transaction.
+
+    A forked child leaves that of its parent alone: a thread that the child does not have may hold locks of it.
+    """
     import duckdb
+
+    del process
 
     # Tasks are the threads. Nothing may be written beside the engine's own spill files.
     database = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})

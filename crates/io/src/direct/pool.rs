@@ -4,11 +4,15 @@
 //! [`Bytes`] that do the same. What lies idle is bounded by [`IDLE_LIMIT`], beyond that buffers are unmapped. A buffer
 //! that nobody wanted for [`IDLE_FOR`] goes too: a reduce needs a tenth of the buffers of a map, and what maps leave idle
 //! would count against the memory limit.
+//!
+//! A process may fork at any time: its child has the pool as it was between two uses, and not in the middle of one by a
+//! thread that the child does not have.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -60,7 +64,32 @@ static STATE: Mutex<State> = Mutex::new(State {
     idle_bytes: 0,
 });
 
+static GUARDED: Once = Once::new();
+
+thread_local! {
+    /// Of a thread that is about to fork.
+    static HELD: Cell<Option<MutexGuard<'static, State>>> = const { Cell::new(None) };
+}
+
+unsafe extern "C" fn hold() {
+    HELD.set(Some(lock()));
+}
+
+unsafe extern "C" fn let_go() {
+    drop(HELD.take());
+}
+
 fn state() -> MutexGuard<'static, State> {
+    // Where the system has no memory to note it, a child may wait for a thread that it does not have.
+    // SAFETY: the handlers take and release a lock, of which nobody holds one for longer than a few instructions; they stay
+    // loaded, since modules of Python are never unloaded.
+    GUARDED.call_once(|| unsafe {
+        libc::pthread_atfork(Some(hold), Some(let_go), Some(let_go));
+    });
+    lock()
+}
+
+fn lock() -> MutexGuard<'static, State> {
     // The state is consistent after every statement, so a panic elsewhere does not spoil it.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -224,5 +253,33 @@ mod tests {
         let clone = bytes.clone();
         drop(bytes);
         assert_eq!(&clone[..], b"abcd");
+    }
+
+    #[test]
+    fn a_child_forked_while_others_use_the_pool_can_use_it() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    BufferPool::take(4096).unwrap();
+                }
+            });
+            for _ in 0..100 {
+                // SAFETY: the child uses nothing that other threads use but the pool, and ends without coming back.
+                let status = unsafe {
+                    let child = libc::fork();
+                    if child == 0 {
+                        libc::alarm(10);
+                        libc::_exit(i32::from(BufferPool::take(4096).is_err()));
+                    }
+                    let mut status = -1;
+                    libc::waitpid(child, &raw mut status, 0);
+                    status
+                };
+                assert_eq!(status, 0);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import pickle
 import threading
 import weakref
@@ -48,6 +49,15 @@ class Code:
 
 _codes: weakref.WeakKeyDictionary[Any, Code] = weakref.WeakKeyDictionary()
 _codes_lock = threading.Lock()
+
+
+def _after_in_child() -> None:
+    """A thread of the parent's may have held it."""
+    global _codes_lock
+    _codes_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_in_child)
 
 
 def code_of(fn: Callable[..., Any], name: str) -> Code:

@@ -17,7 +17,7 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_some_of_heap
-from exoshuffle.engines.local import arguments, limits, loading, values
+from exoshuffle.engines.local import arguments, forks, limits, loading, values
 from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
@@ -96,10 +96,12 @@ class LocalEngine:
         self.observers: list[Observer] = []
         self.table.start = self._start
         self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
+        forks.tell_children(self)
 
     @property
     def budget_bytes(self) -> int:
         """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
+        self.table.check_process()
         return self._budget_bytes - self._libraries.taken_bytes()
 
     @property
@@ -117,6 +119,7 @@ class LocalEngine:
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
+        self.check_open()
         name = options.name or getattr(fn, "__name__", "task")
         if options.executor == "thread":
             self._submissions.check(name, options)
@@ -141,6 +144,7 @@ class LocalEngine:
         self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
+        self.check_open()
         name = options.name or cls.__name__
         if options.executor == "thread":
             return self._submissions.actor(
@@ -299,6 +303,7 @@ class LocalEngine:
 
     def stats(self) -> dict[str, int]:
         """Counters of the store, tasks submitted, objects in the store and objects recovered."""
+        self.table.check_process()
         self.table.settle()
         counters: dict[str, int] = self.store.stats()
         return counters | {
@@ -307,8 +312,14 @@ class LocalEngine:
             "num_objects": self.table.num_blocks,
         }
 
+    def forked(self, process: int) -> None:
+        """See ``forks``."""
+        self.table.forked(process)
+
     def close(self) -> None:
-        """See ``Engine``."""
+        """See ``Engine``; in a forked child there is nothing to close."""
+        if self.table.is_inherited:
+            return
         with self.lock:
             if self.table.closed:
                 return

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local import identity, stacks, wire
+from exoshuffle.engines.local import forks, identity, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -62,12 +62,14 @@ class WorkerProcess:
         self._pins: dict[int, Any] = {}
         self._pin_numbers = itertools.count()
         self._requests = Requests(engine)
-        mine, theirs = socket.socketpair()
+        mine, self._theirs = socket.socketpair()
+        self._connection = Connection(mine.detach())
         lifeline, self._lifeline = os.pipe()
+        forks.tell_children(self)
         arena = engine.store.arena_fd()
         self._stack = os.memfd_create("exoshuffle-stack")
         self._reading_stack = threading.Lock()
-        descriptors = (theirs.fileno(), lifeline, arena, self._stack)
+        descriptors = (self._theirs.fileno(), lifeline, arena, self._stack)
         try:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter
                 [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
@@ -80,8 +82,7 @@ class WorkerProcess:
         finally:
             for descriptor in (lifeline, arena):
                 os.close(descriptor)
-            theirs.close()
-        self._connection = Connection(mine.detach())
+            self._theirs.close()
 
     @property
     def process_id(self) -> int:
@@ -173,6 +174,15 @@ class WorkerProcess:
         """
         if not self.is_alive:
             raise self._died()
+
+    def forked(self, process: int) -> None:
+        """See ``forks``: a child that held these open would keep the worker from seeing its engine end, or this its."""
+        del process
+        self._theirs.close()
+        self._connection.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def kill(self) -> None:
         """Ends the process at once; whoever waits for it sees it die. From any thread."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from exoshuffle.futures.options import CPU
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
+    from exoshuffle.engines.local.table import ObjectTable
     from exoshuffle.engines.local.values import StoredValue
 
 _logger = logging.getLogger("exoshuffle")
@@ -40,8 +42,9 @@ _CLOSE_SECONDS = 5.0
 class _Running(threading.local):
     """Of a thread: the task that it runs, until the context ends; noted in ``now`` with since when, by thread."""
 
-    def __init__(self, now: dict[int, tuple[Task, float]]) -> None:
+    def __init__(self, table: ObjectTable, now: dict[int, tuple[Task, float]]) -> None:
         self.task: Task | None = None
+        self._table = table
         self._now = now
         self._thread = threading.get_ident()
 
@@ -50,6 +53,9 @@ class _Running(threading.local):
         self._now[self._thread] = self.task, time.monotonic()
 
     def __exit__(self, *_: object) -> None:
+        if self._table.is_inherited:
+            # A process that the task has forked ends where its function does: what follows is its parent's.
+            os._exit(1)
         self.task = None
         del self._now[self._thread]
 
@@ -77,7 +83,7 @@ class Scheduler:
         self._threads: list[threading.Thread] = []
         #: By thread, since when; for ``now_running``.
         self._now_running: dict[int, tuple[Task, float]] = {}
-        self._running = _Running(self._now_running)
+        self._running = _Running(engine.table, self._now_running)
 
     def add(self, task: Task, staged: bool) -> None:
         """Takes a task whose arguments are done; ``staged`` if it needs memory or arguments. Lock held."""

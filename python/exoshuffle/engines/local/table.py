@@ -24,6 +24,7 @@ from exoshuffle.errors import (
     BlockLostError,
     ClosedError,
     CorruptBlockError,
+    ForkedEngineError,
     TaskCancelledError,
 )
 
@@ -50,6 +51,8 @@ class ObjectTable:
         self._store = store
         self.start: Callable[[Task], None] = lambda _: None
         self.closed = False
+        #: The process whose engine it is, if this one was forked from it.
+        self._forked_from: int | None = None
         self.num_recovered = 0
         self._num_lost = 0
         #: What follows from what was done, and is still to be done before the lock is given back.
@@ -63,8 +66,14 @@ class ObjectTable:
         """Objects that lie in the store."""
         return len(self._blocks)
 
+    def check_process(self) -> None:
+        """Raises ``ForkedEngineError`` in a child of the process whose engine it is."""
+        if self._forked_from is not None:
+            raise ForkedEngineError.of(self._forked_from)
+
     def check_open(self) -> None:
-        """Raises ``ClosedError`` once the engine is closed."""
+        """Raises ``ClosedError`` once the engine is closed; and as ``check_process``."""
+        self.check_process()
         if self.closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
@@ -73,9 +82,13 @@ class ObjectTable:
 
         Raises:
             ClosedError: It is of another, which was closed before this one started; or this one is closed.
+            ForkedEngineError: It is of the process that this one was forked from.
         """
         self.check_open()
-        if getattr(found, "counter", None) is not self:
+        counter = getattr(found, "counter", None)
+        if counter is not self:
+            if isinstance(counter, ObjectTable):
+                counter.check_process()
             raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")
         state: ObjectState = found
         return state
@@ -88,6 +101,16 @@ class ObjectTable:
             elif target.objects and target.counter is not self:
                 self.own(next(one for one in target.objects if one.counter is not self))
 
+    def forked(self, process: int) -> None:
+        """In a child, whose threads do not include those that may hold the lock: nothing is to be had here any more."""
+        self._forked_from = process
+        self.closed = True
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process was forked from the one whose engine it is; then the lock is not to be taken."""
+        return self._forked_from is not None
+
     def close(self) -> None:
         """Wakes everybody who waits."""
         self.closed = True
@@ -98,6 +121,9 @@ class ObjectTable:
     def settle(self) -> None:
         """Applies queued handle counts, unless somebody holds the lock, who will look again. Without the lock."""
         while self.handle_changes:
+            if self._forked_from is not None:
+                self.handle_changes.clear()
+                return
             held: list[bool] = []
             try:
                 # In one step for signals, unlike an assignment: an interrupt may not come between lock and note.

@@ -20,10 +20,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from exoshuffle import __version__, _native
-from exoshuffle.engines.local import calls, stacks, values, wire
+from exoshuffle.engines.local import calls, forks, stacks, values, wire
 from exoshuffle.engines.local.link import Link
 from exoshuffle.engines.local.values import StoredValue
-from exoshuffle.errors import EngineError
+from exoshuffle.errors import EngineError, ForkedEngineError
 from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
@@ -116,6 +116,8 @@ class WorkerEngine:
         self._link = link
         self._lock = threading.Lock()
         self._busy = False
+        #: The worker that this process was forked from, if it is not the worker itself.
+        self._forked_from: int | None = None
         self._codes: dict[bytes, Any] = {}
         self._known_code: set[bytes] = set()
         self._actor: Any = None
@@ -207,6 +209,8 @@ class WorkerEngine:
     def ask(self, name: str, *args: Any) -> Any:
         """Asks the engine and waits for the answer."""
         with self._lock:
+            if self._forked_from is not None:
+                raise ForkedEngineError.of(self._forked_from)
             if not self._busy:
                 raise EngineError(
                     "in a worker process the engine can be used while a task runs only"
@@ -221,8 +225,9 @@ class WorkerEngine:
             raise answer.error()
         return self._link.value(answer) if isinstance(answer, wire.Transfer) else answer
 
-    def forked(self) -> None:
-        """In a process that a task has forked, which is no worker."""
+    def forked(self, process: int) -> None:
+        """In a process that a task has forked, which is no worker; see ``forks``."""
+        self._forked_from = process
         self._link.close()
         self._lock = threading.Lock()
         self._busy = False
@@ -380,7 +385,7 @@ def main() -> None:
     _, hello = link.receive()
     link.send(wire.READY, (PROTOCOL, __version__))
     engine = WorkerEngine(link, hello)
-    os.register_at_fork(after_in_child=engine.forked)
+    forks.tell_children(engine)
     adopt(engine)
     set_task_engine(engine)
     while True:

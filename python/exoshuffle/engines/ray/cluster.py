@@ -16,10 +16,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from exoshuffle.engines.ray import delivery
 from exoshuffle.engines.ray.joining import join
 from exoshuffle.engines.ray.starting import Wanted, start, tell_logs
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import ForkedEngineError, OptionsError
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import CPU
 from exoshuffle.units import format_bytes
+
+#: The process that was connected last.
+_connected_in: int | None = None
 
 
 class Cluster:
@@ -37,10 +40,16 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, wanted: Wanted, timeout_seconds: float) -> None:
+        global _connected_in
         self._temporary: str | None = None
         self._fitting: set[tuple[tuple[str, float], ...]] = set()
         self._names: set[str] = set()
         self.was_found = ray.is_initialized()
+        if self.was_found and _connected_in not in (None, os.getpid()):
+            raise ForkedEngineError(
+                f"process {_connected_in}, which this process was forked from, is connected to Ray, and Ray cannot be "
+                'used in both; start the process by spawn instead of fork, or call exoshuffle.init("local") in it'
+            )
         address = address or os.environ.get("RAY_ADDRESS")
         if self.was_found:
             wanted.check_nothing("Ray runs in this process already")
@@ -57,6 +66,7 @@ class Cluster:
         if self.num_cpus < 1:
             self.close()
             raise OptionsError("no node of the Ray cluster has a CPU; start one that has")
+        _connected_in = os.getpid()
 
     def close(self) -> None:
         """Leaves it; ends it if it was started here."""
