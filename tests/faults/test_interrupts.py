@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 PROGRAM = [sys.executable, "-c", "from exoshuffle_command import main; main()"]
 
 
@@ -64,7 +65,7 @@ class Sort:
 
 
 @pytest.mark.parametrize("state", ["has_begun", "has_spilled", "has_written"])
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signal_number", ENDING)
 def test_interrupted_sorts_clean_up(records: Path, state: str, signal_number: int) -> None:
     sort = Sort(records)
     sort.await_state(getattr(sort, state))
@@ -72,7 +73,7 @@ def test_interrupted_sorts_clean_up(records: Path, state: str, signal_number: in
     sort.process.send_signal(signal_number)
     _, err = sort.process.communicate(timeout=30)
     assert time.monotonic() - sent < 3
-    assert sort.process.returncode == 130, err
+    assert sort.process.returncode == 128 + signal_number, err
     assert err.splitlines()[-1] == "exoshuffle: interrupted; nothing was written"
     assert "Traceback" not in err
     assert sort.staging() == []
@@ -169,7 +170,7 @@ def _interrupted(arguments: list[str], has_begun: Callable[[int], bool], number:
             os.sched_yield()
         running.send_signal(number)
         _, err = running.communicate(timeout=20)
-        assert running.returncode == 130
+        assert running.returncode == 128 + number
     assert "Traceback" not in err
     return err
 
@@ -207,3 +208,67 @@ def test_interrupted_while_a_large_file_is_checked(number: int, tmp_path: Path) 
 
     err = _interrupted(["valsort", str(file)], has_begun, number)
     assert err.splitlines()[-1] == "exoshuffle: interrupted"
+
+
+def test_a_signal_that_was_ignored_stays_so(tmp_path: Path) -> None:
+    script = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + PROGRAM[2]
+    arguments = [sys.executable, "-c", script, "gensort", "8GB", str(tmp_path / "out")]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as running:
+        while not list(tmp_path.glob(".out.exoshuffle-*/part-*")):
+            os.sched_yield()
+        running.send_signal(signal.SIGHUP)
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=20)
+        assert running.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("unread", [{"stdout"}, {"stderr"}, {"stdout", "stderr"}])
+@pytest.mark.parametrize("output", ["out", "in-the-way"])
+def test_nobody_reads_what_is_printed(tmp_path: Path, unread: set[str], output: str) -> None:
+    (tmp_path / "in-the-way").touch()
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams = {
+        name: writing if name in unread else subprocess.PIPE for name in ("stdout", "stderr")
+    }
+    arguments = [*PROGRAM, "gensort", "1000", str(tmp_path / output)]
+    done = subprocess.run(arguments, **streams, text=True, timeout=60, check=False)
+    os.close(writing)
+    # What has something to say, and cannot, ends as others do then; who has nothing does not notice.
+    is_said_on = "stdout" if output == "out" else "stderr"
+    usual = 0 if output == "out" else 1
+    assert done.returncode == (128 + signal.SIGPIPE if is_said_on in unread else usual)
+    assert not done.stderr or (output == "in-the-way" and len(done.stderr.splitlines()) == 1)
+    assert list((tmp_path / output).glob("part-*")) != [] if output == "out" else True
+
+
+LIBRARY = """
+import os, signal, sys
+import pyarrow as pa
+import exoshuffle as xs
+
+def leave(number, frame):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    raise SystemExit(7)
+
+def stop(table):
+    if table.num_rows:
+        os.kill(driver, signal.SIGHUP)
+        signal.pause()
+    return table
+
+if __name__ == "__main__":
+    driver = os.getpid()
+    signal.signal(signal.SIGHUP, leave)
+    xs.init(memory_limit="400MB", num_cpus=2, spill_dirs=sys.argv[1])
+    rows = xs.read_csv(sys.argv[1] + "/in.csv").map_batches(stop, schema=pa.schema({"a": pa.int64()}))
+    rows.write_parquet(sys.argv[1] + "/out")
+"""
+
+
+def test_a_program_with_a_handler_of_its_own_leaves_by_it(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a\n1\n2\n")
+    arguments = [sys.executable, "-c", LIBRARY, str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]

@@ -1,20 +1,21 @@
 """Entry point of the command line: sub-commands, and how errors look.
 
 Guarantee: one sentence on standard error and an exit code, never a traceback: 1 for what went wrong with data or
-machine, 2 for what was asked wrongly, 130 after Ctrl-C or SIGTERM.
+machine, 2 for what was asked wrongly, 130 after Ctrl-C; ``signals`` has others.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
 import click
 
 from exoshuffle import __version__
+from exoshuffle.cli import signals
 from exoshuffle.cli.records import gensort_command, valsort_command
 from exoshuffle.cli.shuffles import (
     distinct_command,
@@ -27,11 +28,6 @@ from exoshuffle.cli.shuffles import (
 from exoshuffle.cli.sort import explain_command, sort_command
 from exoshuffle.errors import ExoshuffleError, OptionsError
 from exoshuffle.futures import shutdown
-
-#: Exit code.
-INTERRUPTED = 130
-#: As of a program that SIGPIPE ended.
-BROKEN_PIPE = 141
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,15 +58,15 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and exits with its code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signals.interrupt_when_ended()
     try:
         code = _run(arguments)
         with contextlib.suppress(Exception):
             shutdown()
     except KeyboardInterrupt:
         # Again, or when all was done: what shutting down leaves to do ends with the process too.
-        os._exit(INTERRUPTED)
-    sys.exit(code)
+        os._exit(signals.interrupted())
+    sys.exit(signals.flushed(code))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -83,14 +79,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         # click puts an exception of its own in the place of the one that may say what became of the output.
         outcome = str(error.__cause__ or error)
-        return _say(f"interrupted; {outcome}" if outcome else "interrupted", INTERRUPTED)
+        return _say(f"interrupted; {outcome}" if outcome else "interrupted", signals.interrupted())
     except BrokenPipeError:
-        # Who read the output wanted no more of it. What Python still has for it must not fail at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return BROKEN_PIPE
+        return signals.unread()
+    except SystemExit:
+        # What click makes of it, and of nothing else in this mode.
+        return signals.unread()
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:
+        if getattr(error, "errno", None) == errno.EPIPE:
+            return signals.unread()
         return _say(str(error), 1)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
@@ -100,5 +99,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"exoshuffle: {message}", err=True)
+    try:
+        click.echo(f"exoshuffle: {message}", err=True)
+    except BrokenPipeError:
+        return signals.unread()
     return code

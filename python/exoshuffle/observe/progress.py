@@ -5,6 +5,7 @@ In a shuffle every byte is worked on twice, in a map and in a reduce; progress c
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -91,7 +92,9 @@ class Progress:
                 self._bar.update(self._bar_task, completed=self._done_bytes)
             elif time.monotonic() - self._shown >= LINE_SECONDS:
                 self._shown = time.monotonic()
-                print(self._line(), file=self._stream, flush=True)
+                # Who has gone, such as the ``head`` behind a pipe, does not end the work.
+                with contextlib.suppress(BrokenPipeError):
+                    print(self._line(), file=self._stream, flush=True)
 
     def _line(self) -> str:
         seconds = time.monotonic() - self._started
