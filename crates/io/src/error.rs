@@ -59,6 +59,50 @@ pub enum IoError {
         /// The name of the compression.
         compression: &'static str,
     },
+    /// A text file has more than one byte per character.
+    #[error(
+        "'{}' is text in {encoding}, which is not supported; write it in UTF-8, for example by iconv -f {encoding} -t UTF-8",
+        path.display()
+    )]
+    WideText {
+        /// The file.
+        path: PathBuf,
+        /// The name of the encoding.
+        encoding: &'static str,
+    },
+    /// Text is not in UTF-8.
+    #[error(
+        "'{}' line {line}: it is no UTF-8; say which encoding CSV has (encoding='latin-1', or on the command line \
+         --encoding latin-1), or write the file in UTF-8", path.display()
+    )]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+    },
+    /// The name of an encoding is not known.
+    #[error(
+        "encoding '{name}' is not known; use utf-8, latin-1 or windows-1252, or write the files in UTF-8, for example by \
+         iconv -f {name} -t UTF-8"
+    )]
+    UnknownEncoding {
+        /// The name as given.
+        name: String,
+    },
+    /// A row of text is longer than may be kept of one.
+    #[error(
+        "'{}' line {line}: the row that begins here has more than {} MB, which is what the memory limit leaves for one; raise \
+         memory_limit, or correct the line", path.display(), limit_bytes / 1_000_000
+    )]
+    LongRow {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// What may be kept.
+        limit_bytes: usize,
+    },
     /// A directory holds a link to itself or to one above it.
     #[error(
         "directory '{}' is, by a link, one that holds it, so listing it would never end; remove the link or name the files",
@@ -196,7 +240,7 @@ pub enum IoError {
         other: Option<Box<str>>,
     },
     /// A record of a text file is malformed.
-    #[error("'{}' line {line}: {reason}; correct the line or remove it", path.display())]
+    #[error("'{}' line {line}: {reason}; correct the line, or leave it out by bad_rows='skip' (--bad-rows skip)", path.display())]
     BadRecord {
         /// The file.
         path: PathBuf,
@@ -327,6 +371,24 @@ impl std::fmt::Display for ColumnOrigin {
 }
 
 impl IoError {
+    /// What is wrong with a row of text, without where it is and what to do.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::BadRecord { reason, .. } => reason.clone(),
+            Self::BadValue {
+                column,
+                value,
+                expected,
+                ..
+            } => format!(
+                "column '{column}': '{}' is not a value of type {expected}",
+                one_line(value)
+            ),
+            Self::NotUtf8 { .. } => "it is no UTF-8".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn read(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {

@@ -34,7 +34,7 @@ impl Format {
         match extension.as_str() {
             "parquet" | "pq" => Some(Self::Parquet),
             "arrow" | "arrows" | "ipc" | "feather" => Some(Self::Ipc),
-            "csv" => Some(Self::Csv),
+            "csv" | "tsv" => Some(Self::Csv),
             "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
             "records" | "dat" | "bin" => Some(Self::Records),
             _ => None,

@@ -13,7 +13,9 @@ use common::{
     assert_same, nested_types, plain_types, read_all, rich_types, source, table, table_of, write,
     write_options, Random,
 };
-use exoshuffle_io::{open_split, sample_split, Compression, Format, ReadOptions, WriteOptions};
+use exoshuffle_io::{
+    open_split, sample_split, Compression, CsvOptions, Format, ReadOptions, Syntax, WriteOptions,
+};
 use proptest::prelude::*;
 
 fn round_trip(table: &RecordBatch, options: WriteOptions, target_bytes: u64) {
@@ -145,7 +147,13 @@ fn csv_with(table: &RecordBatch, options: WriteOptions, target: u64) {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), table, options.clone());
     let read = ReadOptions {
-        csv_delimiter: options.csv_delimiter,
+        csv: CsvOptions {
+            syntax: Syntax {
+                delimiter: options.csv_delimiter,
+                ..Syntax::default()
+            },
+            ..CsvOptions::default()
+        },
         schema: Some(table.schema()),
         ..ReadOptions::default()
     };

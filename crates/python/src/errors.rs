@@ -67,6 +67,7 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::UnknownColumn { .. }
         | IoError::NamesGiven { .. }
         | IoError::TypeGiven { .. }
+        | IoError::UnknownEncoding { .. }
         | IoError::UnknownFormat { .. }
         | IoError::UnknownCompression { .. }
         | IoError::UnsupportedCompression { .. }

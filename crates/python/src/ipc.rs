@@ -27,6 +27,13 @@ pub fn schema_to_ipc(schema: &Schema) -> PyResult<Vec<u8>> {
     writer.into_inner().map_err(arrow_error)
 }
 
+/// Serialises a batch.
+pub fn batch_to_ipc(batch: &RecordBatch) -> PyResult<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).map_err(arrow_error)?;
+    writer.write(batch).map_err(arrow_error)?;
+    writer.into_inner().map_err(arrow_error)
+}
+
 /// Reads what `schema_to_ipc` wrote.
 pub fn schema_from_ipc(bytes: &[u8]) -> PyResult<SchemaRef> {
     let reader = StreamReader::try_new(bytes, None).map_err(arrow_error)?;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{Format, Header, ReadOptions, Split};
+use exoshuffle_io::{BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split, Syntax};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::errors::{io_error, options_error};
-use crate::ipc::{schema_from_ipc, schema_to_ipc};
+use crate::ipc::{batch_to_ipc, schema_from_ipc, schema_to_ipc};
 
 /// The records of gensort.
 const GENSORT_RECORD_BYTES: usize = 100;
@@ -36,22 +36,11 @@ impl ReadConfig {
         if let Some(name) = value.get("format").and_then(Value::as_str) {
             options.format = Some(name.parse::<Format>().map_err(io_error)?);
         }
-        if let Some(delimiter) = value.get("csv_delimiter").and_then(Value::as_str) {
-            let [byte] = delimiter.as_bytes() else {
-                return Err(options_error(format!(
-                    "delimiter is {delimiter:?}; give one ASCII character that is no quote or line end"
-                )));
-            };
-            if matches!(byte, b'"' | b'\n' | b'\r' | 0) {
-                return Err(options_error(format!(
-                    "delimiter {delimiter:?} has another meaning in CSV; give one ASCII character that is no quote or line end"
-                )));
-            }
-            options.csv_delimiter = *byte;
-        }
-        if value.get("csv_header") == Some(&Value::Bool(false)) {
-            options.csv_header = Header::Missing(field(&value, "csv_names")?.unwrap_or_default());
-        }
+        options.csv = csv_options(&value)?;
+        options.bad_rows = match value.get("bad_rows").and_then(Value::as_str) {
+            Some("skip") => BadRows::Skip,
+            _ => BadRows::Raise,
+        };
         let schema: Option<Vec<u8>> = field(&value, "schema")?;
         options.schema = schema.map(|bytes| schema_from_ipc(&bytes)).transpose()?;
         let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
@@ -62,6 +51,61 @@ impl ReadConfig {
             )));
         }
         Ok(Self { options, key_bytes })
+    }
+}
+
+/// The options of CSV.
+fn csv_options(value: &Value) -> PyResult<CsvOptions> {
+    let mut csv = CsvOptions {
+        delimiter_by_name: value.get("csv_delimiter").is_none(),
+        skip_rows: value
+            .get("csv_skip_rows")
+            .and_then(Value::as_u64)
+            .unwrap_or(0),
+        null_values: field(value, "csv_null_values")?.unwrap_or_default(),
+        ..CsvOptions::default()
+    };
+    csv.syntax.delimiter = character(value, "delimiter")?.unwrap_or(csv.syntax.delimiter);
+    csv.syntax.quote = match value.get("csv_quote").and_then(Value::as_str) {
+        Some("") => None,
+        _ => character(value, "quote")?.or(csv.syntax.quote),
+    };
+    csv.syntax.escape = character(value, "escape")?.filter(|&byte| Some(byte) != csv.syntax.quote);
+    csv.syntax.comment = character(value, "comment")?;
+    let Syntax {
+        delimiter,
+        quote,
+        escape,
+        comment,
+    } = csv.syntax;
+    let given = [Some(delimiter), quote, escape, comment];
+    let mut given: Vec<u8> = given.into_iter().flatten().collect();
+    given.sort_unstable();
+    if let Some(pair) = given.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(options_error(format!(
+            "{:?} is given for two of delimiter, quote, escape and comment; give each a character of its own",
+            char::from(pair[0])
+        )));
+    }
+    if value.get("csv_header") == Some(&Value::Bool(false)) {
+        csv.header = Header::Missing(field(value, "csv_names")?.unwrap_or_default());
+    }
+    if let Some(name) = value.get("csv_encoding").and_then(Value::as_str) {
+        csv.encoding = name.parse::<Encoding>().map_err(io_error)?;
+    }
+    Ok(csv)
+}
+
+/// A character among the options of CSV.
+fn character(value: &Value, name: &str) -> PyResult<Option<u8>> {
+    let Some(text) = value.get(format!("csv_{name}")).and_then(Value::as_str) else {
+        return Ok(None);
+    };
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(Some(*byte)),
+        _ => Err(options_error(format!(
+            "{name} is {text:?}; give one ASCII character that is no line end"
+        ))),
     }
 }
 
@@ -201,4 +245,21 @@ impl Source {
         };
         splits.iter().map(text).collect()
     }
+}
+
+/// See `exoshuffle_io::bad_rows`; the rows as an Arrow IPC stream.
+#[pyfunction]
+pub fn bad_rows<'py>(
+    py: Python<'py>,
+    read_options: &str,
+    schema: &[u8],
+    split: &str,
+    from: u64,
+) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let (config, schema) = (ReadConfig::parse(read_options)?, schema_from_ipc(schema)?);
+    let split = parse_split(split)?;
+    let (rows, lines) = py
+        .detach(|| exoshuffle_io::bad_rows(&split, &schema, &config.options, from))
+        .map_err(io_error)?;
+    Ok((PyBytes::new(py, &batch_to_ipc(&rows)?), lines))
 }

@@ -63,7 +63,24 @@ _FORMAT_OPTIONS = [
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
-    click.option("--delimiter", help="Field delimiter of CSV input. Default: a comma."),
+    click.option("--delimiter", help="Of CSV input. Default: a comma, a tab for .tsv."),
+    click.option("--quote", help="Quote of CSV input; '' for none. Default: a double quote."),
+    click.option("--escape", help="Stands before quotes within quotes, in CSV input."),
+    click.option("--comment", help="What lines of CSV input begin with that are left out."),
+    click.option(
+        "--null-value",
+        "null_values",
+        multiple=True,
+        metavar="TEXT",
+        help="Text that is null in CSV input, beside nothing at all. Repeatable.",
+    ),
+    click.option("--skip-rows", type=int, help="Lines to leave out at the start of CSV input."),
+    click.option("--encoding", help="Of CSV input: utf-8 (default), latin-1 or windows-1252."),
+    click.option(
+        "--bad-rows",
+        metavar="raise|skip|PATH",
+        help="Rows of CSV or JSON lines that cannot be read: stop (default), leave them out, or write them to a file.",
+    ),
     click.option(
         "--no-header",
         is_flag=True,
@@ -105,6 +122,13 @@ _OF_FORMATS = (
     ("--record-size", "record_size", ("records",)),
     ("--key-size", "key_size", ("records",)),
     ("--delimiter", "delimiter", ("csv",)),
+    ("--quote", "quote", ("csv",)),
+    ("--escape", "escape", ("csv",)),
+    ("--comment", "comment", ("csv",)),
+    ("--null-value", "null_values", ("csv",)),
+    ("--skip-rows", "skip_rows", ("csv",)),
+    ("--encoding", "encoding", ("csv",)),
+    ("--bad-rows", "bad_rows", ("csv", "jsonl")),
     ("--no-header", "no_header", ("csv",)),
     ("--column-type", "column_types", ("csv", "jsonl")),
 )
@@ -156,8 +180,18 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
         key_bytes=arguments["key_size"],
         csv_delimiter=arguments["delimiter"],
         csv_header=not arguments["no_header"],
+        **{f"csv_{name}": arguments[name] for name in ("quote", "escape", "comment", "encoding")},
+        csv_skip_rows=_num_lines(arguments["skip_rows"]),
+        csv_null_values=list(arguments["null_values"]),
+        bad_rows=arguments["bad_rows"] or "raise",
         **schema_option(_column_types(arguments["column_types"])),
     )
+
+
+def _num_lines(given: int | None) -> int | None:
+    if given is not None and given < 0:
+        raise OptionsError(f"--skip-rows is {given}; it must be a number of lines from 0 on")
+    return given
 
 
 def _column_types(given: Sequence[str]) -> dict[str, str] | None:
@@ -228,4 +262,6 @@ def _summary(result: WriteResult) -> str:
         lines[-1] += f", spilled {format_bytes(result.spilled_bytes)}"
     if result.seeds:
         lines.append(f"seed {', '.join(map(str, result.seeds))}")
+    if result.bad_rows:
+        lines.append(f"{result.bad_rows:,} bad rows left out")
     return "\n".join(lines)

@@ -21,6 +21,7 @@ _NAMED = {
     "uint64": "uint64",
     "float64": "float64",
     "date": "date32",
+    "time": "time64[us]",
     "timestamp": "timestamp[us]",
 }
 #: The names of types, as messages and help list them.

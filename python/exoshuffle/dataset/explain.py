@@ -13,7 +13,15 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import Input, UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
-from exoshuffle.dataset.logical import Limited, Node, Shuffled, Stepped, Windowed, sources
+from exoshuffle.dataset.logical import (
+    Files,
+    Limited,
+    Node,
+    Shuffled,
+    Stepped,
+    Windowed,
+    sources,
+)
 from exoshuffle.dataset.output import Result, estimated_size
 from exoshuffle.dataset.place import kind_of
 from exoshuffle.dataset.seeds import seeds_of
@@ -268,6 +276,9 @@ def _size(window: int | str) -> str:
 
 class Estimation(Execution):
     """Makes the last job of a tree without running those below: their results count as large as what they read."""
+
+    def note_bad_rows(self, node: Files) -> None:
+        """Does not."""
 
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""

@@ -19,6 +19,7 @@ from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from exoshuffle.dataset.bad_rows import LeftOut
     from exoshuffle.operators.join import Join
 
 #: Arrow counts with 64 bits.
@@ -54,9 +55,11 @@ class Files:
 
     Attributes:
         source: ``_native.Source``.
+        left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
     """
 
     source: Any
+    left_out: LeftOut | None = None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -203,6 +206,14 @@ def sources(node: Node) -> list[Any]:
     if isinstance(node, Files):
         return [node.source]
     return [source for child in node.children for source in sources(child)]
+
+
+def left_out(node: Node) -> list[LeftOut]:
+    """What is left out of the files below, each once."""
+    if isinstance(node, Files):
+        return [node.left_out] if node.left_out is not None else []
+    found = {id(each): each for child in node.children for each in left_out(child)}
+    return list(found.values())
 
 
 def check_count(name: str, count: Any) -> None:

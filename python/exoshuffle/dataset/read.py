@@ -16,14 +16,17 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
+from exoshuffle.dataset.bad_rows import LeftOut, checked_bad_rows
 from exoshuffle.dataset.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.write import COMPRESSIONS
-from exoshuffle.errors import ExoshuffleError, InputError, OptionsError
+from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 
+#: ``raise``, ``skip`` or a path.
+BadRows = str | os.PathLike[str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -45,61 +48,113 @@ def read_ipc(paths: Paths) -> Dataset:
     return open_dataset(paths, format="arrow")
 
 
-def read_csv(
+def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     paths: Paths,
     *,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     header: bool = True,
     schema: ColumnTypes | None = None,
+    quote: str | None = '"',
+    escape: str | None = None,
+    comment: str | None = None,
+    null_values: str | Sequence[str] = (),
+    skip_rows: int = 0,
+    encoding: str = "utf-8",
+    bad_rows: BadRows = "raise",
 ) -> Dataset:
     """Reads CSV files.
 
     The types of columns that are not given are inferred from the first 10,000 rows of all files together: bool, int64
-    (uint64 where that is needed), float64, date, timestamp, else text. Text stays what a number could not hold: leading
-    zeros, a plus sign, more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same as ``true``.
-    Timestamps with an offset become timestamps in UTC. Later rows are read as the types that were found, and what is
-    not exactly a value of them, as ``007`` is no int64, is an error; a type that is given converts. An empty field is
-    null; in quotes, it is an empty string in a column of text.
+    (uint64 where that is needed), float64, date, time, timestamp, else text. Text stays what a number could not hold:
+    leading zeros, a plus sign, more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same as
+    ``true``. Dates are ``2024-01-31``, times ``12:34:56``, and timestamps both, with ``T`` or a space between;
+    ``01/02/2024`` is text. Timestamps with an offset become timestamps in UTC. Later rows are read as the types that
+    were found, and what is not exactly a value of them, as ``007`` is no int64, is an error; a type that is given
+    converts. An empty field is null; in quotes, it is an empty string in a column of text.
+
+    Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. One that is never closed, text
+    behind one that closes a value, and more or fewer values than columns are errors that name file, line and column.
 
     Args:
         paths: See the module.
-        delimiter: One ASCII character.
+        delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``.
         header: Whether the first line of each file names the columns. Without, they are ``column_0``, ``column_1``
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
         schema: Types of some columns or all, by name: a pyarrow schema, or a dict of pyarrow types or of the names
-            ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``timestamp``, ``decimal(p,s)``.
+            ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``time``, ``timestamp``, ``decimal(p,s)``.
+        quote: One ASCII character, around values that hold delimiters, line ends or quotes; None: nothing is a quote.
+        escape: One ASCII character that, within quotes, stands before a quote which is part of the value; a doubled
+            quote is one in any case.
+        comment: One ASCII character: lines that begin with it are left out.
+        null_values: Texts that are null in all columns, in quotes or not, beside an empty field.
+        skip_rows: How many lines to leave out at the start of each file.
+        encoding: ``utf-8``, ``latin-1`` or ``windows-1252``.
+        bad_rows: What becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or the
+            path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.
+            Costs another pass over the files where they are counted or written.
 
     Raises:
-        InputError: As ``read_parquet``; a file is compressed; later, a value that its column's type does not hold.
-        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; ``delimiter``
-            or ``header`` is none.
+        InputError: As ``read_parquet``; a file is compressed, or in UTF-16; later, a row that cannot be read.
+        OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; another
+            option has a value that cannot work.
     """
     check_flag("header", header)
-    if not isinstance(delimiter, str):
-        raise OptionsError(f"delimiter is {delimiter!r}; give one ASCII character as text")
+    if not is_whole(skip_rows) or not 0 <= skip_rows < 2**63:
+        raise OptionsError(
+            f"skip_rows is {shown(skip_rows)}; it must be a number of lines from 0 on"
+        )
     options = schema_option(schema)
+    characters = {"delimiter": delimiter, "quote": quote, "escape": escape, "comment": comment}
+    for name, character in characters.items():
+        if character is not None and not isinstance(character, str):
+            raise OptionsError(f"{name} is {shown(character)}; give one ASCII character as text")
+        options[f"csv_{name}"] = character
+    if quote is None:
+        options["csv_quote"] = ""
+    if not isinstance(encoding, str):
+        raise OptionsError(f"encoding is {shown(encoding)}; give its name, such as 'utf-8'")
     if not header and schema is not None and not isinstance(schema, Mapping):
         options["csv_names"] = schema.names
-    return open_dataset(paths, format="csv", csv_delimiter=delimiter, csv_header=header, **options)
+    return open_dataset(
+        paths,
+        bad_rows=bad_rows,
+        format="csv",
+        csv_header=header,
+        csv_skip_rows=int(skip_rows),
+        csv_null_values=_texts("null_values", null_values),
+        csv_encoding=encoding,
+        **options,
+    )
 
 
-def read_json(paths: Paths, *, schema: ColumnTypes | None = None) -> Dataset:
+def _texts(name: str, texts: str | Sequence[str]) -> list[str]:
+    """An option that is a text or several."""
+    given = [texts] if isinstance(texts, str) else texts
+    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+        raise OptionsError(f"{name} is {shown(texts)}; give a text or a list of texts")
+    return list(given)
+
+
+def read_json(
+    paths: Paths, *, schema: ColumnTypes | None = None, bad_rows: BadRows = "raise"
+) -> Dataset:
     """Reads JSON lines.
 
     The types of columns that are not given are inferred from the first 10,000 rows of all files together. Integers that
     int64 and uint64 do not hold, and columns whose numbers would lose digits as float64, become text as they are
     written; strings stay text; a column of nothing but nulls has the null type. Later rows are read as the types that
-    were found, and what is not exactly a value of them is an error; a type that is given converts.
+    were found, and what is not exactly a value of them is an error; a type that is given converts. A line is an object.
 
     Args:
         paths: See the module.
         schema: As in ``read_csv``; columns that are not among the first 10,000 rows are added.
+        bad_rows: As in ``read_csv``.
 
     Raises:
         InputError: As ``read_csv``.
-        OptionsError: ``schema`` has a type that JSON cannot be read as.
+        OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is none of what it can be.
     """
-    return open_dataset(paths, format="jsonl", **schema_option(schema))
+    return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **schema_option(schema))
 
 
 def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) -> Dataset:
@@ -133,14 +188,17 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
     return {"schema": list(schema_of_types(schema).serialize().to_pybytes())}
 
 
-def open_dataset(paths: Paths, **options: Any) -> Dataset:
+def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:
     """A dataset over files; without ``format`` the file extension decides. Reads metadata only."""
+    options["bad_rows"], where = checked_bad_rows(bad_rows)
     listed: Any = paths
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
     names = [local_path(path) for path in listed]
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
-    return Dataset(Files(_opened(names, read_options)))
+    source = _opened(names, read_options)
+    skips = options["bad_rows"] == "skip" and source.format in ("csv", "jsonl")
+    return Dataset(Files(source, LeftOut(source, where) if skips else None))
 
 
 def _opened(names: list[str], read_options: str) -> Any:

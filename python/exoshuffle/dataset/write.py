@@ -24,7 +24,13 @@ from exoshuffle.dataset.commit import (
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs import finished
-from exoshuffle.dataset.logical import Node, dictionary_columns, is_records, sources
+from exoshuffle.dataset.logical import (
+    Node,
+    dictionary_columns,
+    is_records,
+    left_out,
+    sources,
+)
 from exoshuffle.dataset.output import check_room
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.place import check_ending, is_stream, kind_of
@@ -121,6 +127,7 @@ class WriteResult:
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
         plan: The plan of the last shuffle, if there is one.
         seeds: Of random operations, given or fresh; see ``Dataset.seeds``.
+        bad_rows: Rows that were left out because they cannot be read; only where ``bad_rows`` was given.
     """
 
     path: str
@@ -132,6 +139,7 @@ class WriteResult:
     files: list[dict[str, Any]] = field(repr=False, default_factory=list)
     plan: ShufflePlan | None = field(repr=False, default=None)
     seeds: tuple[int, ...] = ()
+    bad_rows: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -169,6 +177,8 @@ def write_node(
     output = output_of(node, path, options, overwrite)
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
+    with PlainErrors():
+        bad_rows = sum(each.count(engine) for each in left_out(node))
     if output is None:
         files, plan = _to_standard_output(node, execution, options)
     else:
@@ -187,6 +197,7 @@ def write_node(
         spilled_bytes=None if spilled is None else spilled - spilled_before,
         plan=plan,
         seeds=seeds_of(node),
+        bad_rows=bad_rows,
     )
 
 

@@ -5,27 +5,29 @@ mod glob;
 mod inspect;
 mod paths;
 mod rebatch;
+mod row_limit;
 mod sample;
 mod split;
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{IoError, Result};
-use crate::Format;
+use crate::{Encoding, Format};
 
 pub(crate) use conform::conform;
 pub(crate) use inspect::{FileInfo, Group};
 pub(crate) use rebatch::Rebatch;
+pub use row_limit::{max_row_bytes, set_max_row_bytes};
 pub use sample::sample_split;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub(crate) use split::Request;
-pub use split::{open_split, BatchStream, Split};
+pub use split::{bad_rows, open_split, BatchStream, Split};
 
 /// Size and modification time: whether a file is still the one that was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,32 +61,83 @@ pub enum Header {
     Missing(Vec<String>),
 }
 
+/// The characters that give CSV its shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Syntax {
+    /// What separates values.
+    pub delimiter: u8,
+    /// What values are in that hold delimiters or line ends; `None` if nothing has that meaning.
+    pub quote: Option<u8>,
+    /// Within quotes: what stands before a character that means itself, beside doubled quotes.
+    pub escape: Option<u8>,
+    /// What lines begin with that are no rows.
+    pub comment: Option<u8>,
+}
+
+impl Default for Syntax {
+    fn default() -> Self {
+        Self {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            comment: None,
+        }
+    }
+}
+
+/// What becomes of rows of CSV and JSON lines that cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BadRows {
+    /// The first one is an error.
+    #[default]
+    Raise,
+    /// They are left out; [`bad_rows`](crate::bad_rows) says which.
+    Skip,
+}
+
+/// How to read CSV.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// The characters that give it its shape.
+    pub syntax: Syntax,
+    /// Whether the delimiter was not given: then it is a tab in files whose names end in `.tsv`.
+    pub delimiter_by_name: bool,
+    /// How the columns get their names.
+    pub header: Header,
+    /// How many lines to leave out at the start of each file.
+    pub skip_rows: u64,
+    /// Texts that are null, in quotes or not, beside a field without anything.
+    pub null_values: Vec<String>,
+    /// How characters are written.
+    pub encoding: Encoding,
+}
+
+impl CsvOptions {
+    /// The syntax of a file.
+    pub(crate) fn syntax_of(&self, path: &Path) -> Syntax {
+        let is_tsv = |extension: &std::ffi::OsStr| extension.eq_ignore_ascii_case("tsv");
+        let mut syntax = self.syntax;
+        if self.delimiter_by_name && path.extension().is_some_and(is_tsv) {
+            syntax.delimiter = b'\t';
+        }
+        syntax
+    }
+}
+
 /// How to read the input; the same options go to `open_source`, `open_split` and `sample_split`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// The format of all files; by default told from their names.
     pub format: Option<Format>,
-    /// What separates the values of a CSV line.
-    pub csv_delimiter: u8,
-    /// How the columns of CSV get their names.
-    pub csv_header: Header,
+    /// How to read CSV.
+    pub csv: CsvOptions,
+    /// What becomes of rows of CSV and JSON lines that cannot be read.
+    pub bad_rows: BadRows,
     /// Types of columns of CSV and JSON lines by name; those of others are inferred from the first 10,000 rows. Fields of
     /// JSON lines that are not among these rows are added.
     pub schema: Option<SchemaRef>,
     /// Bytes per record of fixed-length records.
     pub record_bytes: Option<usize>,
-}
-
-impl Default for ReadOptions {
-    fn default() -> Self {
-        Self {
-            format: None,
-            csv_delimiter: b',',
-            csv_header: Header::Line,
-            schema: None,
-            record_bytes: None,
-        }
-    }
 }
 
 /// One file of an input.

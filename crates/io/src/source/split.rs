@@ -88,6 +88,24 @@ pub fn open_split(
     Ok(Box::new(Guarded::new(stream, &split.path, split.format)))
 }
 
+/// Rows of text that are decoded together where bad ones are looked for.
+const SEARCHED_ROWS: usize = 1024;
+
+/// The rows of a split of CSV or JSON lines that [`BadRows::Skip`](super::BadRows) leaves out, with the columns `line`
+/// (counted from the byte `from` of the file, and from 0), `reason` and `text`; and the number of lines from there to the
+/// end of the split.
+pub fn bad_rows(
+    split: &Split,
+    schema: &SchemaRef,
+    options: &ReadOptions,
+    from: u64,
+) -> Result<(RecordBatch, u64)> {
+    let request = Request::new(split, schema, options, None)?;
+    guarded(&split.path, split.format, || {
+        text::bad_rows(&request, from.min(split.start), SEARCHED_ROWS)
+    })
+}
+
 /// What a format needs to know to read a split or to sample it.
 pub(crate) struct Request<'a> {
     pub(crate) file: Arc<RangeReader>,

@@ -1,6 +1,6 @@
-//! Where records of text files end.
+//! Where text files are cut, so that every part begins at a record.
 //!
-//! In JSON lines every newline ends a record. In CSV a newline within quotes does not, and whether a position is
+//! In JSON lines every newline ends a record. In CSV a line end within quotes does not, and whether a position is
 //! within quotes depends on everything before it; so the file is scanned from its start, stopping at quotes only.
 
 use std::ops::Range;
@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
 
+use super::diagnose::fault_error;
+use super::records::{Piece, RecordReader, Rule};
+use super::scan::Scan;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
-use crate::source::{Header, ReadOptions};
+use crate::source::{BadRows, Header, ReadOptions, Syntax};
 use crate::Format;
 
-/// How much is read to find the next newline of JSON lines.
+/// How much is read to find the next newline.
 const PROBE_BYTES: u64 = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -32,11 +35,14 @@ pub(crate) fn ranges(
     let pieces = (end - start).div_ceil(target);
     let cuts = (1..pieces)
         .map(|i| start + (u128::from(end - start) * u128::from(i) / u128::from(pieces)) as u64);
+    let syntax = options.csv.syntax_of(file.path());
+    let is_plain = options.bad_rows == BadRows::Raise && syntax.comment.is_none();
     let cuts = match format {
         _ if pieces == 1 => Vec::new(),
-        Format::Csv => csv_records_after(file, start, cuts, options.csv_delimiter)?,
+        Format::Csv if is_plain => csv_records_after(file, start, cuts, syntax)?,
+        Format::Csv => pieces_after(file, start, cuts, options)?,
         _ => cuts
-            .map(|cut| line_after(file, cut))
+            .map(|cut| line_after(file, cut, format))
             .collect::<Result<_>>()?,
     };
     let mut ranges = Vec::with_capacity(cuts.len() + 1);
@@ -56,47 +62,53 @@ pub(super) fn records_start(
     format: Format,
     options: &ReadOptions,
 ) -> Result<u64> {
-    match (format, &options.csv_header) {
-        (Format::Csv, Header::Line) => header_end(file, options.csv_delimiter),
-        _ => text_start(file),
+    if format != Format::Csv {
+        return text_start(file, 0);
     }
-}
-
-/// Where the text begins, after a byte order mark.
-fn text_start(file: &RangeReader) -> Result<u64> {
-    let start = file.read(0, file.len().min(3) as usize)?;
-    Ok(if start.as_ref() == BYTE_ORDER_MARK {
-        3
-    } else {
-        0
-    })
-}
-
-/// Where the records of a CSV file with a header begin.
-fn header_end(file: &Arc<RangeReader>, delimiter: u8) -> Result<u64> {
-    let mut start = text_start(file)?;
-    // The parser skips empty lines, before the header too.
-    while start < file.len() && matches!(file.read(start, 1)?[0], b'\r' | b'\n') {
-        start += 1;
+    let start = text_start(file, options.csv.skip_rows)?;
+    if options.csv.header != Header::Line {
+        return Ok(start);
     }
-    let mut scan = QuoteScan::new(delimiter);
-    while start < file.len() {
-        let probe = file.read(start, (file.len() - start).min(PROBE_BYTES) as usize)?;
-        if let Some(end) = scan.record_end(&probe) {
-            return Ok(start + end as u64);
+    let rule = Rule::Csv(options.csv.syntax_of(file.path()));
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule);
+    while let Some(piece) = reader.next()? {
+        match piece {
+            Piece::Nothing(_) => {}
+            Piece::Record(_) => return Ok(reader.position()),
+            Piece::Fault(_, fault) => return Err(fault_error(file, fault)?),
         }
-        start += probe.len() as u64;
     }
     Ok(file.len())
 }
 
+/// Where the text begins: after a byte order mark, and so many lines.
+pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
+    let mark = file.read(0, file.len().min(3) as usize)?;
+    let mut start = if mark.as_ref() == BYTE_ORDER_MARK {
+        3
+    } else {
+        0
+    };
+    for _ in 0..skip_rows {
+        start = line_after(file, start, Format::Csv)?;
+        let after_cr =
+            start > 0 && start < file.len() && file.read(start - 1, 2)?.as_ref() == b"\r\n";
+        start += u64::from(after_cr);
+    }
+    Ok(start)
+}
+
 /// Start of the first line that begins after `position`.
-pub(super) fn line_after(file: &RangeReader, position: u64) -> Result<u64> {
+pub(super) fn line_after(file: &RangeReader, position: u64, format: Format) -> Result<u64> {
     let mut at = position;
     while at < file.len() {
         let bytes = file.read(at, (file.len() - at).min(PROBE_BYTES) as usize)?;
-        if let Some(newline) = memchr(b'\n', &bytes) {
-            return Ok(at + newline as u64 + 1);
+        let end = match format {
+            Format::Csv => memchr2(b'\n', b'\r', &bytes),
+            _ => memchr(b'\n', &bytes),
+        };
+        if let Some(end) = end {
+            return Ok(at + end as u64 + 1);
         }
         at += bytes.len() as u64;
     }
@@ -108,115 +120,73 @@ fn csv_records_after(
     file: &Arc<RangeReader>,
     start: u64,
     cuts: impl Iterator<Item = u64>,
-    delimiter: u8,
+    syntax: Syntax,
 ) -> Result<Vec<u64>> {
     let mut cuts = cuts.peekable();
     let mut found = Vec::new();
-    let mut scan = QuoteScan::new(delimiter);
+    let mut scan = Scan::new(syntax, start);
     let mut position = start;
-    let mut windows = ReadAhead::new(file.clone(), start..file.len(), 1)?;
-    while cuts.peek().is_some() {
-        let Some(window) = windows.next().transpose()? else {
-            break;
-        };
+    for window in ReadAhead::new(file.clone(), start..file.len(), 1)? {
+        let window = window?;
         let mut rest = &window[..];
         while let Some(&cut) = cuts.peek() {
-            let (before, after) =
-                rest.split_at((cut.saturating_sub(position) as usize).min(rest.len()));
-            scan.skip(before);
-            position += before.len() as u64;
-            rest = after;
-            let Some(end) = scan.record_end(rest) else {
+            let before = (cut.saturating_sub(position) as usize).min(rest.len());
+            let end = scan
+                .skip(&rest[..before])
+                .and_then(|()| scan.record_end(&rest[before..]));
+            let Some(end) = end.or_else(|fault| Err(fault_error(file, fault)?))? else {
                 break;
             };
-            position += end as u64;
-            rest = &rest[end..];
+            position += (before + end) as u64;
+            rest = &rest[before + end..];
             while cuts.next_if(|&cut| cut < position).is_some() {
                 found.push(position);
             }
         }
-        // Whatever remains was looked at, unless there are no cuts left.
+        if cuts.peek().is_none() {
+            return Ok(found);
+        }
         position += rest.len() as u64;
     }
+    match scan.finish() {
+        Ok(()) => Ok(found),
+        Err(fault) => Err(fault_error(file, fault)?),
+    }
+}
+
+/// The same where lines may be comments, or none that can be read.
+fn pieces_after(
+    file: &Arc<RangeReader>,
+    start: u64,
+    cuts: impl Iterator<Item = u64>,
+    options: &ReadOptions,
+) -> Result<Vec<u64>> {
+    let mut cuts = cuts.peekable();
+    let mut found = Vec::new();
+    let rule = Rule::Csv(options.csv.syntax_of(file.path()));
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule);
+    while cuts.peek().is_some() {
+        match reader.next()? {
+            None => break,
+            Some(Piece::Fault(_, fault)) if options.bad_rows == BadRows::Raise => {
+                return Err(fault_error(file, fault)?);
+            }
+            Some(_) => {}
+        }
+        let position = reader.position();
+        while cuts.next_if(|&cut| cut < position).is_some() {
+            found.push(position);
+        }
+    }
     Ok(found)
-}
-
-/// Tracks whether the text is within quotes. A quote opens a value only at its start; within one, a doubled quote
-/// stands for itself.
-pub(super) struct QuoteScan {
-    delimiter: u8,
-    quoted: bool,
-    /// The last byte was a quote within quotes: it closes the value unless another quote follows.
-    closing: bool,
-    last: u8,
-}
-
-impl QuoteScan {
-    /// Starts at the start of a record.
-    pub(super) fn new(delimiter: u8) -> Self {
-        Self {
-            delimiter,
-            quoted: false,
-            closing: false,
-            last: b'\n',
-        }
-    }
-
-    /// Goes over all of `text`.
-    fn skip(&mut self, text: &[u8]) {
-        self.advance(text, false);
-    }
-
-    /// Goes over `text` to the end of a record and returns how many bytes that were; `None` if no record ends in it.
-    pub(super) fn record_end(&mut self, text: &[u8]) -> Option<usize> {
-        self.advance(text, true)
-    }
-
-    fn advance(&mut self, text: &[u8], to_record_end: bool) -> Option<usize> {
-        let mut at = 0;
-        if std::mem::take(&mut self.closing) {
-            match text.first() {
-                Some(b'"') => at = 1,
-                Some(_) => self.quoted = false,
-                None => self.closing = true,
-            }
-        }
-        while at < text.len() {
-            let rest = &text[at..];
-            let stop = if self.quoted || !to_record_end {
-                memchr(b'"', rest)
-            } else {
-                memchr2(b'"', b'\n', rest)
-            };
-            let Some(stop) = stop.map(|stop| at + stop) else {
-                break;
-            };
-            at = stop + 1;
-            if text[stop] == b'\n' {
-                self.last = b'\n';
-                return Some(at);
-            }
-            if self.quoted {
-                match text.get(at) {
-                    Some(b'"') => at += 1,
-                    Some(_) => self.quoted = false,
-                    None => self.closing = true,
-                }
-            } else {
-                let before = if stop == 0 { self.last } else { text[stop - 1] };
-                self.quoted = before == self.delimiter || matches!(before, b'\n' | b'\r');
-            }
-        }
-        self.last = text.last().copied().unwrap_or(self.last);
-        None
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::CsvOptions;
 
-    /// The same rule, one byte at a time.
+    /// Where records end, one byte at a time.
     fn naive_ends(text: &[u8], delimiter: u8) -> Vec<usize> {
         let (mut ends, mut quoted, mut i) = (Vec::new(), false, 0);
         while i < text.len() {
@@ -224,30 +194,12 @@ mod tests {
                 b'"' if quoted && text.get(i + 1) == Some(&b'"') => i += 1,
                 b'"' if quoted => quoted = false,
                 b'"' => quoted = i == 0 || [delimiter, b'\n', b'\r'].contains(&text[i - 1]),
-                b'\n' if !quoted => ends.push(i + 1),
+                b'\n' | b'\r' if !quoted => ends.push(i + 1),
                 _ => {}
             }
             i += 1;
         }
         ends
-    }
-
-    #[test]
-    fn quoted_newlines_end_no_record_wherever_the_text_is_cut() {
-        let text = b"a,\"x\ny\"\n5\" pipe,\"say \"\"hi\"\"\n\"\n\"\",\"\"\"\"\r\nlast,\"open\n";
-        for piece in 1..text.len() {
-            let mut scan = QuoteScan::new(b',');
-            let (mut ends, mut base) = (Vec::new(), 0);
-            for part in text.chunks(piece) {
-                let mut rest = part;
-                while let Some(end) = scan.record_end(rest) {
-                    rest = &rest[end..];
-                    ends.push(base + part.len() - rest.len());
-                }
-                base += part.len();
-            }
-            assert_eq!(ends, naive_ends(text, b','), "pieces of {piece}");
-        }
     }
 
     fn file(text: &[u8]) -> (tempfile::NamedTempFile, Arc<RangeReader>) {
@@ -301,7 +253,10 @@ mod tests {
     #[test]
     fn without_a_header_every_record_is_in_a_range() {
         let options = ReadOptions {
-            csv_header: Header::Missing(Vec::new()),
+            csv: CsvOptions {
+                header: Header::Missing(Vec::new()),
+                ..CsvOptions::default()
+            },
             ..ReadOptions::default()
         };
         let text = b"\xEF\xBB\xBF1,a\n2,b\n3,c\n";

@@ -15,6 +15,9 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use super::quoted_empty::{Place, QuotedEmpty};
 use super::{exact, Decode, Dialect};
 
+/// Stands for no quote: a byte that is in no UTF-8. Text that has it is refused before it is parsed.
+pub(super) const NO_QUOTE: u8 = 0xFF;
+
 pub(super) struct CsvDecoder {
     inner: arrow_csv::reader::Decoder,
     batch_rows: usize,
@@ -83,28 +86,47 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<CsvDecoder
     let columns: Vec<_> = projection.iter().map(column).collect();
     // Of a single column a null is written in quotes too: nothing at all would be no record.
     let tells_empty = fields.len() > 1 && columns.iter().any(|column| column.kind == Kind::Text);
-    let inner = ReaderBuilder::new(Arc::new(decoded))
-        .with_delimiter(dialect.delimiter)
+    let is_empty_null = dialect
+        .nulls
+        .as_ref()
+        .is_some_and(|nulls| nulls.quoted_empty);
+    let mut builder = ReaderBuilder::new(Arc::new(decoded))
+        .with_delimiter(dialect.syntax.delimiter)
+        .with_quote(dialect.syntax.quote.unwrap_or(NO_QUOTE))
         .with_projection(projection)
-        .with_batch_size(batch_rows)
-        .build_decoder();
+        .with_batch_size(batch_rows);
+    if let Some(escape) = dialect.syntax.escape {
+        builder = builder.with_escape(escape);
+    }
+    if let Some(nulls) = &dialect.nulls {
+        builder = builder.with_null_regex(nulls.texts.clone());
+    }
+    let mut inner = builder.build_decoder();
+    // Of the first bytes, the parser would leave out those of a byte order mark.
+    inner.decode(b"\n")?;
     Ok(CsvDecoder {
         inner,
         batch_rows,
         schema,
         columns,
-        quoted_empty: tells_empty.then(|| QuotedEmpty::new(dialect.delimiter)),
+        quoted_empty: (tells_empty && !is_empty_null)
+            .then(|| QuotedEmpty::new(dialect.syntax))
+            .flatten(),
     })
 }
 
 impl Decode for CsvDecoder {
     fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
-        let row = self.batch_rows - self.inner.capacity();
+        let row = self.num_rows();
         let taken = self.inner.decode(bytes)?;
         if let Some(quoted_empty) = &mut self.quoted_empty {
             quoted_empty.add(&bytes[..taken], row, self.inner.capacity() == 0);
         }
         Ok(taken)
+    }
+
+    fn num_rows(&self) -> usize {
+        self.batch_rows - self.inner.capacity()
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
@@ -157,8 +179,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::source::Header;
-    use crate::Format;
+    use crate::source::{BadRows, Header, Syntax};
+    use crate::{Encoding, Format};
 
     /// A value and how it is written.
     fn value() -> impl Strategy<Value = (Option<String>, String)> {
@@ -179,7 +201,13 @@ mod tests {
         let field = |index: usize| Field::new(index.to_string(), data_type.clone(), true);
         Dialect {
             format: Format::Csv,
-            delimiter: b';',
+            syntax: Syntax {
+                delimiter: b';',
+                ..Syntax::default()
+            },
+            encoding: Encoding::Utf8,
+            nulls: None,
+            bad_rows: BadRows::Raise,
             header: Header::Line,
             schema: Arc::new(Schema::new((0..3).map(field).collect::<Vec<_>>())),
             inferred: vec![true; 3],

@@ -14,6 +14,8 @@ pub(super) struct Values {
     bools: bool,
     numbers: Numbers,
     dates: bool,
+    /// The finest unit of times of day.
+    times: Option<TimeUnit>,
     /// The finest unit of timestamps without a zone.
     local: Option<TimeUnit>,
     /// The finest unit of timestamps that tell their distance from UTC.
@@ -40,6 +42,8 @@ impl Values {
         } else if is_date(text) {
             self.dates = true;
             self.far |= is_far(text, false);
+        } else if let Some(unit) = time_unit(text) {
+            self.times = self.times.max(Some(unit));
         } else if let Some((unit, zoned)) = timestamp(text) {
             self.far |= is_far(text, zoned);
             let finest = if zoned {
@@ -63,6 +67,7 @@ impl Values {
             self.bools.then_some(DataType::Boolean),
             self.numbers.data_type(),
             local.or(self.dates.then_some(DataType::Date32)),
+            self.times.map(DataType::Time64),
             self.zoned
                 .map(|unit| DataType::Timestamp(unit, Some("UTC".into()))),
         ];
@@ -93,6 +98,54 @@ fn is_special(text: &str) -> bool {
 /// The days from 1970 to a date, `2020-12-31`.
 pub(super) fn exact_date(text: &str) -> Option<i32> {
     is_date_shape(text).then(|| Date32Type::parse(text))?
+}
+
+/// A time of day, `23:59:59.123`, as the number of units since midnight, if no part of it is finer than the unit.
+pub(super) fn exact_time(text: &str, unit: TimeUnit) -> Option<i64> {
+    let (clock, fraction) = clock_and_fraction(text)?;
+    let [hours, minutes, seconds] = clock;
+    let places = match unit {
+        TimeUnit::Nanosecond => 9,
+        _ => 6,
+    };
+    let mut units = i64::from(hours * 3600 + minutes * 60 + seconds);
+    for place in 0..places {
+        let digit = fraction
+            .as_bytes()
+            .get(place)
+            .map_or(0, |digit| digit - b'0');
+        units = units * 10 + i64::from(digit);
+    }
+    (fraction.len() <= places).then_some(units)
+}
+
+/// The unit that holds a time of day: microseconds, which others have, or nanoseconds.
+fn time_unit(text: &str) -> Option<TimeUnit> {
+    match clock_and_fraction(text)?.1.len() {
+        0..=6 => Some(TimeUnit::Microsecond),
+        7..=9 => Some(TimeUnit::Nanosecond),
+        _ => None,
+    }
+}
+
+/// Hours, minutes and seconds of `23:59:59.1230`, and the digits of the fraction up to the last that is no zero.
+fn clock_and_fraction(text: &str) -> Option<([u32; 3], &str)> {
+    let (clock, fraction) = match text.split_once('.') {
+        Some((_, "")) => return None,
+        Some(parts) => parts,
+        None => (text, ""),
+    };
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut numbers = [0; 3];
+    let mut parts = clock.split(':');
+    for (number, below) in numbers.iter_mut().zip([24, 60, 60]) {
+        let part = parts
+            .next()
+            .filter(|part| part.len() == 2 && is_digits(part))?;
+        *number = part.parse().ok().filter(|number| *number < below)?;
+    }
+    let is_time = parts.next().is_none() && is_digits(fraction);
+    is_time.then(|| (numbers, fraction.trim_end_matches('0')))
 }
 
 fn is_date(text: &str) -> bool {
@@ -179,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_type_holds_what_is_written() {
-        use DataType::{Boolean, Date32, Timestamp, Utf8};
+        use DataType::{Boolean, Date32, Time64, Timestamp, Utf8};
         use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
         let utc = |unit| Timestamp(unit, Some("UTC".into()));
         for (values, expected) in [
@@ -188,6 +241,15 @@ mod tests {
             (&["true", "1"], Utf8),
             (&["2020-01-31"], Date32),
             (&["2020-02-31"], Utf8),
+            (&["01/02/2024"], Utf8),
+            (&["12:34:56", "00:00:00.123456"], Time64(Microsecond)),
+            (&["23:59:59.1234567"], Time64(Nanosecond)),
+            (&["23:59:59.1234567891"], Utf8),
+            (&["24:00:00"], Utf8),
+            (&["12:34"], Utf8),
+            (&["12:34:56."], Utf8),
+            (&["12:34:56Z"], Utf8),
+            (&["12:34:56", "2020-01-31"], Utf8),
             (
                 &["2020-01-01", "2020-01-01 00:00:00.12"],
                 Timestamp(Millisecond, None),

@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use memchr::memchr_iter;
 use serde_json::value::RawValue;
 
-use super::boundary::QuoteScan;
-use super::{width_differs, Dialect, INFER_ROWS};
-use crate::direct::{RangeReader, ReadAhead};
+use super::encoding::Encoding;
+use super::fields::Fields;
+use super::records::{Piece, RecordReader};
+use super::scan::Fault;
+use super::{lines, width_differs, Dialect, INFER_ROWS, NOT_ONE_OBJECT};
+use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
+use crate::source::max_row_bytes;
 use crate::Format;
 
 /// The error that describes the first record in `range` that does not decode; `None` if every record does.
@@ -23,44 +26,81 @@ pub(super) fn find(
     range: Range<u64>,
     dialect: &Dialect,
 ) -> Result<Option<IoError>> {
-    let mut scan = QuoteScan::new(dialect.delimiter);
-    let mut record = Vec::new();
-    let mut position = range.start;
-    for window in ReadAhead::new(file.clone(), range.clone(), 1)? {
-        let window = window?;
-        let mut rest = &window[..];
-        while !rest.is_empty() {
-            let end = match dialect.format {
-                Format::Csv => scan.record_end(rest),
-                _ => memchr::memchr(b'\n', rest).map(|newline| newline + 1),
-            };
-            record.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
-            rest = &rest[end.unwrap_or(rest.len())..];
-            let last = position + record.len() as u64 == range.end;
-            if end.is_none() && !last {
-                break; // the record goes on in the next window
+    let mut reader = RecordReader::new(file.clone(), range, dialect.rule());
+    loop {
+        let position = reader.position();
+        match reader.next()? {
+            None => return Ok(None),
+            Some(Piece::Nothing(_)) => {}
+            Some(Piece::Fault(_, fault)) => return Ok(Some(fault_error(file, fault)?)),
+            Some(Piece::Record(record)) => {
+                if let Err(error) = dialect.decode(record) {
+                    let line = lines::at(file, position)?.line;
+                    return Ok(Some(describe(file, dialect, record, line, &error)));
+                }
             }
-            if let Err(error) = dialect.decode(&record) {
-                let line = line_at(file, position)?;
-                return Ok(Some(describe(file, dialect, &record, line, &error)));
-            }
-            position += record.len() as u64;
-            record.clear();
         }
     }
-    Ok(None)
 }
 
-/// Line number, from 1, of a position.
-fn line_at(file: &Arc<RangeReader>, position: u64) -> Result<u64> {
-    let mut line = 1;
-    for window in ReadAhead::new(file.clone(), 0..position, 1)? {
-        line += memchr_iter(b'\n', &window?).count() as u64;
+/// The error of a record that begins at a position.
+pub(super) fn bad_record(
+    file: &Arc<RangeReader>,
+    position: u64,
+    reason: String,
+) -> Result<IoError> {
+    Ok(IoError::BadRecord {
+        path: file.path().to_path_buf(),
+        line: lines::at(file, position)?.line,
+        reason,
+    })
+}
+
+/// The error of text that is no CSV.
+pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
+    let opened = match fault {
+        Fault::BehindQuote { opened, .. } | Fault::NeverClosed { opened } => opened,
+    };
+    let place = lines::at(file, opened)?;
+    let column = place.column;
+    let reason = match fault {
+        Fault::NeverClosed { .. } => {
+            format!("the quote that opens in column {column} is never closed")
+        }
+        Fault::BehindQuote { at, .. } => {
+            let behind = lines::at(file, at)?;
+            format!(
+                "the quote that opens in column {column} closes, and text stands behind it, in line {} column {}",
+                behind.line, behind.column
+            )
+        }
+    };
+    bad_record(file, opened, reason)
+}
+
+/// The error of a record in another encoding.
+pub(super) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
+    Ok(IoError::NotUtf8 {
+        path: file.path().to_path_buf(),
+        line: lines::at(file, position)?.line,
+    })
+}
+
+/// The error of a row that begins at a position and is longer than may be kept of one.
+pub(super) fn long_row(file: &Arc<RangeReader>, position: u64) -> IoError {
+    let line = match lines::at(file, position) {
+        Ok(place) => place.line,
+        Err(error) => return error,
+    };
+    IoError::LongRow {
+        path: file.path().to_path_buf(),
+        line,
+        limit_bytes: max_row_bytes(),
     }
-    Ok(line)
 }
 
-fn describe(
+/// What is wrong with a record that does not decode.
+pub(super) fn describe(
     file: &RangeReader,
     dialect: &Dialect,
     record: &[u8],
@@ -68,6 +108,9 @@ fn describe(
     error: &ArrowError,
 ) -> IoError {
     let path = file.path().to_path_buf();
+    if dialect.encoding == Encoding::Utf8 && std::str::from_utf8(record).is_err() {
+        return IoError::NotUtf8 { path, line };
+    }
     if let Some(reason) = wrong_width(dialect, record) {
         return IoError::BadRecord { path, line, reason };
     }
@@ -102,9 +145,9 @@ fn describe(
         );
         return IoError::BadRecord { path, line, reason };
     }
-    // Each column by itself is fine, so the record has one more than the schema.
+    // Each column by itself is fine, so the record has one more than the schema, or is none.
     let mut reason = one_line(&error.to_string());
-    if dialect.format == Format::JsonLines {
+    if dialect.format == Format::JsonLines && !reason.starts_with(NOT_ONE_OBJECT) {
         reason += &format!(" (the columns are those of the first {INFER_ROWS} rows)");
     }
     IoError::BadRecord { path, line, reason }
@@ -136,7 +179,7 @@ fn as_given(alone: &Dialect, record: &[u8]) -> Option<String> {
 
 /// The value of the only column that is decoded, if it can be.
 fn shown(alone: &Dialect, record: &[u8]) -> Option<String> {
-    let batch = alone.decode(record).ok()??;
+    let batch = alone.decode(record).ok()?;
     let options = FormatOptions::default().with_null("null");
     let formatter = ArrayFormatter::try_new(batch.column(0), &options).ok()?;
     Some(formatter.value(0).to_string())
@@ -147,10 +190,8 @@ fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
     if dialect.format != Format::Csv {
         return None;
     }
-    let format = arrow_csv::reader::Format::default()
-        .with_header(true)
-        .with_delimiter(dialect.delimiter);
-    let (schema, _) = format.infer_schema(record, Some(0)).ok()?;
-    let (found, expected) = (schema.fields().len(), dialect.schema.fields().len());
+    let mut fields = Fields::new(dialect.syntax, dialect.encoding);
+    fields.split(record);
+    let (found, expected) = (fields.len(), dialect.schema.fields().len());
     (found != expected).then(|| width_differs(found, expected, &dialect.header))
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::{
-    Date32Type, Float64Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt64Type,
+    Date32Type, Float64Type, Int64Type, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt64Type,
 };
 use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringViewArray};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
@@ -34,6 +35,12 @@ pub(super) fn column(
         DataType::UInt64 => primitive::<UInt64Type>(of, number::exact_u64),
         DataType::Float64 => primitive::<Float64Type>(of, csv_values::exact_f64),
         DataType::Date32 => primitive::<Date32Type>(of, csv_values::exact_date),
+        DataType::Time64(Nanosecond) => {
+            primitive::<Time64NanosecondType>(of, |text| csv_values::exact_time(text, Nanosecond))
+        }
+        DataType::Time64(unit) => {
+            primitive::<Time64MicrosecondType>(of, |text| csv_values::exact_time(text, *unit))
+        }
         DataType::Timestamp(unit, zone) => {
             let utc: Tz = "+00:00".parse()?;
             let parse = |text: &str| csv_values::exact_timestamp(text, *unit, zone.is_some(), &utc);
@@ -83,7 +90,7 @@ mod tests {
     use csv_values::Values;
 
     /// First rows of each type that can be inferred.
-    const FIRST: [&[&str]; 13] = [
+    const FIRST: [&[&str]; 15] = [
         &["1"],
         &["18446744073709551615"],
         &["1.5"],
@@ -97,6 +104,8 @@ mod tests {
         &["2020-01-01T00:00:00.5+01:00"],
         &["2020-01-01T00:00:00.123456-0530"],
         &["2020-01-01T00:00:00.123456789z"],
+        &["12:34:56"],
+        &["12:34:56.123456789"],
     ];
 
     fn known(values: &[&str]) -> Values {
@@ -139,6 +148,7 @@ mod tests {
                 "(20|19|99)[0-9]{2}-[01][0-9]-[0-3][0-9]",
                 "(2020-?0?1-?0?1|\\+10000-01-01|2020/01/01|20200101| 2020-01-01)",
                 "2020-02-(28|30)[T t](23|24|7):?59:?(59|60)(\\.[0-9]{0,10}|\\.50{1,9}|\\.0{1,8})?(Z|z|[ ]?[+-]0[0-9](:?30)?| UTC)?",
+                "(0|1|2)[0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,10}|\\.50{0,9})?",
                 ".{0,12}",
             ],
         ) {
@@ -161,6 +171,12 @@ mod tests {
             ("1.5", "-inf", "-inf"),
             ("true", "FALSE", "false"),
             ("2020-01-01", "0001-12-31", "0001-12-31"),
+            ("12:34:56", "23:59:59.001", "23:59:59.001"),
+            (
+                "12:34:56.123456789",
+                "00:00:00.000000001",
+                "00:00:00.000000001",
+            ),
             ("2020-01-01T00:00:00", "1969-12-31", "1969-12-31T00:00:00"),
             (
                 "2020-01-01T00:00:00.5",

@@ -1,17 +1,20 @@
 //! Column names and types of CSV files, from their first rows.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
+use super::boundary::text_start;
 use super::csv_values::Values;
-use super::{compressed, width_differs, INFER_ROWS};
+use super::diagnose::{bad_record, fault_error, not_utf8};
+use super::encoding::Encoding;
+use super::fields::Fields;
+use super::records::{Piece, RecordReader, Rule};
+use super::{compressed, encoding, width_differs, INFER_ROWS};
 use crate::direct::RangeReader;
-use crate::error::{one_line, IoError, Result};
-use crate::source::{Header, ReadOptions};
-use crate::Format;
+use crate::error::{IoError, Result};
+use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
 
 /// The schema of each file: the names from its own header, the types as given by name, or else from the first rows of all
 /// files together. An empty file has no columns.
@@ -68,45 +71,67 @@ fn infer_file(
 ) -> Result<Vec<String>> {
     let file = Arc::new(RangeReader::open(path)?);
     compressed::refuse(&file)?;
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .delimiter(options.csv_delimiter)
-        .from_reader(Sequential::new(file));
-    let mut record = csv::ByteRecord::new();
-    let mut next = |record: &mut csv::ByteRecord| {
-        reader
-            .read_byte_record(record)
-            .map_err(|e| unreadable(path, &options.csv_header, &e))
-    };
-    if !next(&mut record)? {
-        return Ok(Vec::new());
+    encoding::refuse(&file)?;
+    let csv = &options.csv;
+    let syntax = csv.syntax_of(path);
+    let start = text_start(&file, csv.skip_rows)?;
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), Rule::Csv(syntax));
+    let mut fields = Fields::new(syntax, csv.encoding);
+    let mut names: Option<Vec<String>> = None;
+    while *left > 0 || names.is_none() {
+        let position = reader.position();
+        let bad = |reason| bad_record(&file, position, reason);
+        match reader.next()? {
+            None => break,
+            Some(Piece::Nothing(_)) => continue,
+            Some(Piece::Fault(_, fault)) if raises(options, names.as_ref()) => {
+                return Err(fault_error(&file, fault)?);
+            }
+            Some(Piece::Fault(..)) => continue,
+            Some(Piece::Record(record)) => fields.split(record),
+        }
+        let Some(names) = &names else {
+            if csv.encoding == Encoding::Utf8 && !fields.are_utf8() {
+                return Err(not_utf8(&file, position)?);
+            }
+            columns.resize(columns.len().max(fields.len()), Values::default());
+            names = Some(self::names(path, &fields, &csv.header)?);
+            if csv.header != Header::Line && *left > 0 {
+                add(columns, &fields, csv);
+                *left -= 1;
+            }
+            continue;
+        };
+        if fields.len() == names.len() {
+            add(columns, &fields, csv);
+            *left -= 1;
+        } else if options.bad_rows == BadRows::Raise {
+            return Err(bad(width_differs(fields.len(), names.len(), &csv.header))?);
+        }
     }
-    columns.resize(columns.len().max(record.len()), Values::default());
-    let names = names(path, &record, &options.csv_header)?;
-    let mut has_row = match options.csv_header {
-        Header::Line => *left > 0 && next(&mut record)?,
-        Header::Missing(_) => *left > 0,
-    };
-    while has_row {
-        *left -= 1;
-        for (column, value) in columns.iter_mut().zip(&record) {
+    Ok(names.unwrap_or_default())
+}
+
+/// Whether what is no record is an error: in the header it always is.
+fn raises(options: &ReadOptions, names: Option<&Vec<String>>) -> bool {
+    let is_header = names.is_none() && options.csv.header == Header::Line;
+    is_header || options.bad_rows == BadRows::Raise
+}
+
+fn add(columns: &mut [Values], fields: &Fields, csv: &CsvOptions) {
+    for (column, value) in columns.iter_mut().zip(fields.iter()) {
+        if !csv.null_values.iter().any(|null| null.as_bytes() == value) {
             column.add(value);
         }
-        has_row = *left > 0 && next(&mut record)?;
     }
-    Ok(names)
 }
 
 /// The names of the columns, of which the first record is the header or one row.
-fn names(path: &Path, first: &csv::ByteRecord, header: &Header) -> Result<Vec<String>> {
+fn names(path: &Path, first: &Fields, header: &Header) -> Result<Vec<String>> {
     match header {
         Header::Line => {
-            let name = |name: &[u8]| String::from_utf8(name.to_vec());
-            let names = first
-                .iter()
-                .map(name)
-                .collect::<std::result::Result<_, _>>();
-            names.map_err(|e| IoError::corrupt(path, Format::Csv, e))
+            let name = |name| String::from_utf8_lossy(name).into_owned();
+            Ok(first.iter().map(name).collect())
         }
         Header::Missing(names) if names.is_empty() => {
             Ok((0..first.len()).map(|i| format!("column_{i}")).collect())
@@ -117,58 +142,6 @@ fn names(path: &Path, first: &csv::ByteRecord, header: &Header) -> Result<Vec<St
             names: names.len(),
             columns: first.len(),
         }),
-    }
-}
-
-fn unreadable(path: &Path, header: &Header, error: &csv::Error) -> IoError {
-    let line = error.position().map(csv::Position::line);
-    match (error.kind(), line) {
-        (
-            csv::ErrorKind::UnequalLengths {
-                expected_len, len, ..
-            },
-            Some(line),
-        ) => IoError::BadRecord {
-            path: path.to_path_buf(),
-            line,
-            reason: width_differs(*len as usize, *expected_len as usize, header),
-        },
-        _ => IoError::corrupt(path, Format::Csv, one_line(&error.to_string())),
-    }
-}
-
-/// A file from its start, in small reads: inference mostly needs little of it.
-pub(super) struct Sequential {
-    file: Arc<RangeReader>,
-    position: u64,
-    block: bytes::Bytes,
-}
-
-impl Sequential {
-    const BLOCK_BYTES: u64 = 64 << 10;
-
-    pub(super) fn new(file: Arc<RangeReader>) -> Self {
-        Self {
-            file,
-            position: 0,
-            block: bytes::Bytes::new(),
-        }
-    }
-}
-
-impl Read for Sequential {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        if self.block.is_empty() {
-            let bytes = (self.file.len() - self.position).min(Self::BLOCK_BYTES);
-            self.block = self
-                .file
-                .read(self.position, bytes as usize)
-                .map_err(std::io::Error::other)?;
-            self.position += bytes;
-        }
-        let n = out.len().min(self.block.len());
-        out[..n].copy_from_slice(&self.block.split_to(n));
-        Ok(n)
     }
 }
 
@@ -233,7 +206,10 @@ mod tests {
     #[test]
     fn without_a_header_columns_are_numbered_or_named() {
         let missing = |names: &[&str]| ReadOptions {
-            csv_header: Header::Missing(names.iter().map(|&name| name.to_owned()).collect()),
+            csv: CsvOptions {
+                header: Header::Missing(names.iter().map(|&name| name.to_owned()).collect()),
+                ..CsvOptions::default()
+            },
             ..ReadOptions::default()
         };
         for (given, expected) in [

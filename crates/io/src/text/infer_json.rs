@@ -1,7 +1,6 @@
 //! Field names and types of JSON lines, from the first rows of all files together, in order of appearance.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,14 +9,17 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::infer_csv::Sequential;
+use super::boundary::text_start;
+use super::diagnose::bad_record;
 use super::number::Numbers;
-use super::{compressed, INFER_ROWS};
+use super::records::{Piece, RecordReader, Rule};
+use super::{compressed, encoding, INFER_ROWS};
 use crate::direct::RangeReader;
-use crate::error::{one_line, IoError, Result};
+use crate::error::{one_line, Result};
+use crate::source::{BadRows, ReadOptions};
 
 /// What is known about a value so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 enum Shape {
     /// Nothing but nulls were seen.
     #[default]
@@ -30,17 +32,17 @@ enum Shape {
 }
 
 /// The schema of the first rows of all files; a field that is given has the type given, whether it was seen or not.
-pub(super) fn infer(paths: &[PathBuf], given: Option<&SchemaRef>) -> Result<SchemaRef> {
+pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<SchemaRef> {
     let mut shape = Shape::default();
     let mut left = INFER_ROWS;
     for path in paths {
-        infer_file(path, &mut shape, &mut left)?;
+        infer_file(path, options.bad_rows, &mut shape, &mut left)?;
     }
     let fields = match shape {
         Shape::Object(fields) => fields_of(fields),
         _ => Fields::empty(),
     };
-    Ok(Arc::new(Schema::new(match given {
+    Ok(Arc::new(Schema::new(match &options.schema {
         Some(given) => with_given(&fields, given),
         None => fields,
     })))
@@ -57,46 +59,42 @@ fn with_given(fields: &Fields, given: &Schema) -> Fields {
     typed.chain(unseen.cloned()).collect()
 }
 
-fn infer_file(path: &Path, shape: &mut Shape, left: &mut usize) -> Result<()> {
+fn infer_file(path: &Path, bad_rows: BadRows, shape: &mut Shape, left: &mut usize) -> Result<()> {
     let file = Arc::new(RangeReader::open(path)?);
     compressed::refuse(&file)?;
-    let mut reader = BufReader::new(Sequential::new(file));
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let bytes = if *left == 0 {
-            0
-        } else {
-            reader
-                .read_until(b'\n', &mut line)
-                .map_err(|e| IoError::read(path, e))?
-        };
-        if bytes == 0 {
+    encoding::refuse(&file)?;
+    let start = text_start(&file, 0)?;
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), Rule::Lines);
+    while *left > 0 {
+        let position = reader.position();
+        let Some(piece) = reader.next()? else {
             return Ok(());
-        }
-        let text = line
-            .strip_prefix(b"\xEF\xBB\xBF".as_slice())
-            .filter(|_| number == 1)
-            .unwrap_or(&line);
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
-        *left -= 1;
-        let mut parser = serde_json::Deserializer::from_slice(text);
-        let seen = Grow(shape, 0)
-            .deserialize(&mut parser)
-            .and_then(|()| parser.end());
-        let bad = |reason| IoError::BadRecord {
-            path: path.to_path_buf(),
-            line: number,
-            reason,
         };
-        seen.map_err(|e| bad(one_line(&e.to_string())))?;
-        if !matches!(shape, Shape::Object(_)) {
-            return Err(bad("it is no JSON object".to_string()));
+        let Piece::Record(text) = piece else {
+            continue;
+        };
+        // What a line that is left out says of columns is left out with it.
+        let before = (bad_rows == BadRows::Skip).then(|| shape.clone());
+        match (grow(shape, text), before) {
+            (Ok(()), _) => *left -= 1,
+            (Err(_), Some(before)) => *shape = before,
+            (Err(reason), None) => return Err(bad_record(&file, position, reason)?),
         }
     }
     Ok(())
+}
+
+/// Widens a shape by a line.
+fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<(), String> {
+    let mut parser = serde_json::Deserializer::from_slice(text);
+    let seen = Grow(shape, 0)
+        .deserialize(&mut parser)
+        .and_then(|()| parser.end());
+    seen.map_err(|e| one_line(&e.to_string()))?;
+    match shape {
+        Shape::Object(_) => Ok(()),
+        _ => Err("it is no JSON object".to_owned()),
+    }
 }
 
 fn fields_of(fields: Vec<(String, Shape)>) -> Fields {
@@ -244,7 +242,7 @@ mod tests {
     fn schema_of(text: &str) -> Result<SchemaRef> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        infer(&[file.path().to_path_buf()], None)
+        infer(&[file.path().to_path_buf()], &ReadOptions::default())
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{boundary, infer_csv, infer_json, Dialect};
+use super::{boundary, infer_csv, infer_json, Dialect, Encoding};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
-use crate::source::{FileInfo, Header, ReadOptions};
+use crate::source::{BadRows, FileInfo, Header, ReadOptions, Syntax};
 use crate::Format;
 
 /// The schema of each file: types are given by name, or those of the whole set.
@@ -27,10 +27,7 @@ pub(crate) fn schemas(
     }
     match format {
         Format::Csv => infer_csv::infer(paths, options),
-        _ => Ok(vec![
-            infer_json::infer(paths, options.schema.as_ref())?;
-            paths.len()
-        ]),
+        _ => Ok(vec![infer_json::infer(paths, options)?; paths.len()]),
     }
 }
 
@@ -44,7 +41,10 @@ fn is_readable(field: &FieldRef, format: Format) -> bool {
     let fields = vec![nullable, Field::new("", DataType::Utf8, true)];
     let dialect = Dialect {
         format,
-        delimiter: b',',
+        syntax: Syntax::default(),
+        encoding: Encoding::Utf8,
+        nulls: None,
+        bad_rows: BadRows::Raise,
         header: Header::Line,
         inferred: vec![false; fields.len()],
         schema: Arc::new(Schema::new(fields)),

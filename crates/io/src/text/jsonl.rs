@@ -66,6 +66,10 @@ impl Decode for JsonDecoder {
         self.inner.decode(bytes)
     }
 
+    fn num_rows(&self) -> usize {
+        self.inner.len()
+    }
+
     fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let Some(texts) = self.inner.flush()? else {
             return Ok(None);

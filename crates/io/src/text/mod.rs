@@ -1,29 +1,39 @@
 //! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record.
 
 mod boundary;
+mod careful;
 mod compressed;
 mod csv;
 mod csv_values;
 mod diagnose;
+mod encoding;
 mod exact;
+mod fields;
 mod infer_csv;
 mod infer_json;
 mod inspect;
 mod jsonl;
+mod lines;
 mod number;
 mod quoted_empty;
+mod records;
 mod sample;
+mod scan;
 mod stream;
 
 pub(crate) use boundary::ranges;
+pub(crate) use careful::bad_rows;
+pub use encoding::Encoding;
 pub(crate) use inspect::{inspect, schemas};
 pub(crate) use sample::sample;
 pub(crate) use stream::open;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
+use records::Rule;
+use regex::Regex;
 
-use crate::source::Header;
+use crate::source::{BadRows, Header, Syntax};
 use crate::Format;
 
 /// How many rows types are inferred from.
@@ -33,12 +43,25 @@ const INFER_ROWS: usize = 10_000;
 #[derive(Debug, Clone)]
 struct Dialect {
     format: Format,
-    delimiter: u8,
+    syntax: Syntax,
+    encoding: Encoding,
+    /// Texts that are null, if not only nothing at all is.
+    nulls: Option<Nulls>,
+    bad_rows: BadRows,
     header: Header,
     schema: SchemaRef,
     /// Which columns of the schema have a type that nobody gave: what they hold must be exactly what is written.
     inferred: Vec<bool>,
     projection: Option<Vec<usize>>,
+}
+
+/// Texts that are null.
+#[derive(Debug, Clone)]
+struct Nulls {
+    /// Matches them, and nothing at all.
+    texts: Regex,
+    /// Whether nothing in quotes is one of them.
+    quoted_empty: bool,
 }
 
 /// What is wrong with a CSV record of another width than the first.
@@ -53,6 +76,8 @@ fn width_differs(found: usize, expected: usize, header: &Header) -> String {
 trait Decode: Send {
     /// Takes bytes until they end or a batch is full; returns how many. Empty input means the end.
     fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError>;
+    /// How many rows were taken that are not flushed.
+    fn num_rows(&self) -> usize;
     /// The rows taken so far.
     fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
 }
@@ -65,11 +90,30 @@ impl Dialect {
         }
     }
 
-    /// Decodes one record.
-    fn decode(&self, record: &[u8]) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut decoder = self.decoder(1)?;
-        decoder.decode(record)?;
-        decoder.decode(&[])?;
-        decoder.flush()
+    /// What ends records.
+    fn rule(&self) -> Rule {
+        match self.format {
+            Format::Csv => Rule::Csv(self.syntax),
+            _ => Rule::Lines,
+        }
     }
+
+    /// Decodes one record.
+    fn decode(&self, record: &[u8]) -> Result<RecordBatch, ArrowError> {
+        decode_one(self.decoder(1)?.as_mut(), &self.encoding.decode(record))
+    }
+}
+
+/// What a line of JSON is that the decoder makes no row of, or several.
+const NOT_ONE_OBJECT: &str = "it is not one JSON object";
+
+/// Decodes what has to be one record.
+fn decode_one(decoder: &mut dyn Decode, record: &[u8]) -> Result<RecordBatch, ArrowError> {
+    let taken = decoder.decode(record)?;
+    if !record[taken..].trim_ascii().is_empty() {
+        return Err(ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()));
+    }
+    decoder.decode(&[])?;
+    let batch = decoder.flush()?.filter(|batch| batch.num_rows() == 1);
+    batch.ok_or_else(|| ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()))
 }

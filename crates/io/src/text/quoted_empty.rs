@@ -6,12 +6,16 @@
 
 use memchr::{memchr, memmem, memrchr2};
 
+use crate::source::Syntax;
+
 /// A value of a batch: the row in the batch and the column in the file.
 pub(super) type Place = (usize, usize);
 
 /// Goes along with a parser.
 pub(super) struct QuotedEmpty {
     delimiter: u8,
+    quote: u8,
+    escape: Option<u8>,
     state: State,
     column: usize,
     found: Vec<Place>,
@@ -25,19 +29,23 @@ enum State {
     Unquoted,
     /// Within quotes; whether nothing is.
     Quoted(bool),
+    /// Behind an escape within quotes.
+    Escaped,
     /// A quote within quotes, which closes the value unless another quote follows; whether nothing is between the two.
     Closing(bool),
 }
 
 impl QuotedEmpty {
-    /// Starts at the start of a record.
-    pub(super) fn new(delimiter: u8) -> Self {
-        Self {
-            delimiter,
+    /// Starts at the start of a record; `None` if nothing is a quote.
+    pub(super) fn new(syntax: Syntax) -> Option<Self> {
+        Some(Self {
+            delimiter: syntax.delimiter,
+            quote: syntax.quote?,
+            escape: syntax.escape,
             state: State::RecordEnd,
             column: 0,
             found: Vec::new(),
-        }
+        })
     }
 
     /// Goes over what the parser took, nothing at the end of the text. `row` is that of the first byte, and `ends_record`
@@ -61,7 +69,7 @@ impl QuotedEmpty {
         let is_edge = |byte: Option<&u8>| {
             byte.is_none_or(|byte| *byte == self.delimiter || matches!(byte, b'\n' | b'\r'))
         };
-        memmem::find_iter(text, b"\"\"").any(|at| {
+        memmem::find_iter(text, &[self.quote; 2]).any(|at| {
             let before = at.checked_sub(1).and_then(|before| text.get(before));
             is_edge(before) && is_edge(text.get(at + 2))
         })
@@ -70,9 +78,13 @@ impl QuotedEmpty {
     fn scan(&mut self, text: &[u8], mut row: usize) {
         for &byte in &text[self.without_quotes(text)..] {
             self.state = match (self.state, byte) {
-                (State::Quoted(empty), b'"') => State::Closing(empty),
-                (State::Quoted(_), _) | (State::Closing(_), b'"') => State::Quoted(false),
-                (State::RecordEnd | State::Delimiter, b'"') => State::Quoted(true),
+                (State::Quoted(empty), byte) if byte == self.quote => State::Closing(empty),
+                (State::Quoted(_), byte) if Some(byte) == self.escape => State::Escaped,
+                (State::Quoted(_) | State::Escaped, _) => State::Quoted(false),
+                (State::Closing(_), byte) if byte == self.quote => State::Quoted(false),
+                (State::RecordEnd | State::Delimiter, byte) if byte == self.quote => {
+                    State::Quoted(true)
+                }
                 (_, byte) if byte == self.delimiter => {
                     self.end_value(row);
                     self.column += 1;
@@ -92,8 +104,11 @@ impl QuotedEmpty {
 
     /// How much of a text without quotes can be left out: the records that end in it.
     fn without_quotes(&mut self, text: &[u8]) -> usize {
-        let quoted = matches!(self.state, State::Quoted(_) | State::Closing(_));
-        if quoted || memchr(b'"', text).is_some() {
+        let quoted = matches!(
+            self.state,
+            State::Quoted(_) | State::Escaped | State::Closing(_)
+        );
+        if quoted || memchr(self.quote, text).is_some() {
             return 0;
         }
         let Some(end) = memrchr2(b'\n', b'\r', text) else {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use arrow_array::{RecordBatch, UInt32Array};
 
 use super::boundary::line_after;
-use super::stream::Records;
+use super::stream::batches;
 use super::Dialect;
 use crate::error::Result;
 use crate::source::{random_below, Pick, Request};
@@ -39,9 +39,9 @@ fn stretches(request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
     }
     for i in 0..REGIONS {
         let from = start + i * region + random_below(seed ^ i, region - STRETCH_BYTES);
-        let from =
-            line_after(&request.file, from)?.max(stretches.last().map_or(start, |last| last.end));
-        let to = line_after(&request.file, from + STRETCH_BYTES)?.min(end);
+        let from = line_after(&request.file, from, request.split.format)?
+            .max(stretches.last().map_or(start, |last| last.end));
+        let to = line_after(&request.file, from + STRETCH_BYTES, request.split.format)?.min(end);
         if from < to {
             stretches.push(from..to);
         }
@@ -55,17 +55,9 @@ type Table = (Range<u64>, Vec<RecordBatch>);
 fn parse(request: &Request<'_>, stretches: &[Range<u64>]) -> Result<Vec<Table>> {
     let mut tables = Vec::with_capacity(stretches.len());
     for stretch in stretches {
-        let mut records = Records::new(
-            request.file.clone(),
-            stretch.clone(),
-            Dialect::of(request),
-            BATCH_ROWS,
-        )?;
-        let mut batches = Vec::new();
-        while let Some(batch) = records.next_batch()? {
-            batches.push(batch);
-        }
-        tables.push((stretch.clone(), batches));
+        let dialect = Dialect::of(request)?;
+        let batches = batches(request.file.clone(), stretch.clone(), dialect, BATCH_ROWS)?;
+        tables.push((stretch.clone(), batches.collect::<Result<Vec<_>>>()?));
     }
     Ok(tables)
 }

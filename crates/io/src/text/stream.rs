@@ -1,66 +1,120 @@
 //! Streams the records of a byte range through a decoder.
+//!
+//! Text of CSV is scanned before it is decoded, since its parser takes anything for something. The parser of JSON lines
+//! takes several lines for a row, and one line for several; so rows are compared with lines.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use bytes::{Buf, Bytes};
+use regex::Regex;
 
-use super::{diagnose, Decode, Dialect};
+use super::careful::Careful;
+use super::csv::NO_QUOTE;
+use super::encoding::Encoding;
+use super::lines::FilledLines;
+use super::scan::Scan;
+use super::{diagnose, Decode, Dialect, Nulls};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::source::{BatchStream, Request};
+use crate::source::{max_row_bytes, BadRows, BatchStream, ReadOptions, Request};
 use crate::Format;
 
 impl Dialect {
-    pub(super) fn of(request: &Request<'_>) -> Self {
-        let given = request.options.schema.as_ref();
+    pub(super) fn of(request: &Request<'_>) -> Result<Self> {
+        let options = request.options;
+        let given = options.schema.as_ref();
         let is_inferred =
             |name: &str| given.is_none_or(|given| given.field_with_name(name).is_err());
         let fields = request.schema.fields().iter();
-        Self {
+        Ok(Self {
             inferred: fields.map(|field| is_inferred(field.name())).collect(),
             format: request.split.format,
-            delimiter: request.options.csv_delimiter,
-            header: request.options.csv_header.clone(),
+            syntax: options.csv.syntax_of(request.file.path()),
+            encoding: match request.split.format {
+                Format::Csv => options.csv.encoding,
+                _ => Encoding::Utf8,
+            },
+            nulls: nulls(options).map_err(|e| request.corrupt(e))?,
+            bad_rows: options.bad_rows,
+            header: options.csv.header.clone(),
             schema: request.schema.clone(),
             projection: request.projection.map(<[usize]>::to_vec),
-        }
+        })
     }
+}
+
+/// What matches nulls, if texts were given that are.
+fn nulls(options: &ReadOptions) -> std::result::Result<Option<Nulls>, regex::Error> {
+    let values = &options.csv.null_values;
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let escaped: Vec<_> = values.iter().map(|value| regex::escape(value)).collect();
+    Ok(Some(Nulls {
+        texts: Regex::new(&format!(r"\A(?:{})?\z", escaped.join("|")))?,
+        quoted_empty: values.iter().any(String::is_empty),
+    }))
 }
 
 pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let range = request.split.start..request.split.end;
-    let mut records = Records::new(
+    batches(
         request.file.clone(),
         range,
-        Dialect::of(request),
+        Dialect::of(request)?,
         batch_rows,
-    )?;
-    Ok(Box::new(std::iter::from_fn(move || {
-        records.next_batch().transpose()
-    })))
+    )
 }
 
-/// The records of a byte range, which begins at a record.
-pub(super) struct Records {
+/// The batches of a range, which begins at a record.
+pub(super) fn batches(
+    file: Arc<RangeReader>,
+    range: Range<u64>,
+    dialect: Dialect,
+    batch_rows: usize,
+) -> Result<BatchStream> {
+    if dialect.bad_rows == BadRows::Skip || dialect.syntax.comment.is_some() {
+        let mut records = Careful::new(file, range, dialect, batch_rows)?;
+        let next = move || records.next_batch().transpose();
+        return Ok(Box::new(std::iter::from_fn(next)));
+    }
+    let mut records = Records::new(file, range, dialect, batch_rows)?;
+    let next = move || records.next_batch().transpose();
+    Ok(Box::new(std::iter::from_fn(next)))
+}
+
+/// The records of a byte range, all of which have to be right.
+struct Records {
     file: Arc<RangeReader>,
     dialect: Dialect,
     decoder: Box<dyn Decode>,
+    check: Check,
     windows: ReadAhead,
+    /// What the decoder did not take yet, as UTF-8.
     window: Bytes,
     /// Position in the file of the next byte for the decoder.
     position: u64,
     /// Position of the batch being decoded.
     batch_start: u64,
+    /// Where the row began that is being decoded, or before.
+    row_start: u64,
     end: u64,
 }
 
+/// What finds text that decoders take for something else.
+enum Check {
+    Csv(Scan),
+    Json { lines: FilledLines, rows: u64 },
+}
+
 impl Records {
-    pub(super) fn new(
+    fn new(
         file: Arc<RangeReader>,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         dialect: Dialect,
         batch_rows: usize,
     ) -> Result<Self> {
@@ -68,43 +122,104 @@ impl Records {
             .decoder(batch_rows)
             .map_err(|e| unreadable(&file, dialect.format, &e))?;
         let windows = ReadAhead::new(file.clone(), range.clone(), 1)?;
-        let (window, position, batch_start) = (Bytes::new(), range.start, range.start);
+        let check = match dialect.format {
+            Format::Csv => Check::Csv(Scan::new(dialect.syntax, range.start)),
+            _ => Check::Json {
+                lines: FilledLines::default(),
+                rows: 0,
+            },
+        };
         Ok(Self {
             file,
             dialect,
             decoder,
+            check,
             windows,
-            window,
-            position,
-            batch_start,
+            window: Bytes::new(),
+            position: range.start,
+            batch_start: range.start,
+            row_start: range.start,
             end: range.end,
         })
     }
 
-    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.batch_start = self.position;
         loop {
             let at_end = self.window.is_empty() && !self.refill()?;
+            let before = self.decoder.num_rows();
             let taken = self
                 .decoder
                 .decode(&self.window)
                 .map_err(|e| self.explain(&e))?;
-            self.window.advance(taken);
-            self.position += taken as u64;
+            let taken = self.window.split_to(taken);
+            self.position += self.dialect.encoding.encoded_len(&taken) as u64;
+            if self.decoder.num_rows() > before {
+                self.row_start = self.position;
+            } else if self.position - self.row_start > max_row_bytes() as u64 {
+                return Err(self.too_long());
+            }
+            if let Check::Json { lines, .. } = &mut self.check {
+                lines.add(&taken);
+            }
             // A decoder leaves bytes only when the batch is full.
             if at_end || !self.window.is_empty() {
-                return self.decoder.flush().map_err(|e| self.explain(&e));
+                return self.flush();
             }
         }
     }
 
+    fn flush(&mut self) -> Result<Option<RecordBatch>> {
+        let batch = self.decoder.flush().map_err(|e| self.explain(&e))?;
+        if let Check::Json { lines, rows } = &mut self.check {
+            *rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+            if *rows != lines.count() {
+                let error = ArrowError::JsonError(super::NOT_ONE_OBJECT.to_owned());
+                return Err(self.explain(&error));
+            }
+        }
+        Ok(batch)
+    }
+
     /// The next window; false at the end of the range.
     fn refill(&mut self) -> Result<bool> {
-        match self.windows.next().transpose()? {
-            Some(window) => self.window = window,
-            None => return Ok(false),
+        let window = self.windows.next().transpose()?;
+        let window = window.unwrap_or_default();
+        if let Check::Csv(scan) = &mut self.check {
+            let scanned = match window.is_empty() {
+                true => scan.finish(),
+                false => scan.skip(&window),
+            };
+            if let Err(fault) = scanned {
+                return Err(diagnose::fault_error(&self.file, fault)?);
+            }
+            self.refuse_no_quote(&window)?;
         }
-        Ok(true)
+        self.window = match self.dialect.encoding.decode(&window) {
+            std::borrow::Cow::Owned(decoded) => decoded.into(),
+            std::borrow::Cow::Borrowed(_) => window,
+        };
+        Ok(self.window.has_remaining())
+    }
+
+    /// Where nothing is a quote, the parser has a byte for one that no text has.
+    fn refuse_no_quote(&self, window: &[u8]) -> Result<()> {
+        if self.dialect.syntax.quote.is_some() || self.dialect.encoding != Encoding::Utf8 {
+            return Ok(());
+        }
+        match memchr::memchr(NO_QUOTE, window) {
+            Some(at) => Err(diagnose::not_utf8(&self.file, self.position + at as u64)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a row that has not ended when it should have.
+    fn too_long(&self) -> IoError {
+        match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
+            Ok(Some(found)) => found,
+            Ok(None) => diagnose::long_row(&self.file, self.row_start),
+            Err(error) => error,
+        }
     }
 
     /// Looks for the record and the column at fault, which decoders do not tell in terms of the file.
@@ -117,7 +232,7 @@ impl Records {
     }
 }
 
-fn unreadable(file: &RangeReader, format: Format, error: &ArrowError) -> IoError {
+pub(super) fn unreadable(file: &RangeReader, format: Format, error: &ArrowError) -> IoError {
     let path: PathBuf = file.path().to_path_buf();
     IoError::corrupt(&path, format, error)
 }

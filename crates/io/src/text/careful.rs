@@ -1,0 +1,290 @@
+//! Batches of a byte range of text of which some lines are left out: comments, and rows that cannot be read.
+//!
+//! Whether a row can be read is a matter of all its values, not only of those that are asked for: so the same rows are left
+//! out whatever a program needs of them, by every task and every attempt.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::builder::{StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::ArrowError;
+
+use super::diagnose::{describe, fault_error, not_utf8};
+use super::encoding::Encoding;
+use super::lines::Lines;
+use super::records::{Piece, RecordReader};
+use super::stream::unreadable;
+use super::{csv, decode_one, Decode, Dialect};
+use crate::direct::{RangeReader, ReadAhead};
+use crate::error::{IoError, Result};
+use crate::source::{BadRows, Request};
+
+/// Bytes of records that are decoded together, at most, but for a longer one.
+const RUN_BYTES: usize = 4 << 20;
+
+pub(super) struct Careful {
+    file: Arc<RangeReader>,
+    reader: RecordReader,
+    /// That of all columns, where rows may be left out.
+    dialect: Dialect,
+    projection: Option<Vec<usize>>,
+    batch_rows: usize,
+    decoder: Box<dyn Decode>,
+    run: Run,
+    left_out: LeftOut,
+}
+
+/// Records that are decoded together.
+#[derive(Default)]
+struct Run {
+    text: Vec<u8>,
+    records: Vec<Record>,
+}
+
+struct Record {
+    /// Where it is in the text, as UTF-8, and in the file.
+    text: Range<usize>,
+    position: u64,
+    /// Line of the range, from 0.
+    line: u64,
+}
+
+/// What is kept of what is left out.
+#[derive(Default)]
+struct LeftOut {
+    /// Whether anybody wants to know; else nothing is.
+    wanted: bool,
+    /// Line, reason and text of each row.
+    line: UInt64Builder,
+    reason: StringBuilder,
+    text: StringBuilder,
+    lines: Lines,
+}
+
+/// The rows of a split that are left out as `line`, which is counted from `from` on and from 0, `reason` and `text`; and how
+/// many lines there are from `from` to the end of the split.
+pub(crate) fn bad_rows(
+    request: &Request<'_>,
+    from: u64,
+    batch_rows: usize,
+) -> Result<(RecordBatch, u64)> {
+    let range = request.split.start..request.split.end;
+    let dialect = Dialect::of(request)?;
+    let mut records = Careful::new(request.file.clone(), range.clone(), dialect, batch_rows)?;
+    records.left_out.wanted = true;
+    for window in ReadAhead::new(request.file.clone(), from..range.start, 1)? {
+        records.left_out.lines.add(&window?);
+    }
+    while records.next_batch()?.is_some() {}
+    let lines = records.left_out.lines.count();
+    let batch = records.left_out.finish();
+    Ok((batch.map_err(|e| request.corrupt(e))?, lines))
+}
+
+impl Careful {
+    pub(super) fn new(
+        file: Arc<RangeReader>,
+        range: Range<u64>,
+        mut dialect: Dialect,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let projection = match dialect.bad_rows {
+            BadRows::Raise => None,
+            BadRows::Skip => dialect.projection.take(),
+        };
+        let decoder = dialect
+            .decoder(batch_rows)
+            .map_err(|e| unreadable(&file, dialect.format, &e))?;
+        Ok(Self {
+            reader: RecordReader::new(file.clone(), range, dialect.rule()),
+            file,
+            dialect,
+            projection,
+            batch_rows,
+            decoder,
+            run: Run::default(),
+            left_out: LeftOut::default(),
+        })
+    }
+
+    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            self.gather()?;
+            if self.run.records.is_empty() {
+                return Ok(None);
+            }
+            let batch = match self.decode_run() {
+                Ok(batch) => batch,
+                Err(error) if self.dialect.bad_rows == BadRows::Raise => {
+                    return Err(self.explain(&error));
+                }
+                Err(_) => {
+                    self.leave_out_bad()?;
+                    if self.run.records.is_empty() {
+                        continue;
+                    }
+                    self.decode_run().map_err(|e| self.explain(&e))?
+                }
+            };
+            return match &self.projection {
+                Some(columns) => batch.project(columns).map(Some),
+                None => Ok(Some(batch)),
+            }
+            .map_err(|e| unreadable(&self.file, self.dialect.format, &e));
+        }
+    }
+
+    /// Reads records up to a batch of them.
+    fn gather(&mut self) -> Result<()> {
+        self.run.text.clear();
+        self.run.records.clear();
+        while self.run.records.len() < self.batch_rows && self.run.text.len() < RUN_BYTES {
+            let position = self.reader.position();
+            let Some(piece) = self.reader.next()? else {
+                return Ok(());
+            };
+            let line = self.left_out.lines.ended();
+            if self.left_out.wanted {
+                self.left_out.lines.add(piece.text());
+            }
+            match piece {
+                Piece::Nothing(_) => {}
+                Piece::Record(text) if self.dialect.has_no_quote_byte(text) => {
+                    self.run
+                        .add(&self.dialect.encoding.decode(text), position, line);
+                }
+                _ if self.dialect.bad_rows == BadRows::Skip && !self.left_out.wanted => {}
+                _ => {
+                    let text = piece.text();
+                    let error = match piece {
+                        Piece::Fault(_, fault) => fault_error(&self.file, fault)?,
+                        _ => not_utf8(&self.file, position)?,
+                    };
+                    if self.dialect.bad_rows == BadRows::Raise {
+                        return Err(error);
+                    }
+                    self.left_out.add(&self.dialect, line, &error, text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes the run. After an error the decoder is a new one.
+    fn decode_run(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
+        let decoded = decode_all(
+            self.decoder.as_mut(),
+            &self.run.text,
+            self.run.records.len(),
+        );
+        if decoded.is_err() {
+            self.decoder = self.dialect.decoder(self.batch_rows)?;
+        }
+        decoded
+    }
+
+    /// Takes those records out of the run that do not decode.
+    fn leave_out_bad(&mut self) -> Result<()> {
+        let unreadable = |e: ArrowError| unreadable(&self.file, self.dialect.format, &e);
+        let mut single = self.dialect.decoder(1).map_err(unreadable)?;
+        let mut good = Run::default();
+        for record in &self.run.records {
+            let text = &self.run.text[record.text.clone()];
+            let Err(error) = decode_one(single.as_mut(), text) else {
+                good.add(text, record.position, record.line);
+                continue;
+            };
+            single = self.dialect.decoder(1).map_err(unreadable)?;
+            if self.left_out.wanted {
+                let as_read = Dialect {
+                    encoding: Encoding::Utf8,
+                    ..self.dialect.clone()
+                };
+                let error = describe(&self.file, &as_read, text, 0, &error);
+                self.left_out.add(&as_read, record.line, &error, text);
+            }
+        }
+        self.run = good;
+        Ok(())
+    }
+
+    /// The error of the first record of the run that does not decode.
+    fn explain(&self, error: &ArrowError) -> IoError {
+        let as_read = Dialect {
+            encoding: Encoding::Utf8,
+            ..self.dialect.clone()
+        };
+        for record in &self.run.records {
+            let text = &self.run.text[record.text.clone()];
+            if let Err(error) = as_read.decode(text) {
+                return match super::lines::at(&self.file, record.position) {
+                    Ok(place) => describe(&self.file, &as_read, text, place.line, &error),
+                    Err(error) => error,
+                };
+            }
+        }
+        unreadable(&self.file, self.dialect.format, error)
+    }
+}
+
+impl Dialect {
+    /// Whether the parser will find no quote where nothing is one.
+    fn has_no_quote_byte(&self, text: &[u8]) -> bool {
+        self.syntax.quote.is_some()
+            || self.encoding != Encoding::Utf8
+            || memchr::memchr(csv::NO_QUOTE, text).is_none()
+    }
+}
+
+impl Run {
+    fn add(&mut self, text: &[u8], position: u64, line: u64) {
+        let start = self.text.len();
+        self.text.extend_from_slice(text);
+        self.records.push(Record {
+            text: start..self.text.len(),
+            position,
+            line,
+        });
+    }
+}
+
+impl LeftOut {
+    fn add(&mut self, dialect: &Dialect, line: u64, error: &IoError, text: &[u8]) {
+        let text = dialect.encoding.decode(text);
+        let text = String::from_utf8_lossy(&text);
+        self.line.append_value(line);
+        self.reason.append_value(error.reason());
+        self.text.append_value(text.trim_end_matches(['\r', '\n']));
+    }
+
+    fn finish(mut self) -> std::result::Result<RecordBatch, ArrowError> {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("line", Arc::new(self.line.finish())),
+            ("reason", Arc::new(self.reason.finish())),
+            ("text", Arc::new(self.text.finish())),
+        ];
+        RecordBatch::try_from_iter(columns)
+    }
+}
+
+/// Decodes what has to be so many records.
+fn decode_all(
+    decoder: &mut dyn Decode,
+    mut text: &[u8],
+    records: usize,
+) -> std::result::Result<RecordBatch, ArrowError> {
+    while !text.is_empty() && decoder.num_rows() < records {
+        let taken = decoder.decode(text)?;
+        text = &text[taken..];
+        if taken == 0 {
+            break;
+        }
+    }
+    if !text.trim_ascii().is_empty() {
+        return Err(ArrowError::JsonError(super::NOT_ONE_OBJECT.to_owned()));
+    }
+    decoder.decode(&[])?;
+    let batch = decoder.flush()?.filter(|batch| batch.num_rows() == records);
+    batch.ok_or_else(|| ArrowError::JsonError(super::NOT_ONE_OBJECT.to_owned()))
+}

@@ -1,0 +1,137 @@
+//! Where in a text file something is, as people count: lines, and characters in a line, from 1. CR, LF and CRLF end a line.
+
+use std::sync::Arc;
+
+use memchr::{memchr2_iter, memchr_iter};
+
+use crate::direct::{RangeReader, ReadAhead};
+use crate::error::Result;
+
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Line, from 1.
+    pub(super) line: u64,
+    /// Bytes from the start of the line, from 1.
+    pub(super) column: u64,
+}
+
+/// The place of a position in a file, which is read up to it: this is on the way to an error.
+pub(super) fn at(file: &Arc<RangeReader>, position: u64) -> Result<Place> {
+    let mut lines = Lines::default();
+    for window in ReadAhead::new(file.clone(), 0..position, 1)? {
+        lines.add(&window?);
+    }
+    Ok(Place {
+        line: lines.ended + 1,
+        column: lines.since + 1,
+    })
+}
+
+/// Counts lines piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    ended: u64,
+    /// Bytes since the end of the last one.
+    since: u64,
+    after_cr: bool,
+}
+
+impl Lines {
+    /// How many lines ended.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// How many lines there are, the last one too if it has not ended.
+    pub(super) fn count(&self) -> u64 {
+        self.ended + u64::from(self.since > 0)
+    }
+
+    pub(super) fn add(&mut self, text: &[u8]) {
+        let Some(&last) = text.last() else {
+            return;
+        };
+        let mut start = None;
+        // Mostly there is no CR: then there is nothing to look at around a newline.
+        if !self.after_cr && memchr_iter(b'\r', text).next().is_none() {
+            self.ended += memchr_iter(b'\n', text).count() as u64;
+            start = memchr::memrchr(b'\n', text);
+        } else {
+            for at in memchr2_iter(b'\r', b'\n', text) {
+                let before_cr = if at == 0 {
+                    self.after_cr
+                } else {
+                    text[at - 1] == b'\r'
+                };
+                self.ended += u64::from(!(text[at] == b'\n' && before_cr));
+                start = Some(at);
+            }
+        }
+        self.since = match start {
+            Some(start) => (text.len() - start - 1) as u64,
+            None => self.since + text.len() as u64,
+        };
+        self.after_cr = last == b'\r';
+    }
+}
+
+/// Counts lines of JSON that hold something, to compare them with the rows that were made of them.
+#[derive(Debug, Default)]
+pub(super) struct FilledLines {
+    ended: u64,
+    filled: bool,
+}
+
+impl FilledLines {
+    pub(super) fn add(&mut self, mut text: &[u8]) {
+        let is_filled = |part: &[u8]| part.iter().any(|byte| !byte.is_ascii_whitespace());
+        while let Some(newline) = memchr::memchr(b'\n', text) {
+            self.ended += u64::from(self.filled || is_filled(&text[..newline]));
+            self.filled = false;
+            text = &text[newline + 1..];
+        }
+        self.filled = self.filled || is_filled(text);
+    }
+
+    /// Lines with something in them, the last one too if it has not ended.
+    pub(super) fn count(&self) -> u64 {
+        self.ended + u64::from(self.filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_however_they_end_and_wherever_the_text_is_cut() {
+        for (text, line, column) in [
+            (&b""[..], 1, 1),
+            (b"ab", 1, 3),
+            (b"a\nb\rc\r\nd", 4, 2),
+            (b"\r\n\r\n\n\r", 5, 1),
+        ] {
+            for piece in 1..8 {
+                let mut lines = Lines::default();
+                text.chunks(piece).for_each(|part| lines.add(part));
+                assert_eq!(
+                    (lines.ended + 1, lines.since + 1),
+                    (line, column),
+                    "{text:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn lines_with_something_in_them_are_counted() {
+        for piece in 1..8 {
+            let mut lines = FilledLines::default();
+            b"{}\n\n \r\n{\n}\n{} "
+                .chunks(piece)
+                .for_each(|part| lines.add(part));
+            assert_eq!(lines.count(), 4);
+        }
+    }
+}

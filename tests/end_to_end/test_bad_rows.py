@@ -1,0 +1,166 @@
+"""Rows that cannot be read are left out where that is asked for, counted once, and written with their reasons."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+import exoshuffle as xs
+from exoshuffle.cli.main import cli
+from exoshuffle.errors import InputError, OptionsError
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+CSV = 'i,s\n1,a\n2,"oops\n3\n4,"x"y\n5,e,f\n6,"g\nh"\n7,\xff\n8,z\n'
+BAD_LINES = [3, 4, 5, 6, 9]
+
+
+def bad_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_each_bad_row_costs_its_line(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(CSV.encode("latin-1"))
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv")
+    assert read.to_arrow().to_pylist() == [
+        {"i": 1, "s": "a"},
+        {"i": 6, "s": "g\nh"},
+        {"i": 8, "s": "z"},
+    ]
+    found = bad_rows(tmp_path / "bad.csv")
+    assert [int(row["line"]) for row in found] == BAD_LINES
+    assert [row["text"] for row in found] == ['2,"oops', "3", '4,"x"y', "5,e,f", "7,\ufffd"]
+    assert [row["reason"].split(",")[0].split(":")[0] for row in found] == [
+        "the quote that opens in column 3 closes",
+        "values",
+        "the quote that opens in column 3 closes",
+        "values",
+        "it is no UTF-8",
+    ]
+    assert {row["file"] for row in found} == {str(tmp_path / "in.csv")}
+
+
+def many(path: Path, num_rows: int) -> dict[int, str]:
+    """Writes rows of which some are bad; returns these by line."""
+    bad = {}
+    with path.open("w") as file:
+        file.write("i,s\n")
+        for i in range(num_rows):
+            line = f"{i},{'x' * (i % 300)}\n"
+            if i % 997 == 5:
+                line = ('%d,"open\n', "%d\n", "%dx,no number\n", '%d,"a"b\n')[i % 4] % i
+                bad[i + 2] = line.strip()
+            file.write(line)
+    return bad
+
+
+@pytest.mark.parametrize("way", ["sort", "filter", "group_by"])
+def test_bad_rows_are_counted_once_however_they_are_read(way: str, tmp_path: Path) -> None:
+    bad = many(tmp_path / "in.csv", 60_000)
+    types = {"i": "int64", "s": "text"}
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv", schema=types)
+    made = {
+        "sort": lambda: read.sort("i", num_partitions=4),
+        "filter": lambda: read.select("i").filter("i >= 0"),
+        "group_by": lambda: read.group_by("i").agg(n="count"),
+    }[way]()
+    result = made.write_parquet(tmp_path / "out")
+    assert result.bad_rows == len(bad)
+    assert result.rows == 60_000 - len(bad)
+    kept = xs.read_parquet(tmp_path / "out").sort("i").to_arrow()["i"].to_pylist()
+    assert kept == [i for i in range(60_000) if i + 2 not in bad]
+    assert {int(row["line"]): row["text"] for row in bad_rows(tmp_path / "bad.csv")} == bad
+    assert made.write_parquet(tmp_path / "again").bad_rows == len(bad)
+    assert len(bad_rows(tmp_path / "bad.csv")) == len(bad)
+
+
+def test_files_are_told_apart(tmp_path: Path) -> None:
+    bad = many(tmp_path / "a.csv", 30_000)
+    (tmp_path / "b.csv").write_text("i,s\n1\n2,x\n")
+    files, types = [tmp_path / "a.csv", tmp_path / "b.csv"], {"i": "int64"}
+    read = xs.read_csv(files, bad_rows=tmp_path / "bad.txt", schema=types)
+    assert read.sort("i").write_csv(tmp_path / "out").bad_rows == len(bad) + 1
+    last = bad_rows(tmp_path / "bad.txt")[-1]
+    assert (last["file"], last["line"]) == (str(tmp_path / "b.csv"), "2")
+
+
+def test_bad_lines_of_json_are_left_out(tmp_path: Path) -> None:
+    lines = ['{"a": 1}', '{"a": 2', "3}", "", '{"a": 4}{"a": 5}', "[6]", '{"a": 7}', '{"a": [8]}']
+    later = ['{"a": 9}'] * 10_001 + ['{"a": "x"}', '{"b": 1}', '{"a": ', "1}", '{"a": 10}']
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n".join(lines + later))
+    read = xs.read_json(path, bad_rows=tmp_path / "bad.csv")
+    assert read.to_arrow()["a"].to_pylist() == [1, 7, *[9] * 10_001, 10]
+    found = [int(row["line"]) for row in bad_rows(tmp_path / "bad.csv")]
+    assert found == [2, 3, 5, 6, 8, 10_010, 10_011, 10_012, 10_013]
+
+
+@pytest.mark.parametrize("lines", ['{"a": 1\n, "b": 2}', '{"a": 1}{"a": 2}'])
+def test_a_line_of_json_is_one_row(lines: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"a": 1, "b": 1}\n' * 10_001 + lines + "\n")
+    with pytest.raises(InputError, match="line 10002: "):
+        xs.read_json(path).to_arrow()
+
+
+def test_a_file_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("i,s\n1\n")
+    for other in ("in.csv", "."):
+        with pytest.raises(OptionsError, match="bad_rows"):
+            xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / other)
+    for _ in range(2):
+        xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv").to_arrow()
+    assert len(bad_rows(tmp_path / "bad.csv")) == 1
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["bad.csv", "in.csv"]
+
+
+def test_without_bad_rows_the_file_has_a_header_only(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("i,s\n1,x\n")
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv")
+    read.explain()
+    assert not (tmp_path / "bad.csv").exists()
+    assert read.to_arrow().num_rows == 1
+    assert pyarrow.csv.read_csv(tmp_path / "bad.csv").num_rows == 0
+
+
+def test_a_bad_header_is_an_error_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('i,"s"x\n1,2\n')
+    with pytest.raises(InputError, match="line 1: "):
+        xs.read_csv(tmp_path / "in.csv", bad_rows="skip")
+
+
+@pytest.mark.parametrize("arguments", [["sort", "--by", "i"], ["shuffle"], ["distinct"]])
+def test_the_command_line_has_the_same_options(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"left out\n#c\ni;s\n1;'a;b\\''\nNA;\xe9\n3\n")
+    command, *rest = arguments
+    options = "--delimiter ; --quote ' --escape \\ --comment # --null-value NA --skip-rows 1"
+    options += f" --encoding latin-1 --bad-rows {tmp_path / 'bad.csv'} --json"
+    result = CliRunner().invoke(
+        cli, [command, str(tmp_path / "in.csv"), str(tmp_path / "out"), *rest, *options.split()]
+    )
+    assert result.exit_code == 0, result.output
+    summary: dict[str, Any] = json.loads(result.stdout)
+    assert (summary["rows"], summary["bad_rows"]) == (2, 1)
+    rows = xs.read_csv(tmp_path / "out").to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["s"]) == [{"i": 1, "s": "a;b'"}, {"i": None, "s": "é"}]
+    assert [row["line"] for row in bad_rows(tmp_path / "bad.csv")] == ["6"]
+
+
+def test_options_of_text_are_refused_for_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("i\n1\n")
+    xs.read_csv(tmp_path / "in.csv").write_parquet(tmp_path / "in")
+    for option in (["--bad-rows", "skip"], ["--quote", "'"], ["--null-value", "x"]):
+        result = CliRunner().invoke(
+            cli,
+            ["sort", str(tmp_path / "in"), str(tmp_path / "out"), "--by", "i", *option],
+            standalone_mode=False,
+        )
+        assert isinstance(result.exception, OptionsError)
+        assert option[0] in str(result.exception)
