@@ -1,5 +1,6 @@
 //! Writes one partition of the output as one or more files.
 
+mod checked;
 mod csv;
 mod dictionary;
 mod ipc;

@@ -8,16 +8,14 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, IntervalUnit, Schema, SchemaRef};
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{
-    encode_arrow_schema, ArrowSchemaConverter, ArrowWriter, ARROW_SCHEMA_META_KEY,
-};
+use parquet::arrow::{encode_arrow_schema, ArrowSchemaConverter, ARROW_SCHEMA_META_KEY};
 use parquet::basic::{Compression as Codec, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 
+use super::checked::CheckedWriter;
 use super::dictionary::{dictionaries_pay, suffice};
 use super::{encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
@@ -77,13 +75,10 @@ impl Plan {
         &self,
         sink: DirectWriter,
         first: &[RecordBatch],
-    ) -> Result<ArrowWriter<DirectWriter>> {
+    ) -> Result<CheckedWriter<DirectWriter>> {
         let path = sink.path().to_path_buf();
-        let options = ArrowWriterOptions::new()
-            .with_properties(self.properties(first))
-            .with_skip_arrow_metadata(true)
-            .with_parquet_schema(self.file_schema.clone());
-        ArrowWriter::try_new_with_options(sink, Arc::clone(&self.batch_schema), options)
+        let schema = Arc::clone(&self.batch_schema);
+        CheckedWriter::new(sink, schema, &self.file_schema, self.properties(first))
             .map_err(|e| failed(&path, e))
     }
 
@@ -184,7 +179,7 @@ enum Stage {
     /// Batches are held back until they tell which columns get dictionaries.
     Sampling(DirectWriter, Vec<RecordBatch>),
     /// They are encoded.
-    Encoding(Box<ArrowWriter<DirectWriter>>),
+    Encoding(Box<CheckedWriter<DirectWriter>>),
     /// The encoder could not be made.
     Failed,
 }
@@ -232,7 +227,7 @@ impl ParquetFile {
     }
 
     /// The encoder; makes it from the batches held back, and encodes these.
-    fn writer(&mut self) -> Result<&mut ArrowWriter<DirectWriter>> {
+    fn writer(&mut self) -> Result<&mut CheckedWriter<DirectWriter>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Sampling(sink, first) => {
                 let path = sink.path().to_path_buf();
@@ -253,7 +248,7 @@ impl ParquetFile {
 
 fn encode(
     path: &Path,
-    writer: &mut ArrowWriter<DirectWriter>,
+    writer: &mut CheckedWriter<DirectWriter>,
     batch: &RecordBatch,
     row_group_bytes: usize,
 ) -> Result<()> {

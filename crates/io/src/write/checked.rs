@@ -1,0 +1,316 @@
+//! Parquet whose pages carry CRC-32 checksums, which the encoder does not write.
+//!
+//! The encoder hands each page to a store of ours as two blobs, its header and its data. The checksum is a field of the
+//! header, which grows by it, so sizes and offsets in the metadata of a column chunk are corrected before the chunk goes
+//! into the file.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use bytes::{Buf, Bytes};
+use parquet::arrow::arrow_writer::{compute_leaves, ArrowColumnWriter, ArrowRowGroupWriterFactory};
+use parquet::column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::SchemaDescriptor;
+
+/// The page type of a dictionary, as the compact protocol writes it.
+const DICTIONARY_PAGE: u8 = 4;
+/// How the compact protocol begins an i32 that is the next field.
+const NEXT_I32: u8 = 0x15;
+/// What lies between two fields, in the first byte of the later one.
+const ONE_FIELD: u8 = 0x10;
+
+/// Encodes batches as the row groups of a file.
+pub(super) struct CheckedWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    schema: SchemaRef,
+    groups: ArrowRowGroupWriterFactory,
+    pages: Arc<Chunks>,
+    columns: Vec<ArrowColumnWriter>,
+}
+
+impl<W: Write + Send> CheckedWriter<W> {
+    pub(super) fn new(
+        sink: W,
+        schema: SchemaRef,
+        file_schema: &SchemaDescriptor,
+        properties: WriterProperties,
+    ) -> Result<Self> {
+        let root = file_schema.root_schema_ptr();
+        let file = SerializedFileWriter::new(sink, root, Arc::new(properties))?;
+        let pages = Arc::new(Chunks(
+            (0..file_schema.num_columns())
+                .map(|_| Arc::default())
+                .collect(),
+        ));
+        let groups = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema))
+            .with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>);
+        Ok(Self {
+            file,
+            schema,
+            groups,
+            pages,
+            columns: Vec::new(),
+        })
+    }
+
+    /// Appends rows to the row group.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if self.columns.is_empty() {
+            let index = self.file.flushed_row_groups().len();
+            self.columns = self.groups.create_column_writers(index)?;
+        }
+        let mut columns = self.columns.iter_mut();
+        for (field, array) in self.schema.fields().iter().zip(batch.columns()) {
+            for leaf in compute_leaves(field, array)? {
+                let column = columns
+                    .next()
+                    .ok_or_else(|| broken("has too few columns"))?;
+                column.write(&leaf)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the row group, were it finished now.
+    pub(super) fn in_progress_size(&self) -> usize {
+        let sizes = self.columns.iter();
+        sizes
+            .map(ArrowColumnWriter::get_estimated_total_bytes)
+            .sum()
+    }
+
+    /// Bytes of the row groups that are finished.
+    pub(super) fn bytes_written(&self) -> usize {
+        self.file.bytes_written()
+    }
+
+    /// Finishes the row group.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        if self.columns.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for (column, pages) in self.columns.drain(..).zip(&self.pages.0) {
+            let mut chunk = column.close()?;
+            let mut pages = lock(pages);
+            pages.correct(chunk.close_mut())?;
+            if pages.dictionary.is_none() {
+                drop(pages);
+                chunk.append_to_row_group(&mut group)?;
+            } else {
+                // By itself a chunk would put its dictionary first, and be mistaken about its size.
+                let read = InOrder(std::mem::take(&mut *pages).in_order());
+                group.append_column(&read, chunk.close().clone())?;
+            }
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Finishes the file.
+    pub(super) fn into_inner(mut self) -> Result<W> {
+        self.flush()?;
+        self.file.into_inner()
+    }
+}
+
+/// The pages of the column chunks of a row group.
+#[derive(Debug)]
+struct Chunks(Vec<Arc<Mutex<Pages>>>);
+
+impl PageStoreFactory for Chunks {
+    fn create(&self, args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
+        let pages = self.0.get(args.column_index());
+        let pages = pages.ok_or_else(|| broken("has too many columns"))?;
+        *lock(pages) = Pages::default();
+        Ok(Box::new(Store(Arc::clone(pages))))
+    }
+}
+
+/// Where the encoder puts the pages of a column chunk.
+struct Store(Arc<Mutex<Pages>>);
+
+impl PageStore for Store {
+    fn put(&mut self, value: Bytes) -> Result<PageKey> {
+        lock(&self.0).put(value)
+    }
+
+    fn take(&mut self, key: PageKey) -> Result<Bytes> {
+        let mut pages = lock(&self.0);
+        let blob = pages.blobs.get_mut(key.get() as usize);
+        let blob = std::mem::take(blob.ok_or_else(|| broken("has no such page"))?);
+        pages.bytes -= blob.len();
+        Ok(blob)
+    }
+
+    fn memory_size(&self) -> usize {
+        lock(&self.0).bytes
+    }
+}
+
+/// The pages of a column chunk.
+#[derive(Debug, Default)]
+struct Pages {
+    /// Headers and data in turn.
+    blobs: Vec<Bytes>,
+    bytes: usize,
+    /// By how much the header of each data page has grown.
+    grown: Vec<usize>,
+    /// Where the header of the dictionary is, and by how much it has grown.
+    dictionary: Option<(usize, usize)>,
+}
+
+impl Pages {
+    fn put(&mut self, value: Bytes) -> Result<PageKey> {
+        let index = self.blobs.len();
+        self.bytes += value.len();
+        if index % 2 == 1 {
+            self.check_header(index - 1, crc32fast::hash(&value))?;
+        }
+        self.blobs.push(value);
+        Ok(PageKey::new(index as u64))
+    }
+
+    /// Puts a checksum into a header.
+    fn check_header(&mut self, index: usize, checksum: u32) -> Result<()> {
+        let header = with_checksum(&self.blobs[index], checksum)?;
+        let grown = header.len() - self.blobs[index].len();
+        self.bytes += grown;
+        if header[1] == DICTIONARY_PAGE {
+            self.dictionary = Some((index, grown));
+        } else {
+            self.grown.push(grown);
+        }
+        self.blobs[index] = header;
+        Ok(())
+    }
+
+    /// Corrects sizes and offsets, for a dictionary that comes first.
+    fn correct(&self, close: &mut ColumnCloseResult) -> Result<()> {
+        let dictionary = self.dictionary.map_or(0, |(_, grown)| grown);
+        let grown = self.grown.iter().sum::<usize>() + dictionary;
+        let start = match self.dictionary {
+            Some((index, _)) => self.blobs[index].len() + self.blobs[index + 1].len(),
+            None => 0,
+        } as i64;
+        close.bytes_written += grown as u64;
+        let metadata = close.metadata.clone();
+        let (compressed, plain) = (metadata.compressed_size(), metadata.uncompressed_size());
+        close.metadata = metadata
+            .into_builder()
+            .set_dictionary_page_offset(self.dictionary.map(|_| 0))
+            .set_data_page_offset(start)
+            .set_total_compressed_size(compressed + grown as i64)
+            .set_total_uncompressed_size(plain + grown as i64)
+            .build()?;
+        let locations = close.offset_index.iter_mut();
+        let mut offset = start;
+        for (location, grown) in { locations }
+            .flat_map(|index| &mut index.page_locations)
+            .zip(&self.grown)
+        {
+            location.compressed_page_size += *grown as i32;
+            location.offset = offset;
+            offset += i64::from(location.compressed_page_size);
+        }
+        Ok(())
+    }
+
+    /// The blobs, the dictionary first.
+    fn in_order(mut self) -> VecDeque<Bytes> {
+        if let Some((index, _)) = self.dictionary {
+            self.blobs[..index + 2].rotate_right(2);
+        }
+        self.blobs.into()
+    }
+}
+
+/// A column chunk as a source of bytes, which are read once, from the beginning.
+struct InOrder(VecDeque<Bytes>);
+
+impl Length for InOrder {
+    fn len(&self) -> u64 {
+        self.0.iter().map(|blob| blob.len() as u64).sum()
+    }
+}
+
+impl ChunkReader for InOrder {
+    type T = Blobs;
+
+    fn get_read(&self, start: u64) -> Result<Blobs> {
+        match start {
+            0 => Ok(Blobs(self.0.clone())),
+            _ => Err(broken("is read from its middle")),
+        }
+    }
+
+    fn get_bytes(&self, _start: u64, _length: usize) -> Result<Bytes> {
+        Err(broken("is read from its middle"))
+    }
+}
+
+/// Reads blobs one after the other.
+struct Blobs(VecDeque<Bytes>);
+
+impl Read for Blobs {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(first) = self.0.front_mut() {
+            if first.is_empty() {
+                self.0.pop_front();
+                continue;
+            }
+            let n = first.len().min(out.len());
+            first.copy_to_slice(&mut out[..n]);
+            return Ok(n);
+        }
+        Ok(0)
+    }
+}
+
+/// A page header with a checksum. In the compact protocol it begins with the page type and two sizes, each an i32; the
+/// checksum, field 4, comes next, and the field behind it says how far away the one before is.
+fn with_checksum(header: &[u8], checksum: u32) -> Result<Bytes> {
+    let mut end = 0;
+    for _ in 0..3 {
+        if header.get(end) != Some(&NEXT_I32) {
+            return Err(broken("has a page header of another kind"));
+        }
+        let digits = header[end + 1..].iter();
+        end += 2 + { digits }.take_while(|byte| **byte >= 0x80).count();
+    }
+    let next = header.get(end).filter(|next| **next >= 2 * ONE_FIELD);
+    let next = next.ok_or_else(|| broken("has a page header with a checksum"))?;
+    let mut made = Vec::with_capacity(header.len() + 6);
+    made.extend_from_slice(&header[..end]);
+    made.push(NEXT_I32);
+    let signed = checksum as i32;
+    let mut zigzag = ((signed << 1) ^ (signed >> 31)) as u32;
+    while zigzag >= 0x80 {
+        made.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    made.push(zigzag as u8);
+    made.push(next - ONE_FIELD);
+    made.extend_from_slice(&header[end + 1..]);
+    Ok(made.into())
+}
+
+fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
+    pages.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The encoder does what it never did when this was written.
+fn broken(what: &str) -> ParquetError {
+    ParquetError::General(format!("the encoder {what}; please report this"))
+}
