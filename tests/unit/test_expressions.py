@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.operators.expressions import evaluate, parse_expression
+from exoshuffle.operators.evaluation import evaluated
+from exoshuffle.operators.expressions import parse_expression
 
 SCHEMA = pa.schema(
     [
@@ -115,7 +116,7 @@ def test_values() -> None:
     )
     texts = ["a * 2", "d", "upper(d)", "7", "wide"]
     expressions = [parse_expression(text, table.schema) for text in texts]
-    values = evaluate(expressions, table)
+    [(_, values)] = evaluated(expressions, table)
     assert [column.type for column in values] == [expression.type for expression in expressions]
     assert [column.to_pylist() for column in values] == [
         [2, None, 6],
@@ -129,13 +130,15 @@ def test_values() -> None:
 
 def test_many_rows_keep_their_order() -> None:
     table = pa.table({"a": range(300_000)})
-    [values] = evaluate([parse_expression("a + 0", table.schema)], table)
+    [(_, [values])] = evaluated([parse_expression("a + 0", table.schema)], table)
     assert values.equals(table.column("a"))
 
 
 def test_a_value_that_cannot_be_computed_with() -> None:
     table = pa.table({"s": ["1", "x"]})
     expression = parse_expression("s::int", table.schema)
-    with pytest.raises(InputError, match=r"cannot compute 's::int': .*'x'.*try_cast\(\)") as caught:
-        evaluate([expression], table)
+    with pytest.raises(
+        InputError, match=r"cannot compute 's::int' where s is 'x': .*try_cast\(\)"
+    ) as caught:
+        list(evaluated([expression], table))
     assert "\n" not in str(caught.value)

@@ -155,8 +155,16 @@ impl Sorter {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let batches = self.batches(batches)?;
         let sample = py.detach(|| {
-            let batches = batches.collect::<PyResult<Vec<_>>>()?;
-            let keys = self.kind.project(&batches)?;
+            // Copies of all keys, since a column that was imported keeps the whole batch, which may be large.
+            let mut keys = Vec::new();
+            for batch in batches {
+                for key in self.kind.project(&[batch?])? {
+                    let (schema, num_rows) = (key.schema(), key.num_rows());
+                    let (copy, _) = sample_rows(&schema, std::slice::from_ref(&key), num_rows, 0)
+                        .map_err(kernel_error)?;
+                    keys.push(copy);
+                }
+            }
             let seed = seed.wrapping_add(u64::from(index));
             let (batch, rows) =
                 sample_rows(&keys[0].schema(), &keys, num_rows, seed).map_err(kernel_error)?;

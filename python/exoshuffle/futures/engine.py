@@ -152,6 +152,12 @@ def set_task_engine(engine: Engine | None) -> None:
     _running.engine = engine
 
 
+def running_engine() -> Engine | None:
+    """The engine that runs this task; None outside a task."""
+    engine: Engine | None = getattr(_running, "engine", None)
+    return engine
+
+
 def allocate_block(offsets: Sequence[int]) -> BlockBuffer:
     """Memory for the result of the running task, to be filled in place and returned: no copy is made.
 
@@ -164,7 +170,7 @@ def allocate_block(offsets: Sequence[int]) -> BlockBuffer:
     Raises:
         EngineError: Called outside a task.
     """
-    engine: Engine | None = getattr(_running, "engine", None)
+    engine = running_engine()
     if engine is None:
         raise EngineError("allocate_block works inside a task only; use put() elsewhere")
     return engine.allocate_block(offsets)
@@ -176,5 +182,5 @@ def waiting() -> AbstractContextManager[None]:
     Where an engine cannot lend it (the embedded engine can for tasks on threads), the context does nothing; outside a
     task too.
     """
-    engine: Engine | None = getattr(_running, "engine", None)
+    engine = running_engine()
     return contextlib.nullcontext() if engine is None else engine.waiting()

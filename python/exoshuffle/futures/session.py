@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exoshuffle.errors import ForkedEngineError, OptionsError, shown
-from exoshuffle.futures.engine import Engine
+from exoshuffle.futures.engine import Engine, running_engine
 from exoshuffle.futures.options import check_amounts
 
 _ENGINES = {
@@ -152,6 +152,11 @@ def current_engine() -> Engine:
     if engine is None and _forked_from is not None:
         raise ForkedEngineError.of(_forked_from)
     return engine if engine is not None else init()
+
+
+def engine_in_use() -> Engine | None:
+    """The engine that runs this task, or else that of the program; None if there is none yet: it starts nothing."""
+    return running_engine() or _engine
 
 
 @atexit.register

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, SchemaError
-from exoshuffle.operators.expressions import unknown_column
+from exoshuffle.operators.expression_types import unknown_column
 from exoshuffle.operators.relational import (
     as_python,
     by_number,

@@ -35,19 +35,19 @@ def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
     return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
 
-def chunks_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """The rows in tables that are worth a query each."""
+def chunks_of(batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES) -> Iterator[pa.Table]:
+    """The rows in tables that are worth a query each: of about so many bytes, or of ``CHUNK_ROWS``."""
     import pyarrow as pa
 
     pending: list[pa.RecordBatch] = []
-    num_rows = num_bytes = 0
+    num_rows = size = 0
     for batch in batches:
         pending.append(batch)
         num_rows += batch.num_rows
-        num_bytes += batch.nbytes
-        if num_rows >= CHUNK_ROWS or num_bytes >= CHUNK_BYTES:
+        size += batch.nbytes
+        if num_rows >= CHUNK_ROWS or size >= num_bytes:
             yield pa.Table.from_batches(pending)
-            pending, num_rows, num_bytes = [], 0, 0
+            pending, num_rows, size = [], 0, 0
     if num_rows:
         yield pa.Table.from_batches(pending)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
-from exoshuffle.operators.expressions import unknown_column
+from exoshuffle.operators.expression_types import unknown_column
 from exoshuffle.operators.relational import plain_type, storable
 
 if TYPE_CHECKING:

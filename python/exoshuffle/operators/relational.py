@@ -11,15 +11,13 @@ kernels would have been in our language, but take 8 minutes to build on two core
 
 from __future__ import annotations
 
-import functools
-import os
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import InputError, SchemaError
+from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
 from exoshuffle.operators.batches import movable_type, picking
+from exoshuffle.operators.databases import Relation, is_out_of_memory, relational_cursor
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 #: Bytes that offsets of 32 bits can address: what one chunk of a string or binary column can hold.
@@ -53,19 +51,26 @@ def computed(sql: str, **tables: Any) -> pa.Table:
     Raises:
         SchemaError: A column is of a type that DuckDB cannot read.
         InputError: A value is out of range, for example a sum of more than 38 digits.
+        MemoryLimitError: It takes more than the whole budget.
     """
-    import duckdb
-
     try:
         return _run(sql, tables).to_arrow_reader(_WHOLE_ROWS).read_all()
-    except duckdb.NotImplementedException as error:
-        raise SchemaError(
-            f"cannot compute with a column, cast it first: {first_line(error)}"
-        ) from None
-    except duckdb.OutOfRangeException as error:
-        raise InputError(
-            f"a result is out of range, cast the column to double first: {first_line(error)}"
-        ) from None
+    except Exception as error:
+        line = first_line(error)
+        if is_out_of_memory(error):
+            raise MemoryLimitError(
+                f"DuckDB found no memory for the rows of a partition: {line}; raise memory_limit, or make more and "
+                "smaller partitions with num_partitions="
+            ) from None
+        # By name, since only databases.py may import DuckDB.
+        match type(error).__name__:
+            case "NotImplementedException":
+                raise SchemaError(f"cannot compute with a column, cast it first: {line}") from None
+            case "OutOfRangeException":
+                raise InputError(
+                    f"a result is out of range, cast the column to double first: {line}"
+                ) from None
+        raise
 
 
 def as_table(rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
@@ -245,27 +250,8 @@ def _stored_nested_type(kind: pa.DataType, name: str) -> pa.DataType:
     return kind
 
 
-def _run(sql: str, tables: dict[str, Any]) -> duckdb.DuckDBPyRelation:
-    cursor = _database(os.getpid()).cursor()
+def _run(sql: str, tables: dict[str, Any]) -> Relation:
+    cursor = relational_cursor()
     for name, table in tables.items():
         cursor.register(name, table)
     return cursor.sql(sql)
-
-
-@functools.cache
-def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """One database per process; each query has a cursor of its own, and so a transaction.
-
-    A forked child leaves that of its parent alone: a thread that the child does not have may hold locks of it.
-    """
-    import duckdb
-
-    del process
-
-    # Tasks are the threads. Nothing may be written beside the engine's own spill files.
-    database = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
-    # Results must not depend on the zone of the machine that a task happens to run on.
-    database.execute("SET GLOBAL TimeZone = 'UTC'")
-    # DuckDB 1.5 has pyarrow drop the rows of one side whose keys are not on the other, and pyarrow drops NaN too.
-    database.execute("SET GLOBAL disabled_optimizers = 'join_filter_pushdown'")
-    return database

@@ -6,18 +6,15 @@ copies what it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
-from exoshuffle.operators.expressions import (
-    Expression,
-    column,
-    evaluate,
-    parse_expression,
-)
+from exoshuffle.operators.evaluation import evaluated
+from exoshuffle.operators.expression_types import Expression
+from exoshuffle.operators.expressions import column, parse_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,12 +112,13 @@ class Filter:
         """See ``Step``."""
         condition = self._parsed(batches.schema)
 
-        def kept(table: pa.Table) -> pa.Table:
-            [mask] = evaluate((condition,), table)
-            with picking(table.schema.types):
-                return movable(table).filter(mask).cast(table.schema)
+        def kept() -> Iterator[pa.Table]:
+            for table in chunks_of(batches):
+                for rows, [mask] in evaluated((condition,), table):
+                    with picking(rows.schema.types):
+                        yield movable(rows).filter(mask).cast(rows.schema)
 
-        return streamed(batches.schema, map(kept, chunks_of(batches)))
+        return streamed(batches.schema, kept())
 
     def _parsed(self, schema: pa.Schema) -> Expression:
         import pyarrow as pa
@@ -262,8 +260,9 @@ def _computed(
     schema = _schema_of(parsed, batches.schema)
     expressions = tuple(parsed.values())
     made = (
-        pa.Table.from_arrays(evaluate(expressions, table), schema=schema)
+        pa.Table.from_arrays(values, schema=schema)
         for table in chunks_of(batches)
+        for _, values in evaluated(expressions, table)
     )
     return streamed(schema, made)
 
