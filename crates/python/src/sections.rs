@@ -62,6 +62,13 @@ impl Sections {
         self.sections.len()
     }
 
+    /// How many rows the maps say that there are.
+    #[getter]
+    fn num_rows(&self) -> u64 {
+        let tags = self.sections.tags().into_iter();
+        tags.map(|tag| self.sections.sent(tag).rows()).sum()
+    }
+
     /// The number of the first map whose output this is; 0 if there is none.
     #[getter]
     fn first_map(&self) -> u32 {

@@ -30,6 +30,7 @@ from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.distinct import parse_distinct
 from exoshuffle.operators.expressions import column
+from exoshuffle.operators.finishes import Sorted
 from exoshuffle.operators.join import JoinOptions, parse_join
 from exoshuffle.operators.keys import (
     SortKey,
@@ -42,7 +43,6 @@ from exoshuffle.operators.keys import (
 )
 from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named
 from exoshuffle.operators.shuffles import Shuffle
-from exoshuffle.operators.table import Sorted
 from exoshuffle.shuffle.strategy import Strategy
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import parse_bytes

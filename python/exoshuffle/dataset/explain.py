@@ -31,9 +31,9 @@ from exoshuffle.dataset.write import WriteOptions, check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
+from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.join import Join
 from exoshuffle.operators.steps import Step, executor_of
-from exoshuffle.operators.table import Joined
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes

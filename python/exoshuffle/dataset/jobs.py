@@ -17,15 +17,16 @@ from typing import Any, Protocol
 
 from exoshuffle.dataset.inputs import FileInput, Input, evenly
 from exoshuffle.dataset.logical import ShuffleOptions
-from exoshuffle.errors import DiskFullError, ExoshuffleError
+from exoshuffle.errors import DiskFullError, ExoshuffleError, MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, raise_errors, wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import SteppedSink
 from exoshuffle.operators.steps import Step, executor_of
-from exoshuffle.operators.table import Joined, MapInput, Sink, TableTasks
+from exoshuffle.operators.table import MapInput, Sink, TableTasks
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
 from exoshuffle.shuffle.workload import ResultPlace
@@ -110,6 +111,7 @@ class ShuffleJob:
             results=self.results,
             is_even=self.shuffle.is_even,
             streams_in_place=self.shuffle.streams_in_place and not self.behind,
+            is_passed_on=self.shuffle.is_passed_on,
         )
 
     def _result_bytes(self) -> int | None:
@@ -145,13 +147,27 @@ class ShuffleJob:
 
     def _planned(self, workload: Workload) -> ShufflePlan:
         strategy = self.options.strategy
-        return plan_shuffle(
+        plan = plan_shuffle(
             workload,
             self.resources,
             strategy_name(strategy),
             self._num_partitions(),
             round_size=getattr(strategy, "round_size", None),
         )
+        self._check_group(plan)
+        return plan
+
+    def _check_group(self, plan: ShufflePlan) -> None:
+        """Raises ``MemoryLimitError`` if all rows are one group, which surely does not fit."""
+        work = self.workload
+        needed = self.shuffle.alone_bytes(work.total_bytes, work.num_rows)
+        if needed > plan.alone_bytes:
+            raise MemoryLimitError(
+                f"all rows are one group, which needs {format_bytes(needed)} of memory, and the memory limit of "
+                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it: use functions that "
+                "need no group whole (approx_quantile for median and quantile), or raise memory_limit to "
+                f"{format_bytes(plan.limit_for(needed, plan.alone_bytes))}"
+            )
 
     @property
     def executor(self) -> Executor:

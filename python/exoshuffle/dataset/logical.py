@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
-from exoshuffle.operators.table import Joined
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
 

@@ -125,6 +125,8 @@ PARTS: dict[str, Part] = {
         "count(DISTINCT {value})",
         is_per_value=True,
     ),
+    # What becomes of these in a part of a group that has all rows of its values.
+    "counted": Folded("int64", "", "", "coalesce({sum}, 0)::BIGINT"),
     "largest": Kept(
         "SELECT unnest(arg_max({number}, {value}, {parameter})) AS number FROM t {group}",
         "arg_max({number}, {value}, {parameter})",
@@ -194,6 +196,9 @@ def _value(part: str, takes: str) -> Function:
 
 #: Count without a column.
 ROWS = Function("anything", "int64", "count(*)", ("rows",), "coalesce({rows}, 0)")
+
+#: Of values that have been counted.
+COUNTED = Function("anything", "int64", "", ("counted",), "{counted}")
 
 FUNCTIONS: dict[str, Function] = {
     "count": Function(

@@ -10,43 +10,38 @@
 What no hash divides is one key. A join cuts the larger side and joins each piece with all of the smaller one, where the
 kind of join allows it. Rows that aggregates can combine travel as they are only where keys hardly repeat; if one does
 all the same, its rows are combined now, and the groups are those of a shuffle whose maps combine. What needs a group
-whole (``list``, ``median``, ``map_groups`` …) gets it if it fits into memory alone, and is refused by name if not.
+whole (``list``, ``median``, ``map_groups`` …) gets it if it fits into memory alone: as Arrow data, read a run of slices
+at a time, which are let go again. If it does not, it is refused by name.
 """
 
 from __future__ import annotations
 
-import bisect
-import collections
-import contextlib
 import dataclasses
-import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from exoshuffle import _native
 from exoshuffle.errors import LargeGroupError
-from exoshuffle.futures import SliceRef, allocate_block, get, remote
-from exoshuffle.operators.checks import check_all_read, check_each, maps_of, opened, placed
-from exoshuffle.operators.order import ByKeys, RowsConfig, by_hash_level, by_range
+from exoshuffle.futures import get, remote
+from exoshuffle.operators.division_tasks import DividedTasks, PieceTasks, key_columns
+from exoshuffle.operators.finishes import Combined, Finish, Gathered, Joined, Recounted, Sorted
+from exoshuffle.operators.order import RowsConfig
+from exoshuffle.operators.sinks import TableSink
 from exoshuffle.operators.slice_inputs import CombinedInput, SliceInput
-from exoshuffle.operators.table import (
-    Combined,
-    Finish,
-    Gathered,
-    Joined,
-    Sorted,
-    TableTasks,
-    as_reader,
-    as_rows,
-    handed,
-    own_errors,
+from exoshuffle.operators.table import TableTasks
+from exoshuffle.shuffle.division import (
+    MAX_LEVEL,
+    Again,
+    Division,
+    Large,
+    Pieces,
+    Rejoined,
+    Streamed,
+    Whole,
 )
-from exoshuffle.shuffle.division import Again, Division, Large, Pieces, Streamed, Whole
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 #: Sides of which a join must see all rows to know what matches nothing; the other one can be cut.
 _NEEDS_WHOLE = {
@@ -57,125 +52,6 @@ _NEEDS_WHOLE = {
     "right": "left",
     "full": "left right",
 }
-#: Keys counted in one go, to name the largest group.
-_CANDIDATES = 1000
-#: Characters of each value of a key in a message.
-_MAX_KEY_LENGTH = 200
-#: The last slice of what maps return: which maps they have read the output of.
-_READ = struct.Struct("<QQ")
-
-
-@dataclass
-class DividedTasks(TableTasks):
-    """The task set of a divided partition.
-
-    Attributes:
-        level: How often its rows have been divided, with this time.
-        partition: Number of the partition.
-        num_read: Maps of the shuffle that made it.
-    """
-
-    level: int = 1
-    partition: int = 0
-    num_read: int = 0
-
-    def map(self, index: int, item: list[Any]) -> Any:
-        """Scatters the rows of slices; the slice behind those for the parts says which maps they are of."""
-        source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
-        with self._placed():
-            maps = maps_of(item, self.partition)
-            with own_errors():
-                scattered = source.scatter(index, item, self.assignment)
-            offsets = scattered.offsets
-            end = offsets[-1]
-            block = allocate_block([*offsets, end + _READ.size])
-            with memoryview(block) as view:
-                with view[:end] as slices:
-                    scattered.write_into(slices)
-                _READ.pack_into(view, end, maps.start, maps.stop)
-        return block
-
-    def check(self, read: list[Any]) -> None:
-        """See ``AgainTaskSet``: each input has been read from the first to the last map."""
-        runs = [range(*_READ.unpack(maps)) for maps in read]
-        num_runs = len(runs) // len(self.inputs)
-        with self._placed():
-            for start in range(0, len(runs), num_runs):
-                check_all_read(runs[start : start + num_runs], self.num_read)
-
-    def _placed(self) -> contextlib.AbstractContextManager[None]:
-        return placed(f"the division of partition {self.partition} of {self.name}")
-
-    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
-        """See ``AgainTaskSet``."""
-        with self._placed():
-            return self.inputs[0].sample(index, slices, num_rows)
-
-    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
-        """See ``AgainTaskSet``."""
-        sorter = self.inputs[0].config.build()
-        if isinstance(self.finish, Sorted):
-            assignment = by_range(sorter, samples, num_partitions)
-        else:
-            assignment = by_hash_level(sorter, num_partitions, self.level)
-        return dataclasses.replace(self, assignment=assignment)
-
-    def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
-        """Hands the rows of a partition on, run of slices by run of slices."""
-        return handed(self.sink, self._streamed(partition, runs))
-
-    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
-        with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
-            yield from self.sink(partition, as_rows(self._batches(partition, runs)))
-
-    def _batches(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
-        """The rows of all runs, of which each has to begin with the map behind the last one of the run before."""
-        import pyarrow as pa
-
-        sorter = self.inputs[0].config.build()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            seen = 0
-            for number, run in enumerate(runs, 1):
-                end = self.num_maps if number == len(runs) else None
-                with opened(get(run), partition, seen, end) as sections:
-                    yield from as_reader(sorter.gather(sections))
-                seen += len(sections)
-
-        nothing = as_reader(sorter.gather(_native.Sections([])))
-        return pa.RecordBatchReader.from_batches(nothing.schema, batches())
-
-    def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
-        """The key that most rows have, as text, and about which share of them that is."""
-        counts: collections.Counter[str] = collections.Counter()
-        num_rows = 0
-        for source in self.inputs:
-            for index, run in enumerate(runs):
-                rows = as_reader(source.rows(index, get(run))).read_all()
-                num_rows += rows.num_rows
-                counts.update(_counted(rows, _key_columns(source.config)))
-        key, count = next(iter(counts.most_common(1)), ("", 0))
-        return key, count / max(num_rows, 1)
-
-
-@dataclass
-class PieceTasks(DividedTasks):
-    """The task set of a partition of which every reduce gets some slices.
-
-    Attributes:
-        pieces: For every piece the maps that each of its slices is of; none if the strategy does not say.
-    """
-
-    pieces: tuple[tuple[range, ...], ...] = ()
-
-    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
-        """See ``reduce``; ``partition`` is the number of the piece."""
-        place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
-        with placed(place):
-            if self.pieces:
-                check_each(slices, self.partition, self.pieces[partition])
-            with opened(slices, self.partition) as sections, own_errors():
-                yield from self.sink(partition, self.finish(sections))
 
 
 def divide(tasks: TableTasks, large: Large) -> Division:
@@ -192,26 +68,33 @@ def divide(tasks: TableTasks, large: Large) -> Division:
     if isinstance(finish, Gathered) and finish.combined:
         return Again(_combining(tasks, large, finish.config, finish.combined), num_partitions=1)
     configs = (finish.left, finish.right) if isinstance(finish, Joined) else _only_config(finish)
-    if _key_columns(configs[0]) and not large.is_indivisible:
+    if key_columns(configs[0]) and not large.is_indivisible:
         return Again(_again(tasks, large, *configs), num_sides=len(configs))
     if isinstance(finish, Joined):
         pieces = _join_pieces(finish.join.how, tasks.starts[1], large)
         if pieces:
             return _in_pieces(tasks, large, configs, pieces)
-    if large.num_bytes <= large.plan.max_whole_bytes:
+        found = _one_key_pieces(tasks, large, finish)
+        if found is not None:
+            return found
+        if large.level < MAX_LEVEL:
+            return Again(_again(tasks, large, *configs), num_sides=len(configs))
+    if isinstance(finish, Gathered):
+        if finish.recounted:
+            return _recounting(tasks, large, finish.config, finish.recounted)
+        return _alone(tasks, large, finish)
+    plan = large.plan
+    if large.num_bytes <= plan.max_whole_bytes:
         return Whole()
-    raise _too_large(_again(tasks, large, *configs), large)
+    percent = 100 + plan.reduce_percent
+    needed, room = (size * percent // 100 for size in (large.num_bytes, plan.max_whole_bytes))
+    raise _too_large(_again(tasks, large, *configs), large, needed, room)
 
 
 def _only_config(finish: Finish) -> tuple[RowsConfig]:
     if not isinstance(finish, Gathered):
         raise TypeError(f"nothing is known of how {type(finish).__name__} divides; add it here")
     return (finish.config,)
-
-
-def _key_columns(config: RowsConfig) -> list[str]:
-    order = config.order
-    return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
 
 
 def _again(tasks: TableTasks, large: Large, *configs: RowsConfig) -> DividedTasks:
@@ -243,12 +126,44 @@ def _combining(
     return dataclasses.replace(made, inputs=inputs, finish=combined.finish)
 
 
+def _recounting(
+    tasks: TableTasks, large: Large, config: RowsConfig, recounted: Recounted
+) -> Rejoined:
+    """The task sets that deal the rows of a key out by the values that are counted, and put the counts together."""
+    made = _again(tasks, large, config)
+    inputs = (CombinedInput(config, large.partition, recounted.spread),)
+    parts = dataclasses.replace(
+        made, inputs=inputs, finish=recounted.spread.finish, sink=TableSink()
+    )
+    return Rejoined(Again(parts), dataclasses.replace(made, finish=recounted.last, sink=tasks.sink))
+
+
+def _alone(tasks: TableTasks, large: Large, finish: Gathered) -> Streamed:
+    """A group that is needed whole, if it fits."""
+    made, runs = _streaming(tasks, large, finish)
+    run = remote(
+        made.count_rows, name="count_rows", executor="thread", memory=large.plan.map_memory_bytes
+    )
+    num_rows = get(run.remote(large.partition, [large.slices(indices) for indices in runs]))
+    needed, room = finish.alone.memory(large.num_bytes, num_rows), large.plan.alone_bytes
+    if needed > room:
+        raise _too_large(_again(tasks, large, finish.config), large, needed, room)
+    return Streamed(made, runs, needed + large.plan.buffer_bytes)
+
+
+def _streaming(
+    tasks: TableTasks, large: Large, finish: Gathered
+) -> tuple[DividedTasks, list[range]]:
+    """The task set that reads a partition run by run, whose result stays in its place; and the runs."""
+    made = _again(tasks, large, finish.config)
+    made = dataclasses.replace(made, sink=tasks.sink, num_maps=tasks.num_maps)
+    return made, large.runs(large.plan.split_bytes)
+
+
 def _passed_on(tasks: TableTasks, large: Large, finish: Gathered) -> Division:
     """Rows stay as they come: nothing has to be seen as a whole, so nothing is moved again."""
     if tasks.sink.keeps_partitions:
-        made = _again(tasks, large, finish.config)
-        made = dataclasses.replace(made, sink=tasks.sink, num_maps=tasks.num_maps)
-        return Streamed(made, large.runs(large.plan.split_bytes))
+        return Streamed(*_streaming(tasks, large, finish))
     return _in_pieces(tasks, large, (finish.config,), large.runs(large.plan.max_partition_bytes))
 
 
@@ -284,8 +199,36 @@ def _join_pieces(how: str, num_left: int, large: Large) -> list[list[int]]:
     return [[*left, *right] for left in runs["left"] for right in runs["right"]]
 
 
-def _too_large(tasks: DividedTasks, large: Large) -> LargeGroupError:
-    """The error that names the group."""
+def _one_key_pieces(tasks: TableTasks, large: Large, finish: Joined) -> Pieces | None:
+    """What joins a partition that is one key: every row of one side matches every row of the other, or none does.
+
+    So neither side has to be seen whole. None if it has several keys.
+    """
+    num_left, how = tasks.starts[1], finish.join.how
+    room = large.plan.max_partition_bytes // 2
+    lefts = large.runs(room, 0, num_left)
+    rights = large.runs(room, num_left)
+    made = _again(tasks, large, finish.left, finish.right)
+    run = remote(made.sole_key, name="sole_key", memory=large.plan.map_memory(room))
+    found = run.options(executor="thread").remote([large.slices(run) for run in (*lefts, *rights)])
+    is_one, is_null, counts = get(found)
+    if not is_one:
+        return None
+    matching = [run for run, rows in zip((*lefts, *rights), counts[1], strict=True) if rows]
+    if is_null or not any(counts[0]) or not matching:
+        pieces = [list(run) for run in (*lefts, *rights)]
+    else:
+        if how in ("semi", "anti"):
+            rights = matching[:1]
+        elif how != "inner":
+            finish = dataclasses.replace(finish, join=dataclasses.replace(finish.join, how="inner"))
+        pieces = [[*left, *right] for left in lefts for right in rights]
+    joining = dataclasses.replace(tasks, finish=finish)
+    return _in_pieces(joining, large, (finish.left, finish.right), pieces)
+
+
+def _too_large(tasks: DividedTasks, large: Large, needed: int, room: int) -> LargeGroupError:
+    """The error that names the group, what it needs of memory together, and what there is room for."""
     runs = [large.slices(indices) for indices in large.runs(large.plan.split_bytes)]
     run = remote(
         tasks.largest_group,
@@ -302,31 +245,9 @@ def _too_large(tasks: DividedTasks, large: Large) -> LargeGroupError:
             "its function needs it whole; use one that does not (approx_quantile for median and quantile, "
             "approx_count_distinct for count_distinct), filter it"
         )
+    which = f"the rows of key {key}" if key else "all rows, which are one group,"
     return LargeGroupError(
-        f"the rows of key {key} take about {format_bytes(int(share * large.num_bytes))}, and the memory limit leaves "
-        f"{format_bytes(large.plan.max_whole_bytes)} for one group: {remedy}, or raise memory_limit"
+        f"{which} take about {format_bytes(int(share * large.num_bytes))} and need {format_bytes(needed)} of memory "
+        f"together, and the memory limit leaves {format_bytes(room)} for one group: {remedy}, or raise memory_limit "
+        f"to {format_bytes(large.plan.limit_for(needed, room))}"
     )
-
-
-def _shortened(value: Any) -> str:
-    """A value of a key, for a message."""
-    text = repr(value)
-    return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
-
-
-def _counted(rows: pa.Table, names: list[str]) -> dict[str, int]:
-    """How many rows the most frequent keys have."""
-    from exoshuffle.operators.relational import as_python, computed, storable
-
-    # Under names that differ in more than case, as DuckDB wants them.
-    listed = [f"k{index}" for index in range(len(names))]
-    counted = computed(
-        f"SELECT {', '.join(listed)}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
-        t=storable(rows.select(names)).rename_columns(listed),
-    )
-    keys = zip(*(map(as_python, counted.column(i)) for i in range(len(names))), strict=True)
-    texts = (
-        ", ".join(f"{name}={_shortened(value)}" for name, value in zip(names, key, strict=True))
-        for key in keys
-    )
-    return dict(zip(texts, counted.column(len(names)).to_pylist(), strict=True))

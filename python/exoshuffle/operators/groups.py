@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import Noted
 from exoshuffle.operators.aggregate_rows import iter_groups
+from exoshuffle.operators.batches import streamed
 from exoshuffle.operators.steps_functions import MapBatches
 
 if TYPE_CHECKING:
@@ -36,16 +37,17 @@ class MapGroups:
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: all rows of the partition twice."""
-        import pyarrow as pa
+        """See ``Step``. Cost: all rows of the partition twice; once where they are one group."""
+        schema = self.output_schema(batches.schema)
 
-        def made() -> Iterator[pa.RecordBatch]:
+        def made() -> Iterator[pa.Table]:
             for values, group in iter_groups(batches.read_all(), self.keys):
-                whole = group.combine_chunks()  # one batch, so one call
                 with Noted(f"map_groups: this was the group of {self._named(values)}"):
-                    yield from self.call.apply(whole.to_reader())
+                    result = self.call.made_of(group, schema)
+                del group
+                yield result
 
-        return pa.RecordBatchReader.from_batches(self.output_schema(batches.schema), made())
+        return streamed(schema, made())
 
     def _named(self, values: tuple[Any, ...]) -> str:
         pairs = zip(self.keys, values, strict=True)

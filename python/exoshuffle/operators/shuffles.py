@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.aggregate_counted import CountedValues
 from exoshuffle.operators.aggregate_rows import check_keys
+from exoshuffle.operators.finishes import (
+    Alone,
+    Combined,
+    Finish,
+    Gathered,
+    Joined,
+    Recounted,
+    Sorted,
+)
 from exoshuffle.operators.groups import MapGroups
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import (
@@ -28,7 +39,6 @@ from exoshuffle.operators.order import (
 )
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_functions import MapBatches
-from exoshuffle.operators.table import Combined, Finish, Gathered, Joined, Sorted
 from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
@@ -95,6 +105,27 @@ class Shuffle:
     executor: Executor = "thread"
     plain: Shuffle | None = None
     combines: Callable[[pa.Table], bool] | None = None
+
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether large partitions are read a run of slices at a time: handed on as they are, or the only one."""
+        if not isinstance(self.finish, Gathered):
+            return False
+        return not self.finish.steps or self.is_one_group
+
+    @property
+    def is_one_group(self) -> bool:
+        """Whether all rows are one group."""
+        return self.name == "group_by" and self.num_partitions == 1
+
+    def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
+        """What finishing all rows as one group takes; 0 where they can be divided, or are not one."""
+        finish = self.finish
+        if not isinstance(finish, Gathered) or not self.is_one_group or finish.recounted:
+            return 0
+        if finish.combined is not None:
+            return 0
+        return finish.alone.memory(num_bytes, num_rows)
 
     @property
     def streams_in_place(self) -> bool:
@@ -174,21 +205,43 @@ def group_by(grouping: GroupBy) -> Shuffle:
     """
     check_group_keys(grouping.schema, grouping.keys)
     shuffle = _aggregation(grouping)
-    if not grouping.combines or not grouping.keys:
+    if not grouping.combines:
+        return shuffle
+    assert isinstance(shuffle.finish, Gathered)
+    finish = dataclasses.replace(shuffle.finish, recounted=_recounted(grouping))
+    shuffle = dataclasses.replace(shuffle, finish=finish)
+    if not grouping.keys:
         return shuffle
     plain = _aggregation(Uncombined(grouping.schema, grouping.keys, grouping.aggregates))
-    assert isinstance(shuffle.finish, Gathered)
     assert isinstance(plain.finish, Gathered)
-    combined = Combined(grouping.combined, grouping.partial_schema, shuffle.finish)
+    combined = Combined(grouping.combined, grouping.partial_schema, finish)
     finish = dataclasses.replace(plain.finish, combined=combined)
     plain = dataclasses.replace(plain, finish=finish)
     return dataclasses.replace(shuffle, plain=plain, combines=grouping.combining_pays)
 
 
+def _recounted(grouping: GroupBy) -> Recounted | None:
+    """How to divide groups by values that are counted; None if there are none, or rows cannot be dealt out by them."""
+    values = CountedValues(grouping)
+    names = list(values.columns.values())
+    schema, result = grouping.partial_schema, values.result
+    with contextlib.suppress(SchemaError):
+        check_group_keys(schema, names)
+        order = ByKeys(tuple(SortKey(name) for name in (*grouping.keys, *names)))
+        counted = AtOnce(values.counted, result.partial_schema, tuple(schema.names))
+        first = Gathered(rows_config(schema, order), (counted,))
+        last = AtOnce(result.final, result.output_schema, tuple(result.partial_schema.names))
+        keys = ByKeys(tuple(SortKey(key) for key in grouping.keys))
+        end = Gathered(rows_config(result.partial_schema, keys), (last,))
+        return Recounted(Combined(values.spread, schema, first), end) if names else None
+    return None
+
+
 def _aggregation(grouping: GroupBy) -> Shuffle:
     partial = AtOnce(grouping.partial, grouping.partial_schema, grouping.columns)
     final = AtOnce(grouping.final, grouping.output_schema, tuple(partial.schema.names))
-    return _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
+    made = _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
+    return _finished_alone(made, Alone(*grouping.group_cost))
 
 
 def map_groups(
@@ -209,7 +262,9 @@ def map_groups(
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
     final = step.output_schema(schema)
+    # A group alone is handed over as it came; the function may copy it once.
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
+    shuffle = _finished_alone(shuffle, Alone(100, 0))
     return dataclasses.replace(shuffle, executor="process")
 
 
@@ -263,6 +318,12 @@ def _meeting(
         reduce_percent=COMBINE_PERCENT,
         reduce_row_bytes=COMBINE_ROW_BYTES,
     )
+
+
+def _finished_alone(shuffle: Shuffle, alone: Alone) -> Shuffle:
+    """The shuffle, of whose partitions one that is finished alone takes that."""
+    assert isinstance(shuffle.finish, Gathered)
+    return dataclasses.replace(shuffle, finish=dataclasses.replace(shuffle.finish, alone=alone))
 
 
 @dataclass(frozen=True)

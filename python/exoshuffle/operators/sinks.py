@@ -109,6 +109,31 @@ class BlocksSink:
         return self
 
 
+@dataclass(frozen=True)
+class TableSink:
+    """Makes a table of a partition, for a task that takes those of several."""
+
+    @property
+    def num_returns(self) -> int:
+        """See ``Sink``."""
+        return 1
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return False
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields the table."""
+        del partition
+        yield as_reader(rows).read_all()
+
+    def within(self, partition: int) -> TableSink:
+        """See ``Sink``: tables have no names."""
+        del partition
+        return self
+
+
 def block_of(rows: Any) -> Any:
     """All rows as one Arrow IPC stream, in a block of the running task."""
     return _block(rows.to_ipc_stream())

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.operators.batches import chunks_of, streamed
 from exoshuffle.operators.checks import opened
+from exoshuffle.operators.finishes import Combined
 from exoshuffle.operators.order import RowsConfig
-from exoshuffle.operators.table import SAMPLE_SEED, Combined, as_reader, as_rows
+from exoshuffle.operators.table import SAMPLE_SEED, as_reader, as_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -84,11 +84,15 @@ class MapBatches:
 
         def made() -> Iterator[pa.Table]:
             for number, table in enumerate(tables_of(batches), 1):
-                of = f", {self.place}" if self.place else ""
-                result = self._call(table, f"number {number} of {table.num_rows} rows{of}")
-                yield _conformed(_as_table(result, schema, number), schema, number)
+                yield self.made_of(table, schema, number)
 
         return streamed(schema, made())
+
+    def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
+        """What the function makes of one batch, the one of this number, which has to have this schema."""
+        of = f", {self.place}" if self.place else ""
+        result = self._call(table, f"number {number} of {table.num_rows} rows{of}")
+        return _conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> Any:
         with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):

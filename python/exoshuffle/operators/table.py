@@ -13,7 +13,7 @@ import bisect
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -30,7 +30,7 @@ from exoshuffle.operators.steps_sample import Numbered, Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.operators.join import Join
+    from exoshuffle.operators.finishes import Finish
     from exoshuffle.shuffle.division import Division, Large
 
 #: Samples need not differ from run to run.
@@ -143,82 +143,6 @@ class BatchInput:
     def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
         return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)
-
-
-class Finish(Protocol):
-    """What becomes of a partition."""
-
-    def __call__(self, sections: Any) -> Any:
-        """The rows of the partition (``_native.Rows``), from its sections (``_native.Sections``) in map order."""
-
-
-@dataclass(frozen=True)
-class Sorted:
-    """Sorts. Cost: 16 to 32 bytes per row; gathers each row once."""
-
-    config: RowsConfig
-    steps: ClassVar[tuple[Step, ...]] = ()
-
-    def __call__(self, sections: Any) -> Any:
-        """See ``Finish``."""
-        return self.config.build().sort(sections)
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """Keeps rows as they come, through steps if there are any.
-
-    Attributes:
-        config: What the rows are.
-        steps: What to do with them.
-        combined: How to make fewer of them first, for a partition that is larger than planned.
-    """
-
-    config: RowsConfig
-    steps: tuple[Step, ...] = ()
-    combined: Combined | None = None
-
-    def __call__(self, sections: Any) -> Any:
-        """See ``Finish``."""
-        rows = self.config.build().gather(sections)
-        if not self.steps:
-            return rows
-        return as_rows(apply_steps(self.steps, as_reader(rows)))
-
-
-@dataclass(frozen=True)
-class Combined:
-    """How rows become fewer that say the same to another finish.
-
-    Attributes:
-        function: From some rows to fewer. What it makes of stretches of a partition, in order, finishes as one.
-        schema: Of what it makes.
-        finish: What finishes that.
-    """
-
-    function: Callable[[pa.Table], pa.Table]
-    schema: pa.Schema
-    finish: Gathered
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Joins the two sides of a partition, which travelled with tags 0 and 1."""
-
-    join: Join
-    left: RowsConfig
-    right: RowsConfig
-
-    def __call__(self, sections: Any) -> Any:
-        """See ``Finish``."""
-        import pyarrow as pa
-
-        sides = [
-            as_reader(config.build().gather(sections, tag)).read_all()
-            for tag, config in enumerate((self.left, self.right))
-        ]
-        batches = self.join.run(*sides)
-        return as_rows(pa.RecordBatchReader.from_batches(self.join.output_schema, batches))
 
 
 class Sink(Protocol):

@@ -113,6 +113,19 @@ class Again:
 
 
 @dataclass(frozen=True)
+class Rejoined:
+    """Shuffle the partition on its own, and make one result in its place of those of all parts, which are small.
+
+    Attributes:
+        again: How to shuffle it.
+        tasks: Has ``rejoin(partition, results)``.
+    """
+
+    again: Again
+    tasks: Any
+
+
+@dataclass(frozen=True)
 class Pieces:
     """Reduce some of the slices at a time; the results take the partition's place, in order.
 
@@ -132,10 +145,12 @@ class Streamed:
     Attributes:
         tasks: Has ``stream(partition, runs)``, which takes references to slices, run by run.
         runs: Which slices, in order.
+        memory_bytes: What the task works in, beside a run; default: what is planned for a reduce.
     """
 
     tasks: Any
     runs: Sequence[Sequence[int]]
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,7 +158,7 @@ class Whole:
     """Reduce the partition as it is, while less else runs: it fits into memory by itself."""
 
 
-Division = Again | Pieces | Streamed | Whole
+Division = Again | Rejoined | Pieces | Streamed | Whole
 
 
 class DividingTaskSet(Protocol):

@@ -69,6 +69,8 @@ class Sizes:
         max_partition_bytes: Largest partition whose reduces can run at once.
         max_whole_bytes: Largest partition whose reduce can run while little else does.
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
+        buffer_bytes: What a reduce has beside its partition, however small that is.
+        alone_bytes: What a reduce may take, beside that, that reads slices a run at a time while little else is done.
     """
 
     usable_bytes: int
@@ -85,6 +87,8 @@ class Sizes:
     max_partition_bytes: int
     max_whole_bytes: int
     reduce_percent: int
+    buffer_bytes: int
+    alone_bytes: int
 
 
 def choose_sizes(
@@ -95,12 +99,15 @@ def choose_sizes(
     cpus = resources.num_cpus
     total = max(workload.total_bytes, 1)
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
-    partitions = num_partitions or _fewest_partitions(workload, usable, cpus, row_group)
+    fewest = _fewest_partitions(workload, usable, cpus, row_group)
+    partitions = num_partitions or fewest
+    # Larger ones than these are read a run of slices at a time.
+    held = max(partitions, fewest) if workload.is_passed_on else partitions
     split = _choose_split(workload, usable, cpus)
     map_memory = map_scratch_bytes(split)
     buffers = reduce_buffers(workload, row_group)
     at_once = largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
-    peak_bytes = reduce_peak(workload, partitions, cpus, row_group)
+    peak_bytes = reduce_peak(workload, held, cpus, row_group)
     headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
     sizes = Sizes(
         usable_bytes=usable,
@@ -108,15 +115,17 @@ def choose_sizes(
         num_partitions=partitions,
         split_bytes=split,
         row_group_bytes=row_group,
-        large_partition_bytes=largest_partition(workload, partitions),
+        large_partition_bytes=largest_partition(workload, held),
         map_memory_bytes=map_memory,
-        reduce_memory_bytes=reduce_memory(workload, partitions, row_group),
+        reduce_memory_bytes=reduce_memory(workload, held, row_group),
         map_peak_bytes=cpus * (split + map_memory),
         reduce_peak_bytes=peak_bytes,
         left_free_bytes=max(0, peak_bytes - headroom),
-        max_partition_bytes=max(largest_partition(workload, partitions), at_once),
+        max_partition_bytes=max(largest_partition(workload, held), at_once),
         max_whole_bytes=largest_at_once(workload, usable - buffers, 1, 0),
         reduce_percent=reduce_percent(workload),
+        buffer_bytes=buffers,
+        alone_bytes=max(0, usable - buffers - split),
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
 

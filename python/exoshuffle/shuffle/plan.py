@@ -74,6 +74,9 @@ class ShufflePlan:
         max_whole_bytes: Largest partition whose reduce can run while little else does.
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
         large_partition_bytes: Size that ``reduce_memory_bytes`` is for; some partitions are larger than the mean.
+        buffer_bytes: What a reduce has beside its partition, however small that is.
+        alone_bytes: What a reduce may take, beside that, that reads slices a run at a time while little else is done.
+        limit_bytes: The memory limit that this was planned for.
     """
 
     strategy: str
@@ -95,6 +98,9 @@ class ShufflePlan:
     max_whole_bytes: int = 0
     reduce_percent: int = 0
     large_partition_bytes: int = 0
+    buffer_bytes: int = 0
+    alone_bytes: int = 0
+    limit_bytes: int = 0
 
     def map_memory(self, split_bytes: int) -> int:
         """Working memory of a map of a split of this size."""
@@ -104,6 +110,11 @@ class ShufflePlan:
         """Working memory of a reduce of a partition of this size."""
         more = max(0, partition_bytes - self.large_partition_bytes) * self.reduce_percent // 100
         return self.reduce_memory_bytes + more
+
+    def limit_for(self, needed_bytes: int, room_bytes: int) -> int:
+        """A memory limit that would do, where a task needs more than the room that this one leaves it."""
+        more = (needed_bytes - room_bytes) * 100 // USABLE_PERCENT
+        return enough_bytes(self.limit_bytes, more)
 
     @property
     def num_rounds(self) -> int:
@@ -134,6 +145,14 @@ class ShufflePlan:
     def num_slices(self) -> int:
         """Slices that reduces read, M x R after merging; folds do so in their place, and each state is read once."""
         return self.num_blocks * self.num_partitions + self.num_folds
+
+
+def enough_bytes(limit: int, more_bytes: int) -> int:
+    """A memory limit that leaves tasks so much more than ``limit``.
+
+    Of a larger limit the engine keeps a little more for itself; and the next run may take a little more.
+    """
+    return (limit * 100 + more_bytes * 103) * 102 // 10_000
 
 
 def check_num_partitions(number: Any) -> None:
@@ -177,8 +196,7 @@ def plan_shuffle(
     smallest = smallest_budget(workload, resources, strategy, num_partitions)
     with_partitions = f" in {num_partitions} partitions" if num_partitions else ""
     limit = resources.budget_bytes + resources.other_bytes
-    # Of a larger limit the engine keeps a little more for itself; and the next run may take a little more.
-    enough = (limit + (smallest - resources.budget_bytes) * 1.03) * 1.02
+    enough = enough_bytes(limit, smallest - resources.budget_bytes)
     raise MemoryLimitError(
         f"shuffling {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
         f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
@@ -195,7 +213,7 @@ def _try_plan(
 ) -> ShufflePlan | None:
     if strategy == "streaming":
         percent = max(workload.reduce_percent, FOLD_PERCENT)
-        workload = replace(workload, reduce_percent=percent)
+        workload = replace(workload, reduce_percent=percent, is_passed_on=False)
     sizes = choose_sizes(workload, resources, num_partitions)
     if sizes is None:
         return None
@@ -270,6 +288,9 @@ def _plan(
         max_whole_bytes=sizes.max_whole_bytes,
         reduce_percent=sizes.reduce_percent,
         large_partition_bytes=sizes.large_partition_bytes,
+        buffer_bytes=sizes.buffer_bytes,
+        alone_bytes=sizes.alone_bytes,
+        limit_bytes=resources.budget_bytes + resources.other_bytes,
     )
     traffic = _traffic(plan, workload, resources, sum(states), blocks + kept + sum(states))
     return replace(plan, costs=(predict(traffic, resources),))

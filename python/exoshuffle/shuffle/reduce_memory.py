@@ -92,8 +92,8 @@ def _skewed(workload: Workload, amount: int, partitions: int) -> int:
 
     By chance: the variance of the size of n rows is at most n times their mean size times the largest.
     """
-    percent: float = SKEW_PERCENT
-    if workload.is_even:
+    percent: float = SKEW_PERCENT if partitions > 1 else 100
+    if workload.is_even and partitions > 1:
         row = max(1, workload.max_row_bytes)
         deviation = math.sqrt(row * partitions / max(row, workload.total_bytes))
         percent = min(percent, 100 + 100 * DEVIATIONS * deviation)

@@ -29,6 +29,7 @@ from exoshuffle.shuffle.division import (
     Division,
     Large,
     Pieces,
+    Rejoined,
     Streamed,
 )
 from exoshuffle.shuffle.plan import ShufflePlan
@@ -122,6 +123,10 @@ def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
     memory = large.plan.reduce_memory
     if isinstance(division, Again):
         yield from _shuffled(division, large)
+    elif isinstance(division, Rejoined):
+        parts = Refs(_shuffled(division.again, large))
+        run = stage(division.tasks, "rejoin", memory=large.plan.reduce_memory_bytes)
+        yield run.remote(large.partition, parts.column(0))
     elif isinstance(division, Pieces):
         for number, piece in enumerate(division.pieces):
             needed = memory(sum(large.sizes[index] for index in piece))
@@ -129,7 +134,8 @@ def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
             run = stage(division.tasks, "reduce", memory=needed)
             yield run.remote(number, blocks.column(large.partition))
     elif isinstance(division, Streamed):
-        run = stage(division.tasks, "stream", memory=large.plan.reduce_memory_bytes)
+        needed = division.memory_bytes or large.plan.reduce_memory_bytes
+        run = stage(division.tasks, "stream", memory=needed)
         yield run.remote(large.partition, [large.slices(indices) for indices in division.runs])
     else:
         run = stage(tasks, "reduce", memory=memory(large.num_bytes))

@@ -58,7 +58,7 @@ class StreamingTaskSet(Protocol):
 
 
 #: Functions that make what becomes of a partition.
-_LAST = ("reduce", "stream")
+_LAST = ("reduce", "stream", "rejoin")
 
 
 def stage(

@@ -32,6 +32,7 @@ class Workload:
         results: Where they go.
         is_even: Whether partitions differ by chance alone, not by their keys.
         streams_in_place: Whether the Arrow stream of a result is made in its block, and not copied there.
+        is_passed_on: Whether reduces hand rows on as they come, so that they need not hold a large partition.
     """
 
     total_bytes: int
@@ -47,6 +48,7 @@ class Workload:
     results: ResultPlace = "files"
     is_even: bool = False
     streams_in_place: bool = False
+    is_passed_on: bool = False
 
     @property
     def all_result_bytes(self) -> int:

@@ -7,6 +7,7 @@ another may leave the place, until the object comes.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Sequence
@@ -39,20 +40,24 @@ class Waits:
     def look(
         self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
     ) -> _Seen:
-        """What ``look`` sees of an object once it is done; one that is lost is made again."""
+        """What ``look`` sees of an object once it is done; one that is lost is made again.
+
+        A task keeps its CPU slot while an object that is done is brought back from disk: else others would start in
+        its place, and reserve the memory that it is to be brought back to. Six reduces that streamed large partitions
+        within 350 MB waited for each other so, for ever.
+        """
         deadline = _deadline(timeout)
-        with self._scheduler.slot_given_back():
-            while True:
-                source = self._await_source(state, deadline)
-                try:
-                    return look(state)
-                except CorruptBlockError as error:
-                    self._table.lose(error)
-                except ValueGoneError:
-                    with self._table.lock:
-                        self._table.check_open()
-                        if source.status is Status.GONE:
-                            self._table.recover(source)
+        while True:
+            source = self._await_source(state, deadline)
+            try:
+                return look(state)
+            except CorruptBlockError as error:
+                self._table.lose(error)
+            except ValueGoneError:
+                with self._table.lock:
+                    self._table.check_open()
+                    if source.status is Status.GONE:
+                        self._table.recover(source)
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None
@@ -93,7 +98,10 @@ class Waits:
         return source
 
     def _await_object(self, state: ObjectState, deadline: float | None) -> None:
-        if not self._until(lambda: state.status is not Status.PENDING, state, deadline):
+        is_pending = state.status is Status.PENDING
+        with self._scheduler.slot_given_back() if is_pending else contextlib.nullcontext():
+            came = self._until(lambda: state.status is not Status.PENDING, state, deadline)
+        if not came:
             raise TimeoutError(f"{state!r} after the timeout")
         if state.error is not None:
             raise _fresh(state.error)
