@@ -90,17 +90,17 @@ pub enum IoError {
         /// The name as given.
         name: String,
     },
-    /// A row of text is longer than may be kept of one.
+    /// A row of text is longer than there is memory for.
     #[error(
-        "'{}' line {line}: the row that begins here has more than {} MB, which is what the memory limit leaves for one; raise \
-         memory_limit, or correct the line", path.display(), limit_bytes / 1_000_000
+        "'{}' line {line}: the row has more than {} MB, and the memory limit leaves no more for one; raise memory_limit, or \
+         correct the line", path.display(), limit_bytes.div_ceil(1_000_000)
     )]
     LongRow {
         /// The file.
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
-        /// What may be kept.
+        /// What there is memory for.
         limit_bytes: usize,
     },
     /// A directory holds a link to itself or to one above it.

@@ -20,8 +20,8 @@ pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;
 pub use source::{
-    bad_rows, max_row_bytes, open_source, open_split, sample_split, set_max_row_bytes, BadRows,
-    BatchStream, CsvOptions, FileStamp, Header, ReadOptions, Source, SourceFile, Split, Syntax,
+    bad_rows, open_source, open_split, sample_split, BadRows, BatchStream, CsvOptions, FileStamp,
+    Header, ReadOptions, Source, SourceFile, Split, Syntax,
 };
 pub use text::Encoding;
 pub use write::{check_writable, IpcLayout, PartFile, PartWriter, PendingParts, WriteOptions};

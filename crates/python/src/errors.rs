@@ -53,6 +53,7 @@ pub fn store_error(error: StoreError) -> PyErr {
 pub fn io_error(error: IoError) -> PyErr {
     let message = error.to_string();
     match error {
+        IoError::LongRow { .. } => MemoryLimitError::new_err(message),
         IoError::Corrupt { .. } | IoError::PartialRecord { .. } => {
             CorruptFileError::new_err(message)
         }

@@ -31,6 +31,7 @@ impl ReadConfig {
             .map_err(|error| options_error(format!("read options are no JSON: {error}")))?;
         let mut options = ReadOptions {
             record_bytes: size(&value, "record_bytes")?,
+            max_row_bytes: size(&value, "max_row_bytes")?,
             ..ReadOptions::default()
         };
         if let Some(name) = value.get("format").and_then(Value::as_str) {

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
+from exoshuffle.dataset.inputs import bounded
 from exoshuffle.dataset.jobs import in_advance
 from exoshuffle.errors import OptionsError, OutputError, shown
 from exoshuffle.futures import Engine, get, remote
@@ -64,7 +65,7 @@ class LeftOut:
             # The first part of a file has what comes before its rows.
             start = end if place["path"] == file else 0
             file, end = place["path"], place["end"]
-            ref = search.remote(self.source.read_options, self.source.schema_ipc, split, start)
+            ref = search.remote(bounded(self.source), self.source.schema_ipc, split, start)
             yield _Found(file, start == 0, ref)
 
 

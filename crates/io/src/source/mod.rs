@@ -5,7 +5,6 @@ mod glob;
 mod inspect;
 mod paths;
 mod rebatch;
-mod row_limit;
 mod sample;
 mod split;
 
@@ -23,7 +22,6 @@ use crate::{Encoding, Format};
 pub(crate) use conform::conform;
 pub(crate) use inspect::{FileInfo, Group};
 pub(crate) use rebatch::Rebatch;
-pub use row_limit::{max_row_bytes, set_max_row_bytes};
 pub use sample::sample_split;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub(crate) use split::Request;
@@ -138,6 +136,15 @@ pub struct ReadOptions {
     pub schema: Option<SchemaRef>,
     /// Bytes per record of fixed-length records.
     pub record_bytes: Option<usize>,
+    /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
+    pub max_row_bytes: Option<usize>,
+}
+
+impl ReadOptions {
+    /// Bytes of a row of text beyond which it is not kept.
+    pub(crate) fn row_limit(&self) -> usize {
+        self.max_row_bytes.unwrap_or(usize::MAX)
+    }
 }
 
 /// One file of an input.

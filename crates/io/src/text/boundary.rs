@@ -70,11 +70,11 @@ pub(super) fn records_start(
         return Ok(start);
     }
     let rule = Rule::Csv(options.csv.syntax_of(file.path()));
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule);
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, options.row_limit());
     while let Some(piece) = reader.next()? {
         match piece {
             Piece::Nothing(_) => {}
-            Piece::Record(_) => return Ok(reader.position()),
+            Piece::Record(_) | Piece::Long => return Ok(reader.position()),
             Piece::Fault(_, fault) => return Err(fault_error(file, fault)?),
         }
     }
@@ -164,7 +164,7 @@ fn pieces_after(
     let mut cuts = cuts.peekable();
     let mut found = Vec::new();
     let rule = Rule::Csv(options.csv.syntax_of(file.path()));
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule);
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, options.row_limit());
     while cuts.peek().is_some() {
         match reader.next()? {
             None => break,

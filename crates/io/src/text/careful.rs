@@ -10,7 +10,7 @@ use arrow_array::builder::{StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 
-use super::diagnose::{describe, fault_error, not_utf8};
+use super::diagnose::{describe, fault_error, long_row, not_utf8};
 use super::encoding::Encoding;
 use super::lines::Lines;
 use super::records::{Piece, RecordReader};
@@ -97,7 +97,7 @@ impl Careful {
             .decoder(batch_rows)
             .map_err(|e| unreadable(&file, dialect.format, &e))?;
         Ok(Self {
-            reader: RecordReader::new(file.clone(), range, dialect.rule()),
+            reader: RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes),
             file,
             dialect,
             projection,
@@ -150,6 +150,9 @@ impl Careful {
             }
             match piece {
                 Piece::Nothing(_) => {}
+                Piece::Long => {
+                    return Err(long_row(&self.file, position, self.dialect.max_row_bytes));
+                }
                 Piece::Record(text) if self.dialect.has_no_quote_byte(text) => {
                     self.run
                         .add(&self.dialect.encoding.decode(text), position, line);

@@ -125,6 +125,12 @@ impl Decode for CsvDecoder {
         Ok(taken)
     }
 
+    fn expect_empty(&mut self, expected: bool) {
+        if let Some(quoted_empty) = &mut self.quoted_empty {
+            quoted_empty.expect(expected);
+        }
+    }
+
     fn num_rows(&self) -> usize {
         self.batch_rows - self.inner.capacity()
     }
@@ -208,6 +214,7 @@ mod tests {
             encoding: Encoding::Utf8,
             nulls: None,
             bad_rows: BadRows::Raise,
+            max_row_bytes: usize::MAX,
             header: Header::Line,
             schema: Arc::new(Schema::new((0..3).map(field).collect::<Vec<_>>())),
             inferred: vec![true; 3],

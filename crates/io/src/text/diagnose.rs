@@ -17,7 +17,6 @@ use super::scan::Fault;
 use super::{lines, width_differs, Dialect, INFER_ROWS, NOT_ONE_OBJECT};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
-use crate::source::max_row_bytes;
 use crate::Format;
 
 /// The error that describes the first record in `range` that does not decode; `None` if every record does.
@@ -26,12 +25,15 @@ pub(super) fn find(
     range: Range<u64>,
     dialect: &Dialect,
 ) -> Result<Option<IoError>> {
-    let mut reader = RecordReader::new(file.clone(), range, dialect.rule());
+    let mut reader = RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes);
     loop {
         let position = reader.position();
         match reader.next()? {
             None => return Ok(None),
             Some(Piece::Nothing(_)) => {}
+            Some(Piece::Long) => {
+                return Ok(Some(long_row(file, position, dialect.max_row_bytes)));
+            }
             Some(Piece::Fault(_, fault)) => return Ok(Some(fault_error(file, fault)?)),
             Some(Piece::Record(record)) => {
                 if let Err(error) = dialect.decode(record) {
@@ -86,16 +88,15 @@ pub(super) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError
     })
 }
 
-/// The error of a row that begins at a position and is longer than may be kept of one.
-pub(super) fn long_row(file: &Arc<RangeReader>, position: u64) -> IoError {
-    let line = match lines::at(file, position) {
-        Ok(place) => place.line,
-        Err(error) => return error,
-    };
-    IoError::LongRow {
-        path: file.path().to_path_buf(),
-        line,
-        limit_bytes: max_row_bytes(),
+/// The error of a row that begins at a position and is longer than there is memory for.
+pub(super) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usize) -> IoError {
+    match lines::at(file, position) {
+        Ok(place) => IoError::LongRow {
+            path: file.path().to_path_buf(),
+            line: place.line,
+            limit_bytes,
+        },
+        Err(error) => error,
     }
 }
 

@@ -7,11 +7,11 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::boundary::text_start;
 use super::csv_values::Values;
-use super::diagnose::{bad_record, fault_error, not_utf8};
+use super::diagnose::{bad_record, fault_error, long_row, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
 use super::records::{Piece, RecordReader, Rule};
-use super::{compressed, encoding, width_differs, INFER_ROWS};
+use super::{compressed, encoding, width_differs, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
@@ -75,7 +75,8 @@ fn infer_file(
     let csv = &options.csv;
     let syntax = csv.syntax_of(path);
     let start = text_start(&file, csv.skip_rows)?;
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), Rule::Csv(syntax));
+    let rule = Rule::Csv(syntax);
+    let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, INFER_ROW_BYTES);
     let mut fields = Fields::new(syntax, csv.encoding);
     let mut names: Option<Vec<String>> = None;
     while *left > 0 || names.is_none() {
@@ -83,6 +84,13 @@ fn infer_file(
         let bad = |reason| bad_record(&file, position, reason);
         match reader.next()? {
             None => break,
+            Some(Piece::Long) if names.is_none() => {
+                return Err(long_row(&file, position, INFER_ROW_BYTES));
+            }
+            Some(Piece::Long) => {
+                *left -= 1;
+                continue;
+            }
             Some(Piece::Nothing(_)) => continue,
             Some(Piece::Fault(_, fault)) if raises(options, names.as_ref()) => {
                 return Err(fault_error(&file, fault)?);

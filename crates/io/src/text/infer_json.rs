@@ -13,7 +13,7 @@ use super::boundary::text_start;
 use super::diagnose::bad_record;
 use super::number::Numbers;
 use super::records::{Piece, RecordReader, Rule};
-use super::{compressed, encoding, INFER_ROWS};
+use super::{compressed, encoding, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
 use crate::error::{one_line, Result};
 use crate::source::{BadRows, ReadOptions};
@@ -64,14 +64,20 @@ fn infer_file(path: &Path, bad_rows: BadRows, shape: &mut Shape, left: &mut usiz
     compressed::refuse(&file)?;
     encoding::refuse(&file)?;
     let start = text_start(&file, 0)?;
-    let mut reader = RecordReader::new(file.clone(), start..file.len(), Rule::Lines);
+    let range = start..file.len();
+    let mut reader = RecordReader::new(file.clone(), range, Rule::Lines, INFER_ROW_BYTES);
     while *left > 0 {
         let position = reader.position();
         let Some(piece) = reader.next()? else {
             return Ok(());
         };
-        let Piece::Record(text) = piece else {
-            continue;
+        let text = match piece {
+            Piece::Record(text) => text,
+            Piece::Long => {
+                *left -= 1;
+                continue;
+            }
+            _ => continue,
         };
         // What a line that is left out says of columns is left out with it.
         let before = (bad_rows == BadRows::Skip).then(|| shape.clone());

@@ -45,6 +45,7 @@ fn is_readable(field: &FieldRef, format: Format) -> bool {
         encoding: Encoding::Utf8,
         nulls: None,
         bad_rows: BadRows::Raise,
+        max_row_bytes: usize::MAX,
         header: Header::Line,
         inferred: vec![false; fields.len()],
         schema: Arc::new(Schema::new(fields)),

@@ -38,6 +38,8 @@ use crate::Format;
 
 /// How many rows types are inferred from.
 const INFER_ROWS: usize = 10_000;
+/// Rows that are longer say nothing about types, so that looking at them takes little memory.
+const INFER_ROW_BYTES: usize = 4 << 20;
 
 /// The two formats as far as they differ for reading records.
 #[derive(Debug, Clone)]
@@ -48,6 +50,7 @@ struct Dialect {
     /// Texts that are null, if not only nothing at all is.
     nulls: Option<Nulls>,
     bad_rows: BadRows,
+    max_row_bytes: usize,
     header: Header,
     schema: SchemaRef,
     /// Which columns of the schema have a type that nobody gave: what they hold must be exactly what is written.
@@ -76,6 +79,8 @@ fn width_differs(found: usize, expected: usize, header: &Header) -> String {
 trait Decode: Send {
     /// Takes bytes until they end or a batch is full; returns how many. Empty input means the end.
     fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError>;
+    /// Says whether what comes next may have values that are nothing in quotes. Without, it may.
+    fn expect_empty(&mut self, _: bool) {}
     /// How many rows were taken that are not flushed.
     fn num_rows(&self) -> usize;
     /// The rows taken so far.

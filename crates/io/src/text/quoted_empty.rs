@@ -1,8 +1,8 @@
 //! Which values of CSV are `""`: an empty string, where nothing at all is a null. The parser drops quotes, so they are found
 //! beside it, by the same rules.
 //!
-//! Text without two quotes between delimiters costs a search for them. Where a batch has some, or ends within a record, its
-//! bytes are gone through one by one.
+//! Text of which somebody knows that it has none costs nothing, other text without two quotes between delimiters a search for
+//! them. Where a batch has some, or ends within a record, its bytes are gone through one by one.
 
 use memchr::{memchr, memmem, memrchr2};
 
@@ -18,6 +18,8 @@ pub(super) struct QuotedEmpty {
     escape: Option<u8>,
     state: State,
     column: usize,
+    /// Whether there may be any in what comes next.
+    expected: bool,
     found: Vec<Place>,
 }
 
@@ -44,8 +46,14 @@ impl QuotedEmpty {
             escape: syntax.escape,
             state: State::RecordEnd,
             column: 0,
+            expected: true,
             found: Vec::new(),
         })
+    }
+
+    /// Says whether there may be any in what comes next.
+    pub(super) fn expect(&mut self, expected: bool) {
+        self.expected = expected;
     }
 
     /// Goes over what the parser took, nothing at the end of the text. `row` is that of the first byte, and `ends_record`
@@ -66,6 +74,9 @@ impl QuotedEmpty {
 
     /// Whether there are two quotes between delimiters or line ends, be it within quotes.
     fn may_have_some(&self, text: &[u8]) -> bool {
+        if !self.expected {
+            return false;
+        }
         let is_edge = |byte: Option<&u8>| {
             byte.is_none_or(|byte| *byte == self.delimiter || matches!(byte, b'\n' | b'\r'))
         };

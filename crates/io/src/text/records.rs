@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
 
-use super::diagnose::long_row;
+use super::boundary::line_after;
 use super::scan::{ends_line, Fault, Scan};
 use crate::direct::RangeReader;
 use crate::error::Result;
-use crate::source::{max_row_bytes, Syntax};
+use crate::source::Syntax;
+use crate::Format;
 
 /// What is read at first, and later: most files are looked into at their start only.
 const FIRST_BLOCK_BYTES: u64 = 64 << 10;
@@ -28,6 +29,8 @@ pub(super) enum Piece<'a> {
     Nothing(&'a [u8]),
     /// The first line of what is no record.
     Fault(&'a [u8], Fault),
+    /// A record that is too long to be kept.
+    Long,
 }
 
 impl<'a> Piece<'a> {
@@ -35,6 +38,7 @@ impl<'a> Piece<'a> {
     pub(super) fn text(&self) -> &'a [u8] {
         match self {
             Self::Record(text) | Self::Nothing(text) | Self::Fault(text, _) => text,
+            Self::Long => &[],
         }
     }
 }
@@ -48,8 +52,14 @@ pub(super) enum Rule {
     Lines,
 }
 
-/// Whether there is another piece, or what is wrong with it.
-type Found = std::result::Result<bool, Fault>;
+/// What comes next.
+enum Found {
+    Piece,
+    Fault(Fault),
+    /// A record that was left behind.
+    Long,
+    End,
+}
 
 pub(super) struct RecordReader {
     file: Arc<RangeReader>,
@@ -64,12 +74,20 @@ pub(super) struct RecordReader {
     position: u64,
     read_to: u64,
     end: u64,
+    /// How much is read next, and then.
     block_bytes: u64,
+    later_block_bytes: u64,
+    max_row_bytes: usize,
 }
 
 impl RecordReader {
     /// The records of a range, which begins at one.
-    pub(super) fn new(file: Arc<RangeReader>, range: Range<u64>, rule: Rule) -> Self {
+    pub(super) fn new(
+        file: Arc<RangeReader>,
+        range: Range<u64>,
+        rule: Rule,
+        max_row_bytes: usize,
+    ) -> Self {
         Self {
             scan: scan_at(rule, range.start),
             file,
@@ -81,6 +99,8 @@ impl RecordReader {
             read_to: range.start,
             end: range.end,
             block_bytes: FIRST_BLOCK_BYTES,
+            later_block_bytes: BLOCK_BYTES,
+            max_row_bytes,
         }
     }
 
@@ -92,12 +112,11 @@ impl RecordReader {
     /// The next piece; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'_>>> {
         let fault = match self.find_end()? {
-            Ok(true) => None,
-            Ok(false) => return Ok(None),
-            Err(fault) => {
-                self.back_to_first_line()?;
-                Some(fault)
-            }
+            Found::Piece => None,
+            Found::End => return Ok(None),
+            Found::Long => return Ok(Some(Piece::Long)),
+            Found::Fault(fault) if self.back_to_first_line()? => Some(fault),
+            Found::Fault(_) => return Ok(Some(Piece::Long)),
         };
         let text = self.at..self.scanned;
         self.at = self.scanned;
@@ -110,28 +129,27 @@ impl RecordReader {
         }))
     }
 
-    /// Scans to the end of the next piece; false if there is none.
+    /// Scans to the end of the next piece.
     fn find_end(&mut self) -> Result<Found> {
         loop {
             let text = &self.buffer[self.scanned..];
-            let ended = match self.rule {
-                Rule::Csv(_) => self.scan.record_end(text),
-                Rule::Lines => Ok(memchr(b'\n', text).map(|newline| newline + 1)),
-            };
-            match ended {
+            match end_of_record(self.rule, &mut self.scan, text) {
                 Ok(Some(length)) => {
                     self.scanned += length;
                     self.take_newline()?;
-                    return Ok(Ok(true));
+                    return Ok(Found::Piece);
                 }
                 Ok(None) => self.scanned = self.buffer.len(),
-                Err(fault) => return Ok(Err(fault)),
+                Err(fault) => return Ok(Found::Fault(fault)),
             }
             if self.read_to == self.end {
-                let rest = self.scanned > self.at;
-                return Ok(self.scan.finish().map(|()| rest));
+                return Ok(match self.scan.finish() {
+                    Err(fault) => Found::Fault(fault),
+                    Ok(()) if self.scanned > self.at => Found::Piece,
+                    Ok(()) => Found::End,
+                });
             }
-            if self.buffer.len() - self.at > max_row_bytes() {
+            if self.buffer.len() - self.at > self.max_row_bytes {
                 return self.far_end();
             }
             self.fill()?;
@@ -153,33 +171,43 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Looks whether what is too long to be kept is a record; an error if so.
+    /// Goes on to the end of what is too long to be kept; what is no record is read again from its first line.
     fn far_end(&mut self) -> Result<Found> {
-        while let Rule::Csv(_) = self.rule {
+        let kept = self.read_to;
+        let mut start = self.read_to;
+        let fault = loop {
             if self.read_to == self.end {
-                match self.scan.finish() {
-                    Ok(()) => break,
-                    Err(fault) => return Ok(self.reread(fault)),
-                }
+                start = self.end;
+                break self.scan.finish().err();
             }
             let block = self.read_block()?;
-            match self.scan.record_end(&block) {
-                Ok(Some(_)) => break,
-                Ok(None) => {}
-                Err(fault) => return Ok(self.reread(fault)),
+            match end_of_record(self.rule, &mut self.scan, &block) {
+                Ok(Some(length)) => {
+                    start += length as u64;
+                    break None;
+                }
+                Ok(None) => start = self.read_to,
+                Err(fault) => break Some(fault),
             }
+        };
+        if let Some(fault) = fault {
+            self.read_to = kept;
+            return Ok(Found::Fault(fault));
         }
-        Err(long_row(&self.file, self.position))
+        self.go_on_at(start);
+        Ok(Found::Long)
     }
 
-    /// Forgets what was read beyond the buffer.
-    fn reread(&mut self, fault: Fault) -> Found {
-        self.read_to = self.position + (self.buffer.len() - self.at) as u64;
-        Err(fault)
+    /// Forgets what was read.
+    fn go_on_at(&mut self, position: u64) {
+        self.buffer.clear();
+        (self.at, self.scanned) = (0, 0);
+        (self.position, self.read_to) = (position, position);
+        self.scan = scan_at(self.rule, position);
     }
 
-    /// Makes the first line of the text the next piece.
-    fn back_to_first_line(&mut self) -> Result<()> {
+    /// Makes the first line of the text the next piece; false if it is too long and was left behind.
+    fn back_to_first_line(&mut self) -> Result<bool> {
         self.scanned = self.at;
         loop {
             let text = &self.buffer[self.scanned..];
@@ -192,14 +220,16 @@ impl RecordReader {
             if self.read_to == self.end {
                 break;
             }
-            if self.buffer.len() - self.at > max_row_bytes() {
-                return Err(long_row(&self.file, self.position));
+            if self.buffer.len() - self.at > self.max_row_bytes {
+                let next = line_after(&self.file, self.read_to, Format::Csv)?;
+                self.go_on_at(next.min(self.end));
+                return Ok(false);
             }
             self.fill()?;
         }
         let length = (self.scanned - self.at) as u64;
         self.scan = scan_at(self.rule, self.position + length);
-        Ok(())
+        Ok(true)
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -215,8 +245,19 @@ impl RecordReader {
         let length = (self.end - self.read_to).min(self.block_bytes);
         let block = self.file.read(self.read_to, length as usize)?;
         self.read_to += length;
-        self.block_bytes = BLOCK_BYTES;
+        self.block_bytes = self.later_block_bytes;
         Ok(block)
+    }
+}
+
+fn end_of_record(
+    rule: Rule,
+    scan: &mut Scan,
+    text: &[u8],
+) -> std::result::Result<Option<usize>, Fault> {
+    match rule {
+        Rule::Csv(_) => scan.record_end(text),
+        Rule::Lines => Ok(memchr(b'\n', text).map(|newline| newline + 1)),
     }
 }
 
@@ -242,27 +283,24 @@ mod tests {
     use super::*;
 
     /// What a text is made of: records as they are, nothing as `-`, faults as `!` and their line.
-    fn pieces(text: &[u8], rule: Rule) -> Vec<String> {
+    fn pieces(text: &[u8], rule: Rule, max_row_bytes: usize) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let file = Arc::new(RangeReader::open(file.path()).unwrap());
         let range = 0..file.len();
-        let mut reader = RecordReader::new(file, range, rule);
-        reader.block_bytes = 3;
-        let (mut found, mut position) = (Vec::new(), 0);
-        while let Some(piece) = {
-            assert_eq!(reader.position(), position as u64);
-            reader.next().unwrap()
-        } {
-            position += piece.text().len();
+        let mut reader = RecordReader::new(file, range, rule, max_row_bytes);
+        (reader.block_bytes, reader.later_block_bytes) = (3, 3);
+        let mut found = Vec::new();
+        while let Some(piece) = reader.next().unwrap() {
             let shown = |text| String::from_utf8_lossy(text).into_owned();
             found.push(match piece {
                 Piece::Record(text) => shown(text),
                 Piece::Nothing(_) => "-".to_owned(),
                 Piece::Fault(text, _) => format!("!{}", shown(text)),
+                Piece::Long => "...".to_owned(),
             });
         }
-        assert_eq!(position, text.len());
+        assert_eq!(reader.position(), text.len() as u64);
         found
     }
 
@@ -287,11 +325,30 @@ mod tests {
             (b"\"x\"y\n\"\"\n", &["!\"x\"y\n", "\"\"\n"]),
             (b"\"x\"y", &["!\"x\"y"]),
         ] {
-            assert_eq!(pieces(text, csv), expected, "{text:?}");
+            assert_eq!(pieces(text, csv, 100), expected, "{text:?}");
         }
         assert_eq!(
-            pieces(b"{}\n \n\r\n{\"", Rule::Lines),
+            pieces(b"{}\n \n\r\n{\"", Rule::Lines, 100),
             ["{}\n", "-", "-", "{\""]
         );
+    }
+
+    #[test]
+    fn what_is_too_long_is_left_behind() {
+        let csv = Rule::Csv(Syntax::default());
+        for (text, expected) in [
+            (&b"1\nabcdefghijklmno\n2\n"[..], &["1\n", "...", "2\n"][..]),
+            (b"\"1\n2\n3\n4\n5\n6\n7\"\n8", &["...", "8"]),
+            (
+                b"\"1\n2\n3\n4\n5\n6\n7\n",
+                &["!\"1\n", "2\n", "3\n", "4\n", "5\n", "6\n", "7\n"],
+            ),
+            (b"\"abcdefghijklmno\n1\"2\n3\n", &["...", "1\"2\n", "3\n"]),
+            (b"1\nabcdefghijklmno", &["1\n", "..."]),
+        ] {
+            assert_eq!(pieces(text, csv, 6), expected, "{text:?}");
+        }
+        let json = b"{}\n{1234567890}\n{}";
+        assert_eq!(pieces(json, Rule::Lines, 6), ["{}\n", "...", "{}"]);
     }
 }

@@ -20,7 +20,7 @@ use super::scan::Scan;
 use super::{diagnose, Decode, Dialect, Nulls};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::source::{max_row_bytes, BadRows, BatchStream, ReadOptions, Request};
+use crate::source::{BadRows, BatchStream, ReadOptions, Request};
 use crate::Format;
 
 impl Dialect {
@@ -40,6 +40,7 @@ impl Dialect {
             },
             nulls: nulls(options).map_err(|e| request.corrupt(e))?,
             bad_rows: options.bad_rows,
+            max_row_bytes: options.row_limit(),
             header: options.csv.header.clone(),
             schema: request.schema.clone(),
             projection: request.projection.map(<[usize]>::to_vec),
@@ -105,6 +106,23 @@ struct Records {
     end: u64,
 }
 
+/// In the place of a decoder that is not needed any more.
+struct Nothing;
+
+impl Decode for Nothing {
+    fn decode(&mut self, bytes: &[u8]) -> std::result::Result<usize, ArrowError> {
+        Ok(bytes.len())
+    }
+
+    fn num_rows(&self) -> usize {
+        0
+    }
+
+    fn flush(&mut self) -> std::result::Result<Option<RecordBatch>, ArrowError> {
+        Ok(None)
+    }
+}
+
 /// What finds text that decoders take for something else.
 enum Check {
     Csv(Scan),
@@ -156,7 +174,7 @@ impl Records {
             self.position += self.dialect.encoding.encoded_len(&taken) as u64;
             if self.decoder.num_rows() > before {
                 self.row_start = self.position;
-            } else if self.position - self.row_start > max_row_bytes() as u64 {
+            } else if self.position - self.row_start > self.dialect.max_row_bytes as u64 {
                 return Err(self.too_long());
             }
             if let Check::Json { lines, .. } = &mut self.check {
@@ -193,6 +211,7 @@ impl Records {
             if let Err(fault) = scanned {
                 return Err(diagnose::fault_error(&self.file, fault)?);
             }
+            self.decoder.expect_empty(scan.take_empty());
             self.refuse_no_quote(&window)?;
         }
         self.window = match self.dialect.encoding.decode(&window) {
@@ -214,10 +233,12 @@ impl Records {
     }
 
     /// The error of a row that has not ended when it should have.
-    fn too_long(&self) -> IoError {
+    fn too_long(&mut self) -> IoError {
+        // Which holds most of it.
+        self.decoder = Box::new(Nothing);
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,
-            Ok(None) => diagnose::long_row(&self.file, self.row_start),
+            Ok(None) => diagnose::long_row(&self.file, self.row_start, self.dialect.max_row_bytes),
             Err(error) => error,
         }
     }
