@@ -22,7 +22,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ WorkerDiedError                 the process of a task or actor ended under it (retryable)
     │  ├─ ActorDiedError                  the actor is gone, and with it the call
     │  └─ ProtocolError                   driver and workers are of different versions
-    └─ TaskError                          a task failed: its name, attempt and cause
+    └─ TaskError                          a task failed: its name, attempt and cause, of whose class it is, too
 
 ``retryable`` says whether the engine may run a failed task again; nothing matches on names or messages.
 """
@@ -32,9 +32,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import heapq
+import operator
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
+from typing import Any, cast
 
 #: Characters of a value that a message shows.
 _SHOWN = 80
@@ -155,11 +157,17 @@ class ProtocolError(EngineError):
 
 
 class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it shows where the one it explains was raised
-    """The traceback of an exception that was raised in another process, as text; the cause of that exception."""
+    """The traceback of an exception that was raised in another process, as text; the cause of that exception.
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    Attributes:
+        text: The traceback.
+        place: The innermost place in the user's code, and the process; empty if there is none.
+    """
+
+    def __init__(self, text: str, place: str = "") -> None:
+        super().__init__(text, place)
         self.text = text
+        self.place = place
 
     def __str__(self) -> str:
         return f"\n\n{self.text}"
@@ -168,22 +176,82 @@ class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it sho
 class TaskError(ExoshuffleError):
     """A task failed for good. ``__cause__`` is the exception of the last attempt, with its traceback.
 
+    Where that is an exception of the user's function, this is one of its class, too, so that ``except KeyError`` finds
+    it, and has its arguments and attributes. Not so where that would say something else to who waits: ``TimeoutError``
+    and the ends of iterations; nor for what ends programs (``SystemExit``, ``KeyboardInterrupt``).
+
     Attributes:
         task_name: Name of the task.
         attempt: Number of the last attempt, from 1.
         node: Name of the node where it ran; empty if it never started.
     """
 
+    def __new__(cls, *args: Any) -> TaskError:  # noqa: PYI034  of a class below it
+        """An instance of the cause's class, too, where it can be one."""
+        cause = args[2] if len(args) > 2 else None
+        if cls is TaskError and isinstance(cause, Exception):
+            # A class of the user's may do anything when it is subclassed, or refuse.
+            with contextlib.suppress(Exception):
+                return _as_instance_of(cause)
+        return super().__new__(cls)
+
     def __init__(self, task_name: str, attempt: int, cause: BaseException, node: str = "") -> None:
-        super().__init__(f"task {task_name} failed in attempt {attempt}: {cause}")
         self.task_name = task_name
         self.attempt = attempt
         self.node = node
         self.__cause__ = cause
+        self._message = _message(self, cause)
+        if type(self) is TaskError:
+            self.args = (self._message,)
+        else:
+            self.args = cause.args
+            own = vars(self)
+            own.update({name: value for name, value in vars(cause).items() if name not in own})
+
+    def __str__(self) -> str:
+        return self._message
 
     def __reduce__(self) -> tuple[type[TaskError], tuple[str, int, BaseException | None, str]]:
         # An exception is pickled by its message alone, unless it says otherwise.
         return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)
+
+
+#: Exceptions that say something to those who wait for results or go through them.
+_SIGNS = (StopIteration, StopAsyncIteration, TimeoutError)
+
+
+def _as_instance_of(cause: Exception) -> TaskError:
+    """An object, still without content, that is a ``TaskError`` and an instance of the cause's class."""
+    kind = type(cause)
+    if isinstance(cause, (ExoshuffleError, *_SIGNS)):
+        raise TypeError
+    fields = {
+        name: property(operator.attrgetter(f"__cause__.{name}"))
+        for base in kind.__mro__[: -len(Exception.__mro__)]
+        for name, found in vars(base).items()
+        if isinstance(found, MemberDescriptorType | GetSetDescriptorType) and name[:2] != "__"
+    }
+    # What is ours, whatever the class has by these names.
+    ours = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
+    words = {"__module__": __name__, "__qualname__": "TaskError", "__doc__": TaskError.__doc__}
+    made = type("TaskError", (TaskError, kind), {**fields, **ours, **words})
+    # What makes objects of the class that is built in, which all others come from.
+    built_in = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    return cast("TaskError", built_in.__new__(made, *cause.args))
+
+
+def _message(error: TaskError, cause: BaseException) -> str:
+    if isinstance(cause, ExoshuffleError):
+        return f"task {error.task_name} failed in attempt {error.attempt}: {cause}"
+    said = str(cause)
+    lines = [f"{type(cause).__name__}: {said}" if said else type(cause).__name__]
+    innermost: BaseException | None = cause
+    while innermost is not None and not isinstance(innermost, RemoteTraceback):
+        innermost = innermost.__cause__
+    if innermost is not None and innermost.place:
+        lines.append(f"at {innermost.place}")
+    lines.append(f"task {error.task_name} failed in attempt {error.attempt}")
+    return "\n  ".join(lines)
 
 
 def shown(value: object) -> str:

@@ -247,6 +247,7 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
 }
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas(name: str, dataset: xs.Dataset) -> None:
     call, message = SCHEMAS[name]

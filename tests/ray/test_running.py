@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import ray
+from pyarrow import parquet
 
 import exoshuffle as xs
-from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError
+from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, await_count, helper
+from tests.end_to_end.endings import SCHEMA, WAYS, Ends
 
 pytestmark = pytest.mark.usefixtures("node")
 
@@ -93,4 +97,17 @@ def test_workers_use_freed_memory_again() -> None:
 
     xs.init(engine="ray")
     assert xs.get(xs.remote(touched_pages).remote()) < num_bytes // 4096 // 2
+    xs.shutdown()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_functions_that_end_their_process(tmp_path: Path, way: str) -> None:
+    xs.init(engine="ray")
+    parquet.write_table(pa.table({"a": range(100)}), tmp_path / "in.parquet")
+    rows = xs.read_parquet(tmp_path / "in.parquet")
+    with pytest.raises(TaskError):
+        rows.map_batches(Ends(way, with_rows=False))
+    with pytest.raises(TaskError):
+        rows.map_batches(Ends(way, with_rows=True), schema=SCHEMA).sort("a").explain()
+    assert rows.sort("a").to_arrow()["a"].to_pylist() == [*range(100)]
     xs.shutdown()

@@ -88,7 +88,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except OptionsError as error:
         return _say(str(error), 2)
     except ExoshuffleError as error:
-        if getattr(error, "errno", None) == errno.EPIPE:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return signals.unread()
         return _say(str(error), 1)
     except OSError as error:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.learning import learnt
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.aggregate_parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.steps_functions import MapBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,11 +80,12 @@ class Grouped:
 
         Args:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
-            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
+                worker process.
 
         Raises:
             OptionsError: What was given is no function, or no schema.
             SchemaError: While running: it returned another schema.
         """
-        shuffle = shuffles.map_groups(self.schema, self.keys, function, schema)
+        shuffle = shuffles.map_groups(self.schema, self.keys, MapBatches(function, schema), learnt)
         return self.shuffled(shuffle, self.options)

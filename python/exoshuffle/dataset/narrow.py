@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset import sampling
+from exoshuffle.dataset.learning import learnt
 from exoshuffle.dataset.logical import (
     Limited,
     Node,
@@ -99,13 +100,14 @@ class Narrow(Results):
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
                 same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
                 schema; values that these cannot hold exactly are refused (numbers go to the nearest float).
-            schema: Of what it returns; default: what it returns for no rows, for which it is called once, here.
+            schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
+                worker process.
 
         Raises:
             OptionsError: What was given is no function, or no schema.
             SchemaError: While running: it returned another schema.
         """
-        return self._stepped(MapBatches(function, schema).resolved(self.schema))
+        return self._stepped(learnt(MapBatches(function, schema), self.schema))
 
     def union(self, *others: Dataset) -> Dataset:
         """The rows of this dataset and of others, one after the other; duplicates stay.

@@ -41,6 +41,7 @@ from exoshuffle.errors import (
     OutputError,
     ShuffleCheckError,
     TaskError,
+    WorkerDiedError,
     shown,
 )
 from exoshuffle.futures import Engine, Ref, get, remote
@@ -314,6 +315,8 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
 class PlainErrors(contextlib.AbstractContextManager[None]):
     """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy.
 
+    That a process died names neither, so there the task stays in the message.
+
     Why not a function with ``contextmanager``: left by the end of a generator that was abandoned, such a one keeps what
     the generator held until garbage is collected (Python 3.10).
     """
@@ -326,7 +329,9 @@ class PlainErrors(contextlib.AbstractContextManager[None]):
     ) -> None:
         """Passes on what is no such error."""
         del kind, traceback
-        if isinstance(error, TaskError) and isinstance(error.__cause__, ExoshuffleError):
+        if not isinstance(error, TaskError) or isinstance(error.__cause__, WorkerDiedError):
+            return
+        if isinstance(error.__cause__, ExoshuffleError):
             raise error.__cause__ from error
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.futures.options import Executor
@@ -247,20 +247,26 @@ def _aggregation(grouping: GroupBy) -> Shuffle:
 def map_groups(
     schema: pa.Schema,
     keys: Sequence[str],
-    function: Callable[[pa.Table], Any],
-    result: pa.Schema | None,
+    call: MapBatches,
+    learnt: Callable[[MapBatches, pa.Schema], MapBatches],
 ) -> Shuffle:
     """Groups of equal keys, each handed to a user's function.
+
+    Args:
+        schema: Of the rows.
+        keys: The columns that are equal within a group.
+        call: How to call the function.
+        learnt: Finds the schema of what the function returns, if it is not known.
 
     Raises:
         OptionsError: A key twice, or no function.
         SchemaError: A key is unknown, or cannot be one.
     """
-    if not callable(function):
-        raise OptionsError(f"map_groups needs a function, and got {shown(function)}")
+    if not callable(call.function):
+        raise OptionsError(f"map_groups needs a function, and got {shown(call.function)}")
     check_keys(schema, keys)
     check_group_keys(schema, keys)
-    step = MapGroups(tuple(keys), MapBatches(function, result).resolved(schema))
+    step = MapGroups(tuple(keys), learnt(call, schema))
     final = step.output_schema(schema)
     # A group alone is handed over as it came; the function may copy it once.
     shuffle = _meeting("map_groups", keys, (), schema, step, final)

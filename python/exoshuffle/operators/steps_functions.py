@@ -34,13 +34,8 @@ class MapBatches:
     schema: pa.Schema | None = None
     place: str = ""
 
-    def resolved(self, schema: pa.Schema) -> MapBatches:
-        """The step with its schema, which then travels: else every task would call the function to learn it.
-
-        Raises:
-            OptionsError: What was given is no function, or no schema.
-            SchemaError: The schema cannot be learnt, has no column, or two of one name.
-        """
+    def check(self) -> None:
+        """Raises ``OptionsError`` unless what was given is a function, and a schema if anything."""
         import pyarrow as pa
 
         if not callable(self.function):
@@ -49,6 +44,15 @@ class MapBatches:
             raise OptionsError(
                 f"schema is {shown(self.schema)}; give a pyarrow.Schema, or leave it out to have it learnt"
             )
+
+    def resolved(self, schema: pa.Schema) -> MapBatches:
+        """The step with its schema; calls the function to learn it, if it is not known.
+
+        Raises:
+            OptionsError: See ``check``.
+            SchemaError: The schema cannot be learnt, has no column, or two of one name.
+        """
+        self.check()
         resolved = self.output_schema(schema)
         _check_names(resolved)
         return replace(self, schema=resolved)

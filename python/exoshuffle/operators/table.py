@@ -296,7 +296,7 @@ _ended = threading.local()
 def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
-    except Exception as error:
+    except BaseException as error:  # a function may leave by sys.exit
         _ended.error = error
         raise
 
@@ -310,8 +310,13 @@ def own_errors() -> Iterator[None]:
     _ended.error = None
     try:
         yield
-    except Exception as error:
+    except Exception:
         kept, _ended.error = _ended.error, None
         if kept is None:
             raise
-        raise kept from error
+        context = kept.__context__
+        try:
+            raise kept
+        finally:
+            # What the function itself had in hand, and not that a stream ended.
+            kept.__context__ = context

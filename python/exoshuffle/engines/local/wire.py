@@ -10,14 +10,13 @@ slices given back, blocks discarded, streams dropped).
 
 from __future__ import annotations
 
-import pickle
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.local import values
 from exoshuffle.engines.local.values import StoredValue
-from exoshuffle.errors import EngineError, RemoteTraceback
+from exoshuffle.errors import RemoteTraceback
 
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
@@ -79,25 +78,14 @@ class Transfer:
 class Failure:
     """An exception on its way to another process, with its traceback as text."""
 
-    data: bytes
-    text: str
+    carried: Carried
+    traceback: RemoteTraceback
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Packs an exception; one that cannot be pickled becomes an ``EngineError`` with its name and message."""
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        try:
-            data = values.dumps(error)
-            pickle.loads(data)  # noqa: S301  written just now
-        except Exception:  # noqa: BLE001  exceptions of users may fail in any way when pickled
-            plain = EngineError(f"{type(error).__name__}: {error}")
-            plain.retryable = getattr(error, "retryable", False)
-            data = pickle.dumps(plain)
-        return cls(data, text)
+        """Packs an exception; see ``carrying``."""
+        return cls(Carried.of(error, values.dumps), traceback_of(error))
 
     def error(self) -> BaseException:
-        """The exception again; its cause shows where it was raised."""
-        error: BaseException = pickle.loads(self.data)  # noqa: S301  written by this application
-        if error.__cause__ is None:
-            error.__cause__ = RemoteTraceback(self.text)
-        return error
+        """The exception again; the first of its causes shows where it was raised."""
+        return shown_to_come_from(self.carried.error(), self.traceback)

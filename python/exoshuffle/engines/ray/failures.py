@@ -6,14 +6,13 @@ its own exception as cause; what Ray calls things does not get out.
 
 from __future__ import annotations
 
-import pickle
 import re
-import traceback
 from typing import Any
 
 import ray
 import ray.exceptions as rays
 
+from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.ray.objects import Origin
 from exoshuffle.engines.ray.values import pack
 from exoshuffle.errors import (
@@ -48,25 +47,23 @@ class AttemptError(Exception):
         name: Of the task.
         attempt: From 1.
         node: Where it ran.
-        data: The function's exception, pickled.
-        text: Its traceback.
+        carried: The function's exception.
+        raised: Its traceback.
     """
 
-    def __init__(self, name: str, attempt: int, node: str, data: bytes, text: str) -> None:
-        super().__init__(name, attempt, node, data, text)
+    def __init__(
+        self, name: str, attempt: int, node: str, carried: Carried, raised: RemoteTraceback
+    ) -> None:
+        super().__init__(name, attempt, node, carried, raised)
         self.name = name
         self.attempt = attempt
         self.node = node
-        self.data = data
-        self.text = text
+        self.carried = carried
+        self.raised = raised
 
     def error(self) -> BaseException:
         """The error to raise where the result is asked for."""
-        error: BaseException = pickle.loads(self.data)  # noqa: S301  written by this application
-        innermost = error
-        while innermost.__cause__ is not None:
-            innermost = innermost.__cause__
-        innermost.__cause__ = RemoteTraceback(self.text)
+        error = shown_to_come_from(self.carried.error(), self.raised)
         if isinstance(error, _OWN_ERRORS):
             return error
         return TaskError(self.name, self.attempt, error, self.node)
@@ -81,15 +78,15 @@ def attempt_error(
 ) -> AttemptError:
     """What to raise to Ray."""
     kind = RetryableAttemptError if retryable else AttemptError
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        packed = pack(error)
-        # The error may outlive what it refers to: such an error is told in words.
-        data = b"" if packed.references or packed.buffers else packed.data
-        pickle.loads(data)  # noqa: S301  written just now
-    except Exception:  # noqa: BLE001  exceptions of users may fail in any way when pickled
-        data = pickle.dumps(EngineError(f"{type(error).__name__}: {error}"))
-    return kind(name, attempt, node, data, text)
+    return kind(name, attempt, node, Carried.of(error, _lasting), traceback_of(error))
+
+
+def _lasting(value: Any) -> bytes:
+    """A pickle. The error may outlive what it refers to, so what refers to something is told in words."""
+    packed = pack(value)
+    if packed.references or packed.buffers:
+        raise TypeError
+    return packed.data
 
 
 def fetch(objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = None) -> list[Any]:

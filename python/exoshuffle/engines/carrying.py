@@ -1,0 +1,179 @@
+"""Exceptions of users' functions on their way to another process.
+
+Guarantee: an exception arrives with its class, arguments, attributes, notes, causes and contexts, as far as these can
+be pickled; what cannot be is told in words in its place. Where nothing of the class can be had, an ``EngineError``
+tells name and message. The traceback travels as text, without what lies outside the user's code.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union
+
+from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, shown
+
+#: Causes of causes that travel.
+_MAX_CHAIN = 16
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+Dumps = Callable[[Any], bytes]
+#: A value: its pickle, an exception, or a list of values among which are some.
+Packed = Union[bytes, "Carried", "list[Packed]"]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An exception as bytes.
+
+    Attributes:
+        task: Of a ``TaskError`` what it says beside its cause: name, attempt and node.
+        whole: Its pickle; None if it cannot be pickled, or made of that.
+        kind: Otherwise the pickle of its class, if that can be had.
+        args: Its arguments, packed.
+        attributes: Its attributes, packed.
+        words: Its name and message.
+        retryable: As in ``ExoshuffleError``.
+        cause, context: What it came from.
+        is_context_hidden: Whether the context is not to be shown.
+    """
+
+    task: tuple[str, int, str] | None
+    whole: bytes | None
+    kind: bytes | None
+    args: tuple[Packed, ...]
+    attributes: dict[str, Packed]
+    words: str
+    retryable: bool
+    cause: Carried | None
+    context: Carried | None
+    is_context_hidden: bool
+
+    @classmethod
+    def of(cls, error: BaseException, dumps: Dumps, room: int = _MAX_CHAIN) -> Carried:
+        """Packs an exception, with causes and contexts up to so many."""
+        task = (
+            (error.task_name, error.attempt, error.node) if isinstance(error, TaskError) else None
+        )
+        whole = None if task else _pickled(error, dumps)
+        is_split = whole is None and task is None
+        cause, context = error.__cause__, error.__context__
+        has_context = context is not None and context is not cause and room > 0
+        return cls(
+            task,
+            whole,
+            _pickled(type(error), dumps) if is_split else None,
+            tuple(_value(value, dumps) for value in error.args) if is_split else (),
+            {name: _value(value, dumps) for name, value in vars(error).items()} if is_split else {},
+            f"{type(error).__name__}: {_said(error)}",
+            bool(getattr(error, "retryable", False)),
+            cls.of(cause, dumps, room - 1) if cause is not None and room > 0 else None,
+            cls.of(context, dumps, room - 1) if context is not None and has_context else None,
+            error.__suppress_context__,
+        )
+
+    def error(self) -> BaseException:
+        """The exception again."""
+        cause = None if self.cause is None else self.cause.error()
+        if self.task is not None and cause is not None:
+            name, attempt, node = self.task
+            return TaskError(name, attempt, cause, node)
+        error = self._alone()
+        error.__cause__ = cause
+        if self.context is not None:
+            error.__context__ = self.context.error()
+        error.__suppress_context__ = self.is_context_hidden
+        return error
+
+    def _alone(self) -> BaseException:
+        try:
+            if self.whole is not None:
+                whole: BaseException = pickle.loads(self.whole)  # noqa: S301  written by this application
+                return whole
+            if self.kind is not None:
+                return self._rebuilt(pickle.loads(self.kind))  # noqa: S301  likewise
+        except Exception:  # noqa: BLE001, S110  classes of users may fail in any way here; then it is told in words
+            pass
+        plain = EngineError(self.words)
+        plain.retryable = self.retryable
+        return plain
+
+    def _rebuilt(self, kind: type[BaseException]) -> BaseException:
+        """Without its constructor, which wants what nobody kept."""
+        args = [_unpacked(value) for value in self.args]
+        error = kind.__new__(kind, *args)
+        error.args = tuple(args)
+        for name, value in self.attributes.items():
+            error.__dict__[name] = _unpacked(value)
+        return error
+
+
+def traceback_of(error: BaseException) -> RemoteTraceback:
+    """Where an exception was raised, for who sees it elsewhere."""
+    shown_error = traceback.TracebackException.from_exception(error)
+    _leave_out_ours(shown_error)
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_OURS):
+            place = f"{frame.filename}:{frame.lineno} in {frame.name}, process {os.getpid()}"
+            break
+    return RemoteTraceback("".join(shown_error.format()), place)
+
+
+def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseException:
+    """The exception, with a traceback as the first of its causes, unless there is one already."""
+    first = error
+    while first.__cause__ is not None and not isinstance(first, RemoteTraceback):
+        first = first.__cause__
+    if not isinstance(first, RemoteTraceback):
+        first.__cause__ = raised
+    return error
+
+
+def _leave_out_ours(shown_error: traceback.TracebackException) -> None:
+    """What called the user's function, and what that called of ours, stays only where there is nothing else."""
+    one: traceback.TracebackException | None = shown_error
+    seen = 0
+    while one is not None and seen < _MAX_CHAIN:
+        kept = [frame for frame in one.stack if not frame.filename.startswith(_OURS)]
+        if kept:
+            one.stack = traceback.StackSummary.from_list(kept)
+        one, seen = one.__cause__ or one.__context__, seen + 1
+
+
+def _pickled(value: Any, dumps: Dumps) -> bytes | None:
+    try:
+        data = dumps(value)
+        again = pickle.loads(data)  # noqa: S301  written just now
+    except Exception:  # noqa: BLE001  objects of users may fail in any way when pickled
+        return None
+    return data if type(again).__name__ == type(value).__name__ else None
+
+
+def _value(value: Any, dumps: Dumps) -> Packed:
+    data = _pickled(value, dumps)
+    if data is not None:
+        return data
+    if isinstance(value, BaseException):
+        return Carried.of(value, dumps, room=0)
+    if isinstance(value, list | tuple) and any(isinstance(one, BaseException) for one in value):
+        return [_value(one, dumps) for one in value]  # those of an exception group
+    return pickle.dumps(shown(value))
+
+
+def _unpacked(value: Packed) -> Any:
+    if isinstance(value, Carried):
+        return value.error()
+    if isinstance(value, list):
+        return [_unpacked(one) for one in value]
+    return pickle.loads(value)  # noqa: S301  written by this application
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001  as above
+        return f"its message cannot be had: {type(failure).__name__}"

@@ -1,0 +1,195 @@
+"""Exceptions of users' functions: class, attributes and causes come through, first, and with little beside them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import exoshuffle as xs
+from exoshuffle.errors import EngineError, TaskError
+
+pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
+EXECUTORS = ["process", "thread"]
+
+
+class OddError(ValueError):
+    """Wants other arguments than it keeps, and has attributes of all kinds."""
+
+    def __init__(self, code: int, *, lock: bool) -> None:
+        super().__init__(f"odd {code}")
+        self.code = code
+        self.lock = threading.Lock() if lock else None
+
+    @property
+    def node(self) -> str:
+        """Named as one of ours."""
+        return "of the user"
+
+
+def raised(error: Callable[[], BaseException], executor: str = "process") -> TaskError:
+    def fails() -> None:
+        raise error()
+
+    with pytest.raises(TaskError) as caught:
+        xs.get(xs.remote(fails, executor=executor).remote())
+    return caught.value
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("missing"),
+        ValueError("a", 1),
+        ZeroDivisionError(),
+        FileNotFoundError(2, "No such file", "somewhere"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        ImportError("not there", name="module"),
+        RuntimeError("é\n\n'"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_the_class_and_its_attributes_come_through(error: Exception, executor: str) -> None:
+    # A copy: what is raised holds frames, and this one outlives the test.
+    caught = raised(lambda: copy.copy(error), executor)
+    assert isinstance(caught, type(error))
+    assert caught.args == error.args
+    for name in ("errno", "filename", "reason", "start", "name"):
+        assert getattr(caught, name, None) == getattr(error, name, None)
+    assert type(caught.__cause__) is type(error)
+    assert str(caught).startswith(type(error).__name__)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("lock", [False, True])
+def test_odd_constructors(lock: bool, executor: str) -> None:
+    caught = raised(lambda: OddError(7, lock=lock), executor)
+    assert isinstance(caught, OddError)
+    assert caught.code == 7
+    assert (caught.lock is None) != lock
+    assert caught.node != "of the user"
+    assert "OddError: odd 7" in str(caught)
+
+
+def test_classes_that_cannot_travel_are_told() -> None:
+    def make() -> Exception:
+        import threading
+
+        class LocalError(Exception):
+            held = threading.Lock()
+
+        return LocalError("inside")
+
+    caught = raised(make)
+    assert isinstance(caught.__cause__, EngineError)
+    assert "LocalError: inside" in str(caught)
+
+
+@pytest.mark.parametrize("error", [StopIteration(3), TimeoutError("mine")], ids=str)
+def test_what_would_say_something_else_to_who_waits(error: Exception) -> None:
+    caught = raised(lambda: error)
+    assert type(caught) is TaskError
+    assert type(caught.__cause__) is type(error)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_what_ends_programs_ends_a_task(kind: type[BaseException], executor: str) -> None:
+    caught = raised(lambda: kind(3), executor)
+    assert type(caught) is TaskError
+    assert type(caught.__cause__) is kind
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_causes_and_contexts(executor: str) -> None:
+    def fails(how: str) -> None:
+        try:
+            {}["first"]
+        except KeyError as first:
+            if how == "cause":
+                raise ValueError("second") from first
+            if how == "none":
+                raise ValueError("second") from None
+            raise ValueError("second")  # noqa: B904  the point of it
+
+    run = xs.remote(fails, executor=executor)
+    for how in ("cause", "none", "context"):
+        with pytest.raises(ValueError, match="second") as caught:
+            xs.get(run.remote(how))
+        text = "".join(traceback.format_exception(caught.value))
+        error = caught.value.__cause__
+        assert isinstance(error.__cause__ if how == "cause" else error.__context__, KeyError)
+        assert ("KeyError: 'first'" in text) == (how != "none"), text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups of exceptions are of Python 3.11")
+def test_groups_of_exceptions() -> None:
+    caught = raised(lambda: ExceptionGroup("several", [KeyError("a"), OddError(3, lock=True)]))  # noqa: F821
+    assert isinstance(caught, ExceptionGroup)  # noqa: F821
+    assert [type(one) for one in caught.exceptions] == [KeyError, OddError]
+
+
+def test_an_error_of_an_inner_task_comes_through() -> None:
+    def inner() -> None:
+        raise OddError(5, lock=False)
+
+    def outer() -> None:
+        xs.get(xs.remote(inner, name="inner").remote())
+
+    with pytest.raises(OddError, match=r"OddError: odd 5") as caught:
+        xs.get(xs.remote(outer).remote())
+    assert caught.value.code == 5
+    assert "task inner failed in attempt 1" in str(caught.value)
+    assert f"{__file__}:" in str(caught.value)
+
+
+def test_the_message_is_short_and_names_the_place() -> None:
+    def fails(key: str) -> Any:
+        return {}[key]
+
+    with pytest.raises(KeyError) as caught:
+        xs.get(xs.remote(fails).remote("missing"))
+    first, *rest = str(caught.value).splitlines()
+    assert first == "KeyError: 'missing'"
+    assert len(rest) <= 3
+    assert f"{__file__}:" in rest[0]
+    assert "in fails, process" in rest[0]
+    assert rest[1].strip() == "task fails failed in attempt 1"
+    told = str(caught.value.__cause__.__cause__)
+    assert "in fails" in told
+    assert "exoshuffle/" not in told
+
+
+@pytest.mark.parametrize("where", ["learning", "a map", "a reduce", "groups"])
+def test_errors_of_datasets(where: str, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": range(100)}), tmp_path / "in.parquet")
+    rows = xs.read_parquet(tmp_path / "in.parquet")
+    schema = rows.schema
+
+    def fails(table: pa.Table) -> pa.Table:
+        if table.num_rows or where == "learning":
+            raise OddError(9, lock=False) from KeyError("first")
+        return table
+
+    uses = {
+        "learning": lambda: rows.map_batches(fails),
+        "a map": lambda: rows.map_batches(fails, schema=schema).sort("a").to_arrow(),
+        "a reduce": lambda: (
+            rows.sort("a").map_batches(fails, schema=schema).write_parquet(tmp_path / "out")
+        ),
+        "groups": lambda: rows.group_by("a").map_groups(fails, schema=schema).to_arrow(),
+    }
+    with pytest.raises(OddError) as caught:
+        uses[where]()
+    assert caught.value.code == 9
+    assert str(caught.value).startswith("OddError: odd 9\n")
+    assert type(caught.value.__cause__.__cause__) is KeyError
