@@ -1,7 +1,7 @@
 //! Streams of tables and records to and from files.
 //!
 //! [`open_source`] lists and inspects the input, [`Source::splits`] cuts it into self-contained [`Split`]s,
-//! [`open_split`] streams the batches of one and [`sample_split`] looks at a few of its rows. [`PartWriter`] writes one
+//! [`open_split`] streams the batches of one and [`sample_splits`] looks at a few rows of some. [`PartWriter`] writes one
 //! partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
 
 pub mod direct;
@@ -20,8 +20,8 @@ pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;
 pub use source::{
-    bad_rows, open_source, open_split, sample_split, BadRows, BatchStream, CsvOptions, FileStamp,
-    Header, ReadOptions, Source, SourceFile, Split, Syntax,
+    bad_rows, open_source, open_split, sample_split, sample_splits, together, BadRows, BatchStream,
+    CsvOptions, FileStamp, Header, ReadOptions, Sample, Source, SourceFile, Split, Syntax,
 };
 pub use text::Encoding;
 pub use write::{check_writable, IpcLayout, PartFile, PartWriter, PendingParts, WriteOptions};

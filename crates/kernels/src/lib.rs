@@ -60,7 +60,7 @@ pub use layout::{RowLayout, SortKey};
 pub use merge::{merge_into, merged_offsets};
 pub use output::cast_to_user_schema;
 pub use permutation::Permutation;
-pub use sample::{sample, sample_rows};
+pub use sample::{joined_samples, sample, sample_rows};
 pub use scatter::{Planner, Scatter};
 pub use sections::{Section, Sections};
 pub use tally::Tally;

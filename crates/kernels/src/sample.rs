@@ -87,6 +87,18 @@ pub fn sample(
     .to_bytes())
 }
 
+/// Samples as one.
+///
+/// # Errors
+/// Bytes that [`sample`] did not make.
+pub fn joined_samples(key_layout: &RowLayout, samples: &[Vec<u8>]) -> Result<Vec<u8>> {
+    let mut all = KeyRows::default();
+    for sample in samples {
+        all.append(&KeyRows::from_bytes(key_layout, sample, "samples")?);
+    }
+    Ok(all.to_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

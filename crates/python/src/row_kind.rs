@@ -6,8 +6,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use exoshuffle_kernels::records::{self, RecordShape};
 use exoshuffle_kernels::{
-    choose_boundaries, has_declared_bytes, sample, sample_rows, Assignment, GatheredRows,
-    KernelError, Permutation, Planner, Position, RowLayout, Scatter,
+    choose_boundaries, has_declared_bytes, joined_samples, sample, sample_rows, Assignment,
+    GatheredRows, KernelError, Permutation, Planner, Position, RowLayout, Scatter,
 };
 use pyo3::prelude::*;
 
@@ -28,32 +28,45 @@ pub enum RowKind {
     Permutation(Permutation),
 }
 
-/// Which row of the input is the first of a map.
+/// Which row of the input a row is.
 #[derive(Clone, Copy)]
-pub struct First {
-    /// Number of the map.
-    pub map_index: u32,
+pub struct Origin {
     /// Number of the file, or of whatever else the rows come from.
     pub source: u64,
     /// Number of the row in that.
     pub row: u64,
 }
 
-impl First {
-    /// Of a map whose rows come from nowhere else.
-    pub fn of_map(map_index: u32) -> Self {
-        Self {
-            map_index,
-            source: u64::from(map_index),
-            row: 0,
-        }
-    }
+/// Some rows, and which the first of them is.
+pub type Placed = (Origin, RecordBatch);
 
-    fn position(self) -> Position {
-        Position {
-            split: self.map_index,
-            row: 0,
-        }
+/// Batches that come from nowhere else than map number `map_index`.
+pub fn placed(
+    batches: impl Iterator<Item = PyResult<RecordBatch>>,
+    map_index: u32,
+) -> impl Iterator<Item = PyResult<Placed>> {
+    let source = u64::from(map_index);
+    follow(batches, Origin { source, row: 0 })
+}
+
+/// Batches of which the first row is this one, and the others follow.
+pub fn follow(
+    batches: impl Iterator<Item = PyResult<RecordBatch>>,
+    first: Origin,
+) -> impl Iterator<Item = PyResult<Placed>> {
+    let mut next = first;
+    batches.map(move |batch| {
+        let (batch, origin) = (batch?, next);
+        next.row += batch.num_rows() as u64;
+        Ok((origin, batch))
+    })
+}
+
+/// Position of the first row of a map.
+fn first_of(map_index: u32) -> Position {
+    Position {
+        split: map_index,
+        row: 0,
     }
 }
 
@@ -128,6 +141,20 @@ impl RowKind {
         }
     }
 
+    /// The same of several samples of the split.
+    pub fn sample_all(&self, samples: &[(RecordBatch, Vec<u64>)], split: u32) -> PyResult<Vec<u8>> {
+        let samples = samples
+            .iter()
+            .map(|(batch, rows)| self.sample(batch, rows, split));
+        let samples = samples.collect::<PyResult<Vec<_>>>()?;
+        match self {
+            Self::Table(layout) => {
+                joined_samples(&layout.key_layout(), &samples).map_err(kernel_error)
+            }
+            Self::Records(_) | Self::Permutation(_) => Ok(samples.concat()),
+        }
+    }
+
     /// The keys of some rows of sections, serialised; the sections take the place of split `split`.
     pub fn sample_sections(
         &self,
@@ -175,13 +202,14 @@ impl RowKind {
         assignment: &[u8],
     ) -> PyResult<Planned> {
         let batches = self.section_batches(side)?.into_iter().map(Ok);
-        let first = First::of_map(split);
         match self {
             // The rows have their numbers already.
             Self::Permutation(permutation) => {
-                plan_table(permutation.layout(), batches, first, assignment)
+                plan_table(permutation.layout(), batches, split, assignment)
             }
-            Self::Table(_) | Self::Records(_) => self.plan(batches, first, assignment),
+            Self::Table(_) | Self::Records(_) => {
+                self.plan(placed(batches, split), split, assignment)
+            }
         }
     }
 
@@ -233,31 +261,30 @@ impl RowKind {
         Ok(assignment.to_bytes())
     }
 
-    /// Finds where the rows of a map go, which come batch after batch.
+    /// Finds where the rows of map number `map_index` go, which come batch after batch.
     pub fn plan(
         &self,
-        batches: impl Iterator<Item = PyResult<RecordBatch>>,
-        first: First,
+        batches: impl Iterator<Item = PyResult<Placed>>,
+        map_index: u32,
         assignment: &[u8],
     ) -> PyResult<Planned> {
+        let rows = |batch: PyResult<Placed>| batch.map(|(_, rows)| rows);
         match self {
-            Self::Table(layout) => plan_table(layout, batches, first, assignment),
+            Self::Table(layout) => plan_table(layout, batches.map(rows), map_index, assignment),
             Self::Permutation(permutation) => {
-                let mut row = first.row;
                 let numbered = batches.map(|batch| {
-                    let batch = batch?;
-                    let numbered = permutation.number(&batch, first.source, row);
-                    row += batch.num_rows() as u64;
+                    let (origin, batch) = batch?;
+                    let numbered = permutation.number(&batch, origin.source, origin.row);
                     numbered.map_err(kernel_error)
                 });
-                plan_table(permutation.layout(), numbered, first, assignment)
+                plan_table(permutation.layout(), numbered, map_index, assignment)
             }
             Self::Records(shape) => {
-                let batches = batches.collect::<PyResult<Vec<_>>>()?;
+                let batches = batches.map(rows).collect::<PyResult<Vec<_>>>()?;
                 let boundaries =
                     records::Boundaries::from_bytes(*shape, assignment).map_err(record_error)?;
                 let chunks = record_chunks(*shape, &batches)?;
-                let scatter = records::Scatter::plan(&chunks, &boundaries, first.position())
+                let scatter = records::Scatter::plan(&chunks, &boundaries, first_of(map_index))
                     .map_err(record_error)?;
                 Ok(Planned::Records(*shape, scatter, batches))
             }
@@ -310,11 +337,11 @@ fn gathered_batches(layout: &RowLayout, side: &TaggedSections) -> PyResult<Vec<R
 fn plan_table(
     layout: &RowLayout,
     mut batches: impl Iterator<Item = PyResult<RecordBatch>>,
-    first: First,
+    map_index: u32,
     assignment: &[u8],
 ) -> PyResult<Planned> {
     let assignment = Assignment::from_bytes(layout, assignment).map_err(kernel_error)?;
-    let mut planner = Planner::new(layout, &assignment, first.position());
+    let mut planner = Planner::new(layout, &assignment, first_of(map_index));
     batches.try_for_each(|batch| planner.add(&batch?).map_err(kernel_error))?;
     Ok(Planned::Table(planner.end().map_err(kernel_error)?))
 }
@@ -322,7 +349,6 @@ fn plan_table(
 /// Bytes that batches take in a block.
 fn block_bytes(layout: &RowLayout, batches: &[RecordBatch]) -> PyResult<u64> {
     let all = Assignment::round_robin(1).map_err(kernel_error)?;
-    let first = First::of_map(0).position();
-    let scatter = Scatter::plan(layout, batches, &all, first).map_err(kernel_error)?;
+    let scatter = Scatter::plan(layout, batches, &all, first_of(0)).map_err(kernel_error)?;
     Ok(scatter.row_bytes())
 }

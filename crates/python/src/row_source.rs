@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use exoshuffle_io::{open_split, Split};
+use exoshuffle_io::{open_split, BatchStream, Split};
 use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
 
@@ -39,10 +39,10 @@ pub enum RowSource {
         /// The records.
         side: TaggedSections,
     },
-    /// A split, as it comes.
-    Split {
+    /// Splits, as they come, one after the other.
+    Splits {
         /// What to read.
-        split: Box<Split>,
+        splits: Vec<Split>,
         /// How.
         config: Box<ReadConfig>,
         /// The schema of the source.
@@ -89,20 +89,29 @@ impl RowSource {
                 let batches = RecordBatches::new(*shape, schema, side);
                 reported(Box::new(batches.inspect_err(|e| side.failed(e))?), side)
             }
-            Self::Split {
-                split,
+            Self::Splits {
+                splits,
                 config,
                 schema,
                 columns,
             } => {
-                let options = &config.options;
-                let batches =
-                    open_split(split, schema, options, columns.as_deref(), MAX_BATCH_ROWS);
-                Box::new(
-                    batches
-                        .map_err(RowError::Io)?
-                        .map(|b| b.map_err(RowError::Io)),
-                )
+                let (splits, options) = (splits.clone(), config.options.clone());
+                let (schema, columns) = (SchemaRef::clone(schema), columns.clone());
+                let mut opened = splits.into_iter().map(move |split| {
+                    open_split(
+                        &split,
+                        &schema,
+                        &options,
+                        columns.as_deref(),
+                        MAX_BATCH_ROWS,
+                    )
+                });
+                let first = opened.next().transpose().map_err(RowError::Io)?;
+                let batches = first.into_iter().flatten().chain(opened.flat_map(|opened| {
+                    let failed = |error| -> BatchStream { Box::new(std::iter::once(Err(error))) };
+                    opened.unwrap_or_else(failed)
+                }));
+                Box::new(batches.map(|batch| batch.map_err(RowError::Io)))
             }
             Self::Stream(stream) => {
                 let reader = stream.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -21,7 +21,7 @@ use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
 use crate::row_source::{Batches, RowSource, BATCH_BYTES};
-use crate::source::{parse_split, ReadConfig};
+use crate::source::{parse_splits, ReadConfig};
 use crate::write_options::write_options;
 
 /// Bytes of rows in each batch of a stream.
@@ -62,13 +62,13 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    /// The rows of a split, in their order; all columns, or only these in this order.
+    /// The rows of splits, in their order; all columns, or only these in this order.
     #[staticmethod]
-    #[pyo3(signature = (read_options, schema, split, columns=None))]
+    #[pyo3(signature = (read_options, schema, splits, columns=None))]
     fn scan(
         read_options: &str,
         schema: &[u8],
-        split: &str,
+        splits: Vec<String>,
         columns: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
@@ -80,9 +80,9 @@ impl Rows {
             Some(columns) => Arc::new(schema.project(columns).map_err(arrow_error)?),
             None => Arc::clone(&schema),
         };
-        let source = RowSource::Split {
+        let source = RowSource::Splits {
             config: Box::new(ReadConfig::parse(read_options)?),
-            split: Box::new(parse_split(split)?),
+            splits: parse_splits(&splits)?,
             schema,
             columns,
         };

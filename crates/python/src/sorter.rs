@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{open_split, sample_split, Split};
+use exoshuffle_io::{open_split, sample_split, sample_splits, Split};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
@@ -16,11 +16,11 @@ use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error};
 use crate::ipc::schema_from_ipc;
-use crate::row_kind::{First, RowKind};
+use crate::row_kind::{follow, placed, Origin, Placed, RowKind};
 use crate::rows::Rows;
 use crate::scattered::Scattered;
 use crate::sections::Sections;
-use crate::source::{parse_split, ReadConfig};
+use crate::source::{parse_splits, ReadConfig};
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -92,10 +92,7 @@ impl Sorter {
         num_rows: usize,
         seed: u64,
     ) -> PyResult<(u64, u64, u64)> {
-        let splits: Vec<Split> = splits
-            .iter()
-            .map(|split| parse_split(split))
-            .collect::<PyResult<_>>()?;
+        let splits = parse_splits(&splits)?;
         py.detach(|| {
             let (mut rows, mut bytes, mut largest) = (0, 0, 0);
             for split in &splits {
@@ -119,19 +116,19 @@ impl Sorter {
         })
     }
 
-    /// Key tuples of about `num_rows` rows of split number `index`.
+    /// Key tuples of about `num_rows` rows of map number `index`, which reads these splits.
     fn sample<'py>(
         &self,
         py: Python<'py>,
-        split: &str,
+        splits: Vec<String>,
         index: u32,
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let split = parse_split(split)?;
+        let splits = parse_splits(&splits)?;
         let sample = py.detach(|| {
-            let (batch, rows) = sample_split(
-                &split,
+            let samples = sample_splits(
+                &splits,
                 &self.schema,
                 &self.config.options,
                 self.kind.key_columns(),
@@ -139,7 +136,7 @@ impl Sorter {
                 seed.wrapping_add(u64::from(index)),
             )
             .map_err(io_error)?;
-            self.kind.sample(&batch, &rows, index)
+            self.kind.sample_all(&samples, index)
         })?;
         Ok(PyBytes::new(py, &sample))
     }
@@ -243,30 +240,22 @@ impl Sorter {
         ))
     }
 
-    /// Reads split number `index` and finds where each row goes. Slices say that they are of map number `index`, and of
-    /// the input with this tag.
-    #[pyo3(signature = (split, index, assignment, tag=0))]
+    /// Reads splits, one after the other, and finds where each row goes. Slices say that they are of map number `index`,
+    /// and of the input with this tag.
+    #[pyo3(signature = (splits, index, assignment, tag=0))]
     fn scatter(
         &self,
         py: Python<'_>,
-        split: &str,
+        splits: Vec<String>,
         index: u32,
         assignment: &[u8],
         tag: u8,
     ) -> PyResult<Scattered> {
-        let split = parse_split(split)?;
+        let splits = parse_splits(&splits)?;
         let assignment = assignment.to_vec();
         py.detach(|| {
-            let options = &self.config.options;
-            let batches = open_split(&split, &self.schema, options, None, BATCH_ROWS);
-            let batches = batches.map_err(io_error)?;
-            let batches = batches.map(|batch| batch.map_err(io_error));
-            let first = First {
-                map_index: index,
-                source: split.file_index,
-                row: split.first_row(),
-            };
-            let planned = self.kind.plan(batches, first, &assignment)?;
+            let batches = splits.iter().flat_map(|split| self.read(split));
+            let planned = self.kind.plan(batches, index, &assignment)?;
             Ok(Scattered(planned.tagged(tag)))
         })
     }
@@ -283,9 +272,8 @@ impl Sorter {
     ) -> PyResult<Scattered> {
         let batches = self.batches(batches)?;
         let assignment = assignment.to_vec();
-        let first = First::of_map(index);
         py.detach(|| {
-            let planned = self.kind.plan(batches, first, &assignment)?;
+            let planned = self.kind.plan(placed(batches, index), index, &assignment)?;
             Ok(Scattered(planned.tagged(tag)))
         })
     }
@@ -328,6 +316,17 @@ impl Sorter {
 }
 
 impl Sorter {
+    /// The batches of a split, which is opened at once; the error if it cannot be.
+    fn read(&self, split: &Split) -> impl Iterator<Item = PyResult<Placed>> {
+        let opened = open_split(split, &self.schema, &self.config.options, None, BATCH_ROWS);
+        let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
+        let first = Origin {
+            source: split.file_index,
+            row: split.first_row(),
+        };
+        follow(batches.map(|batch| batch.map_err(io_error)), first)
+    }
+
     /// The batches of an object of Python, with the columns that this sorter was made for. The first one is empty, so
     /// that there always is one to check the types by.
     fn batches(

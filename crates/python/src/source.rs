@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split, Syntax};
+use exoshuffle_io::{
+    together, BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split, Syntax,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::de::DeserializeOwned;
@@ -140,6 +142,16 @@ pub fn parse_split(text: &str) -> PyResult<Split> {
         .map_err(|error| options_error(format!("a split is no JSON: {error}")))
 }
 
+/// Parses splits that Python carried.
+pub fn parse_splits(texts: &[String]) -> PyResult<Vec<Split>> {
+    texts.iter().map(|text| parse_split(text)).collect()
+}
+
+fn split_text(split: &Split) -> PyResult<String> {
+    serde_json::to_string(split)
+        .map_err(|error| options_error(format!("a split has no JSON form: {error}")))
+}
+
 /// See `exoshuffle_io::Source`.
 #[pyclass(frozen)]
 pub struct Source {
@@ -152,6 +164,15 @@ pub struct Source {
 impl Source {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.source.schema)
+    }
+
+    fn cut(&self, py: Python<'_>, target_bytes: u64, first_file: u64) -> PyResult<Vec<Split>> {
+        let splits = py.detach(|| self.source.splits(target_bytes));
+        let mut splits = splits.map_err(io_error)?;
+        for split in &mut splits {
+            split.file_index += first_file;
+        }
+        Ok(splits)
     }
 }
 
@@ -235,16 +256,24 @@ impl Source {
         self.source.dictionary_columns().to_vec()
     }
 
-    /// The input cut into splits of about `target_bytes`, as JSON.
-    fn splits(&self, py: Python<'_>, target_bytes: u64) -> PyResult<Vec<String>> {
-        let splits = py
-            .detach(|| self.source.splits(target_bytes))
-            .map_err(io_error)?;
-        let text = |split: &Split| {
-            serde_json::to_string(split)
-                .map_err(|error| options_error(format!("a split has no JSON form: {error}")))
-        };
-        splits.iter().map(text).collect()
+    /// The input cut into splits of about `target_bytes`, as JSON; its files are numbered from `first_file` on.
+    #[pyo3(signature = (target_bytes, first_file=0))]
+    fn splits(&self, py: Python<'_>, target_bytes: u64, first_file: u64) -> PyResult<Vec<String>> {
+        let splits = self.cut(py, target_bytes, first_file)?;
+        splits.iter().map(split_text).collect()
+    }
+
+    /// The same; neighbours are together that have about `together_bytes`.
+    fn splits_together(
+        &self,
+        py: Python<'_>,
+        target_bytes: u64,
+        together_bytes: u64,
+        first_file: u64,
+    ) -> PyResult<Vec<Vec<String>>> {
+        let groups = together(self.cut(py, target_bytes, first_file)?, together_bytes);
+        let texts = |group: &Vec<Split>| group.iter().map(split_text).collect();
+        groups.iter().map(texts).collect()
     }
 }
 

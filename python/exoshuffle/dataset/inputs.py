@@ -50,6 +50,8 @@ ROW_COPIES = 7
 MIN_ROW_BYTES = 4_000_000
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
+#: Such stretches that stand for one item, at most, where files are small.
+MAX_SAMPLED_TOGETHER = 16
 
 
 class Input(Protocol):
@@ -122,25 +124,17 @@ class FileInput:
         # Where nothing is known of how the rows travel, sizes are those of what is read.
         total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
-        return self._numbered(target) if self._numbers_text else self.pieces(target)
+        num_bytes = target
+        if self._numbers_text:
+            # Splits that the files alone determine.
+            num_bytes = max(NUMBERED_BYTES, self.source.bytes // MAX_NUMBERED)
+        together = self.source.splits_together(num_bytes, target, self.first_file)
+        return [tuple(splits) if len(splits) > 1 else splits[0] for splits in together]
 
     @property
     def _numbers_text(self) -> bool:
         """Whether rows are numbered that no one knows the numbers of."""
         return bool(self.steps) and isinstance(self.steps[0], Numbered) and is_text(self.source)
-
-    def _numbered(self, target: int) -> list[tuple[str, ...]]:
-        """Splits that the files alone determine, as many together as have about the size that is asked for."""
-        together: list[list[str]] = []
-        room = 0
-        for split in self.pieces(max(NUMBERED_BYTES, self.source.bytes // MAX_NUMBERED)):
-            num_bytes = json.loads(split)["bytes"]
-            if not together or num_bytes > room:
-                together.append([])
-                room = target
-            together[-1].append(split)
-            room -= num_bytes
-        return [tuple(splits) for splits in together]
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
@@ -152,10 +146,8 @@ class FileInput:
 
     def pieces(self, num_bytes: int) -> list[str]:
         """The files in splits of about this size."""
-        splits: list[str] = self.source.splits(num_bytes)
-        return (
-            [_renumbered(split, self.first_file) for split in splits] if self.first_file else splits
-        )
+        splits: list[str] = self.source.splits(num_bytes, self.first_file)
+        return splits
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
@@ -176,10 +168,14 @@ class FileInput:
         map_input = self.map_input(side)
         run = remote(sample_keys, name="sample", executor=_executor(map_input))
         if isinstance(map_input, BatchInput):
-            # Steps cannot be applied to single rows of a split, so a short stretch stands for it.
-            chosen = evenly(self._stretches(SAMPLED_BYTES), len(items))
+            # Steps cannot be applied to single rows of a split, so short stretches stand for it.
+            every = self._stretches(SAMPLED_BYTES)
+            mean = max(1, self.source.memory_bytes // max(len(every), 1))
+            count = min(MAX_SAMPLED_TOGETHER, max(1, SAMPLED_BYTES // mean))
+            chosen = evenly(every, len(items) * count)
             stretches = [_beginning(split, SAMPLED_BYTES) for split in chosen]
-            items = [(index, stretches[i]) for i, (index, _) in enumerate(items[: len(stretches)])]
+            groups = [tuple(stretches[at : at + count]) for at in range(0, len(stretches), count)]
+            items = [(index, group) for (index, _), group in zip(items, groups, strict=False)]
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
@@ -420,12 +416,6 @@ def _beginning(split: str, num_bytes: int) -> str:
 def _rows_of(splits: Sequence[str]) -> int:
     """Rows of splits, or 1 if that is not known."""
     return sum(json.loads(split)["rows"] or 0 for split in splits) or 1
-
-
-def _renumbered(split: str, first_file: int) -> str:
-    parsed = json.loads(split)
-    parsed["file_index"] += first_file
-    return json.dumps(parsed)
 
 
 def _config(side: Side) -> RowsConfig:

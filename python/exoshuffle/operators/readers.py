@@ -15,7 +15,7 @@ from exoshuffle.operators.steps_sample import Place
 
 
 class Reader(Protocol):
-    """Opens one item of an input, or one of several splits in it: a split of files, or a block."""
+    """Opens one item of an input, or one of several splits in it: splits of files, or blocks."""
 
     def open(self, item: Any) -> Any:
         """The rows, as an object with ``__arrow_c_stream__``."""
@@ -38,13 +38,17 @@ class FileReader:
     schema: bytes
     columns: tuple[str, ...]
 
-    def open(self, item: str) -> Any:
+    def open(self, item: str | tuple[str, ...]) -> Any:
         """See ``Reader``."""
-        return _native.Rows.scan(self.read_options, self.schema, item, self.columns)
+        splits = list(splits_of(item))
+        return _native.Rows.scan(self.read_options, self.schema, splits, self.columns)
 
-    def place(self, index: int, item: str) -> Place:
-        """See ``Reader``."""
-        split = json.loads(item)
+    def place(self, index: int, item: str | tuple[str, ...]) -> Place:
+        """See ``Reader``; rows of several splits have no number."""
+        first, *others = splits_of(item)
+        split = json.loads(first)
+        if others:
+            return Place.of_part(index, f"{split['path']} and {len(others)} splits behind it")
         first_row = split["start"]
         unit = "rows" if split["format"] in ("parquet", "ipc") else "bytes"
         name = f"{unit} {first_row} to {split['end']} of {split['path']}"

@@ -25,7 +25,7 @@ from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
 from exoshuffle.operators.readers import Reader, splits_of
 from exoshuffle.operators.steps import Step, apply_steps
-from exoshuffle.operators.steps_sample import Numbered, Place
+from exoshuffle.operators.steps_sample import Numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,19 +67,21 @@ class SplitInput:
     config: RowsConfig
     tag: int = 0
 
-    def scatter(self, index: int, item: str, assignment: bytes) -> Any:
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
-        return self.config.build().scatter(item, index, assignment, self.tag)
+        return self.config.build().scatter(list(splits_of(item)), index, assignment, self.tag)
 
-    def sample(self, index: int, item: str, num_rows: int) -> bytes:
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: decodes a few pages of the key columns."""
-        sample: bytes = self.config.build().sample(item, index, num_rows, SAMPLE_SEED)
+        splits = list(splits_of(item))
+        sample: bytes = self.config.build().sample(splits, index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, index: int, item: str) -> Any:
+    def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
         del index
-        return _native.Rows.scan(self.config.read_options, self.config.schema, item)
+        config = self.config
+        return _native.Rows.scan(config.read_options, config.schema, list(splits_of(item)))
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,11 @@ class BatchInput:
 
     def open(self, index: int, item: Any) -> pa.RecordBatchReader:
         """The batches of item number ``index``, after the steps."""
-        first, *others = splits_of(item)
-        if not others:
-            return apply_steps(self.steps, self.read(first), self.reader.place(index, first))
-        return apply_steps(
-            self.steps[self._num_numberings :], self._numbered(index, item), Place.of_part(index)
-        )
+        place = self.reader.place(index, item)
+        if len(splits_of(item)) == 1 or not self._num_numberings:
+            return apply_steps(self.steps, self.read(item), place)
+        others = self.steps[self._num_numberings :]
+        return apply_steps(others, self._numbered(index, item), place)
 
     def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
         """The batches of all splits, numbered split by split; each is opened when those before it have been read."""

@@ -3,6 +3,8 @@
 //! What the page cache holds is copied from there; what it does not hold is read with `O_DIRECT`, so that a scan of
 //! cold data neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with
 //! one call, but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
+//!
+//! A small file is read once, whole, and kept: of an input of thousands, each is asked for a dozen ranges.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -21,11 +23,16 @@ use crate::source::FileStamp;
 /// from the cache.
 const LOOKED_AT_BYTES: usize = 256 << 10;
 
+/// Files up to this size are read whole: twice the tail that is read of a Parquet file in any case.
+pub(crate) const SMALL_FILE_BYTES: u64 = 128 << 10;
+
 /// A file opened for reads at any position, from several threads.
 pub struct RangeReader {
     path: PathBuf,
     file: File,
     direct: OnceLock<Option<File>>,
+    /// What is in it, if it is small and was read.
+    whole: OnceLock<Bytes>,
     /// Set when a direct read was refused although the open was not.
     refused: AtomicBool,
     stamp: FileStamp,
@@ -50,6 +57,7 @@ impl RangeReader {
             path: path.to_path_buf(),
             file,
             direct,
+            whole: OnceLock::new(),
             refused,
             stamp,
         })
@@ -100,11 +108,28 @@ impl RangeReader {
             .checked_add(len as u64)
             .filter(|&end| end <= self.len());
         let end = end.ok_or_else(|| self.truncated(start))?;
+        if self.is_small() {
+            return Ok(self.whole()?.slice(start as usize..end as usize));
+        }
         let first = page_floor(start);
         let skip = (start - first) as usize;
         let mut buffer = BufferPool::take((page_ceil(end) - first) as usize)?;
         self.read_pages(first, skip + len, &mut buffer)?;
         Ok(buffer.freeze(skip..skip + len))
+    }
+
+    /// Whether ranges of the file are parts of one read.
+    pub(crate) fn is_small(&self) -> bool {
+        self.len() <= SMALL_FILE_BYTES
+    }
+
+    fn whole(&self) -> Result<&Bytes> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let mut content = vec![0; self.len() as usize];
+        self.fill(&self.file, 0, self.len() as usize, &mut content)?;
+        Ok(self.whole.get_or_init(|| Bytes::from(content)))
     }
 
     /// Fills `out[..wanted]` from `offset`. `offset`, the address of `out` and its length are multiples of a page.

@@ -35,7 +35,7 @@ impl ReadAhead {
     /// Starts to read the given windows, one after the other.
     pub(crate) fn over(file: Arc<RangeReader>, windows: VecDeque<Range<u64>>) -> Result<Self> {
         let large = |window: &Range<u64>| window.end - window.start > LARGEST_AHEAD;
-        if windows.len() <= 1 || windows.iter().any(large) {
+        if windows.len() <= 1 || file.is_small() || windows.iter().any(large) {
             return Ok(Self {
                 source: Windows::Inline(file, windows),
             });

@@ -171,7 +171,9 @@ impl Inner {
     fn range(&self, start: u64, end: u64) -> std::result::Result<Bytes, IoError> {
         match self.chunk_at(start) {
             Some(chunk)
-                if end <= chunk.end && end <= page_floor(start) + self.window_bytes(chunk) =>
+                if !self.file.is_small()
+                    && end <= chunk.end
+                    && end <= page_floor(start) + self.window_bytes(chunk) =>
             {
                 self.through_window(chunk, start, end, |window| window.slice(start, end))
             }
@@ -181,7 +183,7 @@ impl Inner {
 
     /// At least one byte from `start` on, up to the end of the window.
     fn some_from(&self, start: u64) -> std::result::Result<Bytes, IoError> {
-        match self.chunk_at(start) {
+        match self.chunk_at(start).filter(|_| !self.file.is_small()) {
             Some(chunk) => {
                 let end = (start + HEADER_BYTES).min(chunk.end);
                 let end = end.min(page_floor(start) + self.window_bytes(chunk));

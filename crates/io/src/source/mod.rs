@@ -22,10 +22,10 @@ use crate::{Encoding, Format};
 pub(crate) use conform::conform;
 pub(crate) use inspect::{FileInfo, Group};
 pub(crate) use rebatch::Rebatch;
-pub use sample::sample_split;
 pub(crate) use sample::{pick_rows, random_below, Pick};
+pub use sample::{sample_split, sample_splits, Sample};
 pub(crate) use split::Request;
-pub use split::{bad_rows, open_split, BatchStream, Split};
+pub use split::{bad_rows, open_split, together, BatchStream, Split};
 
 /// Size and modification time: whether a file is still the one that was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,54 @@ use crate::error::Result;
 use crate::guard::guarded;
 use crate::{ipc, parquet, records, text, Format};
 
+/// Splits that are looked into, at most, of those that one task reads.
+const MAX_SAMPLED: u64 = 16;
+
+/// Some rows, and their positions.
+pub type Sample = (RecordBatch, Vec<u64>);
+
+/// About `num_rows` rows of splits that are read one after the other, and their positions in all of them, ascending: a
+/// sample of each split that is looked into.
+///
+/// Positions are as of [`sample_split`]; the same arguments give the same samples.
+pub fn sample_splits(
+    splits: &[Split],
+    schema: &SchemaRef,
+    options: &ReadOptions,
+    projection: Option<&[usize]>,
+    num_rows: usize,
+    seed: u64,
+) -> Result<Vec<Sample>> {
+    let size = |split: &Split| split.rows.unwrap_or(split.end - split.start);
+    let total: u64 = splits.iter().map(size).sum();
+    let places = (splits.len() as u64).min(MAX_SAMPLED);
+    let (mut samples, mut before, mut seen) = (Vec::new(), 0, 0);
+    for (index, split) in splits.iter().enumerate() {
+        // As many of the rows as of the places, which lie evenly in all splits, are in this one.
+        let end = before + size(split);
+        let is_last = index + 1 == splits.len();
+        let behind = if is_last {
+            places
+        } else {
+            share(places, end, total.max(1))
+        };
+        if behind > seen {
+            let wanted = share(num_rows as u64, behind - seen, places).max(1);
+            let (rows, positions) =
+                sample_split(split, schema, options, projection, wanted as usize, seed)?;
+            // Of text, as many rows lie before as if all were as large as those of this split.
+            let rows_here = positions.last().map_or(1, |last| last + 1);
+            let first = match split.rows {
+                Some(_) => before,
+                None => share(before, rows_here, size(split).max(rows_here)),
+            };
+            samples.push((rows, positions.iter().map(|row| row + first).collect()));
+        }
+        (before, seen) = (end, behind.max(seen));
+    }
+    Ok(samples)
+}
+
 /// Up to `num_rows` rows of a split and their positions in it, ascending.
 ///
 /// Positions are exact for formats that tell their rows and estimated for CSV and JSON lines. The same arguments give
@@ -24,7 +72,7 @@ pub fn sample_split(
     projection: Option<&[usize]>,
     num_rows: usize,
     seed: u64,
-) -> Result<(RecordBatch, Vec<u64>)> {
+) -> Result<Sample> {
     let request = Request::new(split, schema, options, projection)?;
     let pick = Pick {
         num_rows,

@@ -63,6 +63,28 @@ impl Split {
     }
 }
 
+/// Splits that are read together, at most: each is a file to open and a part of a task's description.
+const MAX_TOGETHER: usize = 256;
+
+/// Neighbours together that have about `target_bytes` decoded bytes, and alone what has more: a task for each of thousands
+/// of small files would take longer to run than to read them.
+pub fn together(splits: Vec<Split>, target_bytes: u64) -> Vec<Vec<Split>> {
+    let mut groups: Vec<Vec<Split>> = Vec::new();
+    let mut room = 0;
+    for split in splits {
+        let bytes = split.bytes;
+        match groups.last_mut() {
+            Some(group) if bytes <= room && group.len() < MAX_TOGETHER => group.push(split),
+            _ => {
+                groups.push(vec![split]);
+                room = target_bytes;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    groups
+}
+
 /// The batches of a split, in order; the stream ends after its first error.
 pub type BatchStream = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
@@ -323,6 +345,30 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_are_read_together_as_long_as_there_is_room() {
+        let of_bytes = |bytes: &[u64]| -> Vec<Split> {
+            bytes
+                .iter()
+                .map(|&bytes| split_of(Format::Csv, (0, bytes), None))
+                .collect()
+        };
+        let sizes = |target, bytes: &[u64]| -> Vec<Vec<u64>> {
+            let groups = together(of_bytes(bytes), target);
+            groups
+                .iter()
+                .map(|group| group.iter().map(|split| split.bytes).collect())
+                .collect()
+        };
+        assert_eq!(
+            sizes(10, &[4, 6, 1, 20, 3, 3]),
+            [vec![4, 6], vec![1], vec![20], vec![3, 3]]
+        );
+        assert_eq!(sizes(0, &[1, 0, 0]), [vec![1, 0, 0]]);
+        assert_eq!(sizes(9, &[0; 2 * MAX_TOGETHER + 1]).len(), 3);
+        assert!(sizes(10, &[]).is_empty());
+    }
+
+    #[test]
     fn splits_travel_as_json() {
         let split = Split {
             path: "/data/x.parquet".into(),
@@ -342,9 +388,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
     }
 
-    #[test]
-    fn rows_are_numbered_within_their_file() {
-        let of = |format, (start, end), rows| Split {
+    fn split_of(format: Format, (start, end): (u64, u64), rows: Option<u64>) -> Split {
+        Split {
             path: "/data/x".into(),
             file_index: 0,
             format,
@@ -354,10 +399,15 @@ mod tests {
             group_start: 0,
             groups: 0,
             rows,
-            bytes: 0,
+            bytes: end - start,
             file_bytes: 0,
             file_mtime_ns: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn rows_are_numbered_within_their_file() {
+        let of = split_of;
         assert_eq!(of(Format::Ipc, (7, 20), Some(13)).first_row(), 7);
         assert_eq!(of(Format::Records, (300, 700), Some(4)).first_row(), 3);
         assert_eq!(of(Format::Records, (0, 0), Some(0)).first_row(), 0);
