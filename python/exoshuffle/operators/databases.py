@@ -44,6 +44,8 @@ class Database:
         # Results must not depend on the zone of the machine that a task happens to run on.
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         self._limit: int | None = None
+        # DuckDB refuses a connection that another thread is using.
+        self._lock = threading.Lock()
 
     def cursor(self, limit: int | None) -> Cursor:
         """A connection of its own for one query, and so a transaction.
@@ -51,10 +53,11 @@ class Database:
         Args:
             limit: Bytes that all queries may take together from now on; None: what DuckDB finds right.
         """
-        if limit is not None and limit != self._limit:
-            self._limit = limit
-            self._connection.execute(f"SET GLOBAL memory_limit = '{limit}B'")
-        return self._connection.cursor()
+        with self._lock:
+            if limit is not None and limit != self._limit:
+                self._connection.execute(f"SET GLOBAL memory_limit = '{limit}B'")
+                self._limit = limit
+            return self._connection.cursor()
 
 
 def relational_cursor() -> Cursor:

@@ -1,0 +1,24 @@
+"""DuckDB's databases: threads of tasks ask for connections and change the limit at the same time."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from exoshuffle.operators.databases import Database
+
+THREADS = 8
+
+
+def test_threads_that_change_the_limit_get_connections() -> None:
+    database, together = Database(), threading.Barrier(THREADS)
+
+    def ask(number: int) -> int:
+        together.wait()
+        for step in range(100):
+            cursor = database.cursor((number * 100 + step + 1) * 1_000_000)
+            assert cursor.execute("select 1").fetchall() == [(1,)]
+        return number
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(ask, range(THREADS))) == list(range(THREADS))
