@@ -14,10 +14,11 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset.inputs import FileInput
-from exoshuffle.dataset.windows import window_bytes
+from exoshuffle.dataset.windows import small_window, window_bytes
 from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.operators.steps_sample import numbers_within
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import write_files
@@ -42,6 +43,14 @@ def ids(dataset: xs.Dataset) -> list[int]:
 
 def stretches(dataset: xs.Dataset, window: int | str) -> list[range]:
     """The rows of each window, as they are cut from files of 20,000 rows each that ``id`` numbers."""
+    rows = small_window(dataset.node, window)
+    if rows is not None:
+        files = range(0, ROWS, ROWS // 3)
+        return [
+            range(start + at, start + min(at + rows, ROWS // 3))
+            for start in files
+            for at in range(0, ROWS // 3, rows)
+        ]
     source = FileInput(dataset.node.source)
     cut = [json.loads(split) for split in source.pieces(window_bytes(source, window) * 2 // 3)]
     starts = [split["file_index"] * ROWS // 3 for split in cut]
@@ -71,13 +80,12 @@ def test_rows_stay_and_windows_stay_together(
     assert_same_rows(shuffled, table)
     found = shuffled["id"].to_pylist()
     places = {row: place for place, row in enumerate(found)}
-    # Row groups of 5000 rows are cut into eight pieces of 625, since a window is two thirds of its size to begin with.
-    for start in range(0, ROWS, 625):
-        inside = [places[row] for row in range(start, start + 625)]
-        assert max(inside) - min(inside) == 624, start
+    for start in range(0, ROWS, WINDOW):
+        inside = [places[row] for row in range(start, start + WINDOW)]
+        assert max(inside) - min(inside) == WINDOW - 1, start
     assert engine.stats()["spilled_bytes"] == spilled
-    order = [window // 625 for window in found[::625]]
-    assert sorted(order) == list(range(ROWS // 625)) != order
+    order = [row // WINDOW for row in found[::WINDOW]]
+    assert sorted(order) == list(range(ROWS // WINDOW)) != order
 
 
 @pytest.mark.parametrize("window", [200, 5000, 20_000, "50kB", "10MB"])
@@ -112,6 +120,39 @@ def test_the_order_depends_on_the_seed_alone(source: Path, tmp_path: Path) -> No
     xs.init(memory_limit=small_memory_limit(), spill_dirs=str(tmp_path))
     assert ids(xs.read_parquet(source).random_shuffle(seed=6, window=WINDOW)) != made[0][0]
     xs.shutdown()
+
+
+def test_windows_of_which_a_row_group_has_many_are_not_read_one_by_one(tmp_path: Path) -> None:
+    """A million rows in windows of 1,000 decoded their row group a thousand times, half of it each time."""
+    rows = pa.table({"id": range(200_000)})
+    pq.write_table(rows, tmp_path / "one.parquet")
+    one = xs.read_parquet(tmp_path / "one.parquet").node
+    assert small_window(one, 1000) == 1000
+    assert small_window(one, 49_999) == 49_999
+    assert small_window(one, 50_000) is None
+    assert small_window(one, "16kB") == 2000
+    assert small_window(one, "800kB") is None
+    pq.write_table(rows, tmp_path / "many.parquet", row_group_size=40_000)
+    many = xs.read_parquet(tmp_path / "many.parquet").node
+    assert small_window(many, 33_000) is None
+    assert small_window(many, 31_000) == 31_000  # which are less than 256 kB
+
+
+@pytest.mark.parametrize("window", [1, 7, 1000, 100_000])
+def test_numbers_of_windows_are_the_same_wherever_they_are_made(
+    window: int, engine: LocalEngine, tmp_path: Path
+) -> None:
+    """Maps number rows of files natively, steps in Python; both as the rule says."""
+    del engine
+    rows = 3000
+    pq.write_table(pa.table({"id": range(rows)}), tmp_path / "one.parquet")
+    dataset = xs.read_parquet(tmp_path / "one.parquet")
+    made = numbers_within(window, 4, 0, 0, rows).to_pylist()
+    assert made[5:9] == numbers_within(window, 4, 0, 5, 4).to_pylist()
+    wanted = sorted(range(rows), key=lambda row: made[row])
+    assert ids(dataset.random_shuffle(4, window=window)) == wanted
+    stepped = dataset.filter("id >= 0").random_shuffle(4, window=window)
+    assert ids(stepped) == wanted
 
 
 # --- uniform within a window -------------------------------------------------------------------------------------

@@ -10,7 +10,14 @@
 //! there are two, so that nothing is left of the counting where keys of sources agree in many bits. For one source it is
 //! a bijection: no two of its rows have the same number. Rows of different sources that do (among a billion rows 1 pair
 //! in 37 cases) stay in the order of the input. It is no cipher: who sees the order can find the seed.
+//!
+//! Within windows of w rows of a source, the high bits of the number are those of the window's own number, `row / w` in
+//! the place of `row` with `mix(key)` for a key, and the low bits the high ones of the row's number: windows are in random
+//! order, and the rows of each. Of the row's number `2 log2(w) + 4` bits are left, 40 at most, so that few rows of a window
+//! have the same, and of the window's 24 at least.
 
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
@@ -28,6 +35,7 @@ const COLUMN: &str = "random number";
 pub struct Permutation {
     layout: RowLayout,
     seed: u64,
+    window: Option<NonZeroU64>,
 }
 
 impl Permutation {
@@ -46,7 +54,17 @@ impl Permutation {
             nulls_first: false,
         };
         let layout = RowLayout::try_new(&Arc::new(numbered), &[key])?;
-        Ok(Self { layout, seed })
+        Ok(Self {
+            layout,
+            seed,
+            window: None,
+        })
+    }
+
+    /// The order in which windows of so many rows stay together.
+    #[must_use]
+    pub fn within(self, window: Option<NonZeroU64>) -> Self {
+        Self { window, ..self }
     }
 
     /// The layout of numbered rows: the number is the last column, and the key.
@@ -62,7 +80,10 @@ impl Permutation {
     pub fn number(&self, batch: &RecordBatch, source: u64, first_row: u64) -> Result<RecordBatch> {
         let key = mix(mix(self.seed) ^ source);
         let rows = first_row..first_row + batch.num_rows() as u64;
-        let numbers = UInt64Array::from_iter_values(rows.map(|row| number(key, row)));
+        let numbers = match self.window {
+            None => UInt64Array::from_iter_values(rows.map(|row| number(key, row))),
+            Some(window) => UInt64Array::from(numbers_within(key, rows, window)),
+        };
         let mut fields: Vec<Arc<Field>> = batch.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(COLUMN, DataType::UInt64, false)));
         let mut columns = batch.columns().to_vec();
@@ -84,6 +105,22 @@ impl Permutation {
         RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
             .map_err(|e| KernelError::arrow("taking the numbers off", e))
     }
+}
+
+fn numbers_within(key: u64, rows: Range<u64>, window: NonZeroU64) -> Vec<u64> {
+    let low_bits = (2 * (64 - window.leading_zeros()) + 4).min(40);
+    let mut numbers = Vec::with_capacity((rows.end - rows.start) as usize);
+    let mut next = rows.start;
+    while next < rows.end {
+        let number_of_window = next / window;
+        let end = (number_of_window + 1)
+            .saturating_mul(window.get())
+            .min(rows.end);
+        let high = number(mix(key), number_of_window) >> low_bits << low_bits;
+        numbers.extend((next..end).map(|row| high | number(key, row) >> (64 - low_bits)));
+        next = end;
+    }
+    numbers
 }
 
 #[inline]

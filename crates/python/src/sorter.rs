@@ -2,6 +2,7 @@
 //! (reduce). One call per step.
 
 use std::iter;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -66,13 +67,19 @@ impl Sorter {
 
     /// For a table in the random order that `seed` stands for. Rows are told apart by their file and their number in it,
     /// so the order does not depend on the splits, except for CSV and JSON lines, which do not number their rows. Batches
-    /// in memory are told apart by the number that they are scattered with.
+    /// in memory are told apart by the number that they are scattered with. Windows of so many rows stay together.
     #[staticmethod]
-    fn permutation(read_options: &str, schema: &[u8], seed: u64) -> PyResult<Self> {
+    #[pyo3(signature = (read_options, schema, seed, window=None))]
+    fn permutation(
+        read_options: &str,
+        schema: &[u8],
+        seed: u64,
+        window: Option<NonZeroU64>,
+    ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let permutation = Permutation::try_new(&schema, seed).map_err(kernel_error)?;
         Ok(Self {
-            kind: RowKind::Permutation(permutation),
+            kind: RowKind::Permutation(permutation.within(window)),
             schema,
             config: ReadConfig::parse(read_options)?,
         })

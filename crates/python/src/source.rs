@@ -232,6 +232,12 @@ impl Source {
         self.source.memory_bytes
     }
 
+    /// Row groups of Parquet and batches of IPC; 0 of other formats.
+    #[getter]
+    fn num_groups(&self) -> usize {
+        self.source.num_groups()
+    }
+
     /// Bytes per record; 0 for tables.
     #[getter]
     fn record_bytes(&self) -> usize {

@@ -66,17 +66,19 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     return Stepped(Limited(ordered, count), Drop((step.column,)))
 
 
-def in_random_order(node: Node, seed: int, options: ShuffleOptions) -> Node:
-    """All rows, by their numbers.
+def in_random_order(
+    node: Node, seed: int, options: ShuffleOptions, window: int | None = None
+) -> Node:
+    """All rows, by their numbers; windows of so many rows stay together, if that is said.
 
     Cost: as ``shuffles.random_shuffle``, which knows the numbers of rows that come from files as they are; others are
     read as Arrow batches, and numbering takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
-        return Shuffled((node,), shuffles.random_shuffle(node.schema, seed), options)
-    step = _numbering(node, seed)
+        return Shuffled((node,), shuffles.random_shuffle(node.schema, seed, window), options)
+    step = dataclasses.replace(_numbering(node, seed), window=window)
     numbered = _numbered(node, step)
-    shuffle = shuffles.numbered_shuffle(numbered.schema, step.column)
+    shuffle = shuffles.numbered_shuffle(numbered.schema, step.column, window)
     return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
 
 

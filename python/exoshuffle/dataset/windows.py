@@ -3,7 +3,7 @@
 Guarantee: the order depends on the seed, on the files and on the size of a window, and on nothing else; nothing is kept
 between tasks, so nothing is spilled. A window is what ``Source.splits`` cuts for two thirds of its size: stretches of
 one file, of whole row groups where these are small, that hold no more than was asked for where the format tells how
-large rows are.
+large rows are. Small windows are not read here: see ``small_window``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import FileInput, schema_of
 from exoshuffle.dataset.jobs import steps_of
+from exoshuffle.dataset.logical import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
 from exoshuffle.futures.options import Executor
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 _WINDOWS = 2**64 - 1
 #: Windows that are smaller are written together, up to this size: a task and a file take some milliseconds each.
 PART_BYTES = 32_000_000
+#: Windows that are smaller, or smaller than this share of a row group, are not read one by one: see ``small_window``.
+SMALL_BYTES = 256_000
+GROUP_SHARE = 4
 #: Memory of a task in windows: as it is read, as rows, and as batches again.
 _COPIES = 3
 
@@ -141,12 +145,35 @@ def check_window(window: Any) -> None:
         )
 
 
+def small_window(node: Node, window: int | str) -> int | None:
+    """The rows of a window that is not worth to be read by itself; None of one that is.
+
+    A million rows in one row group, in windows of 1,000, took 4.4 s of processor time read one by one, and 0.3 as a
+    shuffle of all rows by numbers that keep those of a window together.
+    """
+    inputs = sources(node)
+    total = sum(source.memory_bytes for source in inputs)
+    num_rows = max(1, sum(_num_rows(source) for source in inputs))
+    size = parse_bytes(window) if isinstance(window, str) else window * total // num_rows
+    group_bytes = total // max(sum(source.num_groups for source in inputs), 1)
+    is_text = not any(source.num_groups for source in inputs)
+    if size >= SMALL_BYTES and (is_text or GROUP_SHARE * size >= group_bytes):
+        return None
+    return max(1, size * num_rows // max(total, 1)) if isinstance(window, str) else int(window)
+
+
+def _num_rows(source: Any) -> int:
+    """Rows of files, or about how many."""
+    if source.rows is not None:
+        return int(source.rows)
+    return FileInput(source).measure(Side(schema_of(source), ByKeys())).num_rows
+
+
 def window_bytes(source: FileInput, window: int | str) -> int:
     """Size of a window as it is read; a row counts as large as the mean of its input."""
     if isinstance(window, str):
         return parse_bytes(window)
-    rows = FileInput(source.source).measure(Side(schema_of(source.source), ByKeys())).num_rows
-    return max(1, window * int(source.source.memory_bytes) // max(rows, 1))
+    return max(1, window * int(source.source.memory_bytes) // max(_num_rows(source.source), 1))
 
 
 def shuffle_windows(

@@ -93,13 +93,15 @@ class ByChance:
 
     Attributes:
         seed: Of the permutation.
+        window: Rows of a file that stay together, which are in random order then, and the rows of each; None for none.
     """
 
     seed: int
+    window: int | None = None
 
     def build(self, read_options: str, schema: bytes) -> Any:
         """See ``Order``."""
-        return _native.Sorter.permutation(read_options, schema, self.seed)
+        return _native.Sorter.permutation(read_options, schema, self.seed, self.window)
 
 
 @dataclass(frozen=True)

@@ -159,26 +159,34 @@ def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
     return _meeting("top_k", (), (partial,), schema, final, schema)
 
 
-def random_shuffle(schema: pa.Schema, seed: int) -> Shuffle:
+def random_shuffle(schema: pa.Schema, seed: int, window: int | None = None) -> Shuffle:
     """A uniform permutation: every row draws a number of 64 bits and rows are sorted by it.
 
     So the number of rows that go from a map to a partition is multinomial, the order within a partition is an
-    independent uniform permutation, and the result does not depend on how many maps and partitions there are.
+    independent uniform permutation, and the result does not depend on how many maps and partitions there are. Within
+    windows of so many rows, the numbers of a window are neighbours (``crates/kernels/src/permutation.rs``).
     """
-    order = ByChance(seed)
+    order = ByChance(seed, window)
     finish = Sorted(rows_config(schema, order))
     side = Side(schema, order)
-    return Shuffle(
-        "random_shuffle", (side,), by_range, finish, schema, keeps_rows=True, is_even=True
-    )
+    name, is_even = _of_windows(window)
+    return Shuffle(name, (side,), by_range, finish, schema, keeps_rows=True, is_even=is_even)
 
 
-def numbered_shuffle(schema: pa.Schema, column: str) -> Shuffle:
+def numbered_shuffle(schema: pa.Schema, column: str, window: int | None = None) -> Shuffle:
     """``random_shuffle`` of rows that have their numbers in a column."""
     made = sort(schema, ByKeys((SortKey(column),)))
+    name, is_even = _of_windows(window)
     return dataclasses.replace(
-        made, name="random_shuffle", assign=by_even_range, is_sampled=False, is_even=True
+        made, name=name, assign=by_even_range, is_sampled=False, is_even=is_even
     )
+
+
+def _of_windows(window: int | None) -> tuple[str, bool]:
+    """The name of a random shuffle, and whether its partitions differ by the chance of single rows alone."""
+    if window is None:
+        return "random_shuffle", True
+    return f"random_shuffle within windows of {window:,} rows", False
 
 
 def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.operators.batches import movable, picking, streamed, tables_of
@@ -39,13 +40,38 @@ def mix(values: Any) -> Any:
 
 def numbers(seed: int, source: int, first_row: int, count: int) -> Any:
     """The numbers of ``count`` rows of a source from ``first_row`` on, as a uint64 array."""
+    import pyarrow.compute as pc
+
+    return _drawn(mix(pc.bit_wise_xor(mix(uint64(seed)), uint64(source))), first_row, count)
+
+
+def _drawn(key: Any, first: int, count: int) -> Any:
+    import pyarrow.compute as pc
+
+    return mix(pc.add(mix(pc.bit_wise_xor(_counted(first, count), key)), key))
+
+
+def _counted(first: int, count: int) -> Any:
+    """So many numbers from the first on."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    before = uint64((first - 1) & _MAX)
+    return pc.cumulative_sum(pa.repeat(uint64(1), count), start=before)
+
+
+def numbers_within(window: int, seed: int, source: int, first_row: int, count: int) -> Any:
+    """The same for rows of which windows of so many stay together."""
+    import pyarrow.compute as pc
+
+    low_bits = min(2 * window.bit_length() + 4, 40)
+    first, last = first_row // window, (first_row + max(count, 1) - 1) // window
     key = mix(pc.bit_wise_xor(mix(uint64(seed)), uint64(source)))
-    before = uint64((first_row - 1) & _MAX)
-    rows = pc.cumulative_sum(pa.repeat(uint64(1), count), start=before)
-    return mix(pc.add(mix(pc.bit_wise_xor(rows, key)), key))
+    high = _drawn(mix(key), first, last - first + 1)
+    high = pc.shift_left(pc.shift_right(high, uint64(low_bits)), uint64(low_bits))
+    places = pc.add(_counted(0, count), uint64(first_row - first * window))
+    low = pc.shift_right(_drawn(key, first_row, count), uint64(64 - low_bits))
+    return pc.bit_wise_or(high.take(pc.divide(places, uint64(window))), low)
 
 
 def uint64(value: int) -> Any:
@@ -85,12 +111,14 @@ class Numbered:
         seed: Of the numbers.
         column: Name of the column.
         level: How many numberings come before: a sample of a sample with the same seed is to be a new choice.
+        window: Rows that stay together, if any do: see ``numbers_within``.
         place: Which rows these are; known in the task.
     """
 
     seed: int
     column: str
     level: int = 0
+    window: int | None = None
     place: Place = Place(0, 0)
 
     def at(self, place: Place) -> Numbered:
@@ -116,10 +144,12 @@ class Numbered:
         for _ in range(self.level):
             seed = mix(uint64(seed)).as_py()
 
+        number = numbers if self.window is None else partial(numbers_within, self.window)
+
         def numbered() -> Iterator[pa.Table]:
             row = self.place.first_row
             for table in tables_of(batches):
-                made = numbers(seed, self.place.source, row, table.num_rows)
+                made = number(seed, self.place.source, row, table.num_rows)
                 yield table.append_column(field, made)
                 row += table.num_rows
 

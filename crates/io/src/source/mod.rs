@@ -232,6 +232,11 @@ impl Source {
         &self.dictionary_columns
     }
 
+    /// Row groups of Parquet and batches of IPC; 0 of other formats.
+    pub fn num_groups(&self) -> usize {
+        self.files.iter().map(|file| file.groups.len()).sum()
+    }
+
     /// Cuts the input into splits of about `target_bytes` decoded bytes; no split spans two files, every row is in
     /// exactly one. The same files and target give the same splits.
     pub fn splits(&self, target_bytes: u64) -> Result<Vec<Split>> {
