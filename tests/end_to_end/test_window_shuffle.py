@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from exoshuffle.dataset.windows import small_window, window_bytes
 from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.futures import Engine
 from exoshuffle.operators.steps_sample import numbers_within
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated, query
@@ -35,6 +37,13 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module")
 def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("windows") / "in", table, 3, rows_per_group=5000)
+
+
+@pytest.fixture
+def roomy(tmp_path: Path) -> Iterator[Engine]:
+    """With room for worker processes beside a shuffle."""
+    yield xs.init(memory_limit="1GB", spill_dirs=str(tmp_path))
+    xs.shutdown()
 
 
 def ids(dataset: xs.Dataset) -> list[int]:
@@ -225,9 +234,9 @@ def test_the_order_of_windows_is_random(source: Path, engine: LocalEngine) -> No
 
 
 def test_unions_functions_and_what_comes_behind(
-    table: pa.Table, source: Path, engine: LocalEngine
+    table: pa.Table, source: Path, roomy: Engine
 ) -> None:
-    del engine
+    del roomy
     dataset = xs.read_parquet(source).select("id", "k")
     both = dataset.union(dataset.map_batches(lambda batch: batch)).random_shuffle(3, window=WINDOW)
     flat = table.select(["id", "k"])

@@ -23,7 +23,9 @@ from tests.unit.native_tables import (
 
 def partitions(made: _native.Sorter, splits: list[str], assignment: bytes) -> list[pa.Table]:
     """The rows of each partition, after a shuffle of all splits."""
-    blocks = [slices(made.scatter(split, index, assignment)) for index, split in enumerate(splits)]
+    blocks = [
+        slices(made.scatter([split], index, assignment)) for index, split in enumerate(splits)
+    ]
     return [
         read_ipc(made.sort(opened(parts, partition)))
         for partition, parts in enumerate(zip(*blocks, strict=True))
@@ -100,7 +102,7 @@ def test_bad_assignments_are_refused(tmp_path: Path) -> None:
     [split] = parquet_splits(tmp_path, table, 1_000_000)
     for damaged in (b"", b"\x07", made.hash_assignment(3)[:-1], made.hash_assignment(3) + b"\0"):
         with pytest.raises(InputError, match="assignment cannot be read"):
-            made.scatter(split, 0, damaged)
+            made.scatter([split], 0, damaged)
     records = _native.Sorter.records("{}", 100, 10)
     for assign in (records.hash_assignment, records.round_robin_assignment):
         with pytest.raises(OptionsError, match="only sort"):

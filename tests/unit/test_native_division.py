@@ -29,7 +29,9 @@ def opened(parts: list[Any], partition: int = 0) -> Any:
 
 def scattered(made: Any, splits: list[str], assignment: bytes) -> list[list[Any]]:
     """The slices of each partition."""
-    blocks = [slices(made.scatter(split, index, assignment)) for index, split in enumerate(splits)]
+    blocks = [
+        slices(made.scatter([split], index, assignment)) for index, split in enumerate(splits)
+    ]
     return [list(parts) for parts in zip(*blocks, strict=True)]
 
 

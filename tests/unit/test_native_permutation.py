@@ -22,7 +22,9 @@ def permutation(schema: pa.Schema, seed: int, options: str = "{}") -> _native.So
 def shuffled(made: _native.Sorter, splits: list[str], num_partitions: int) -> list[pa.Table]:
     """The partitions of a shuffle of all splits."""
     assignment = made.choose_boundaries([], num_partitions)
-    blocks = [slices(made.scatter(split, index, assignment)) for index, split in enumerate(splits)]
+    blocks = [
+        slices(made.scatter([split], index, assignment)) for index, split in enumerate(splits)
+    ]
     return [
         read_ipc(made.sort(opened(parts, partition)))
         for partition, parts in enumerate(zip(*blocks, strict=True))
@@ -127,7 +129,7 @@ def test_sampling_and_measuring_work_as_for_tables(tmp_path: Path) -> None:
     source = _native.Source(write(tmp_path, "parquet", [table]), "{}")
     [split] = source.splits(1 << 30)
     made = permutation(table.schema, 4)
-    assert made.sample(split, 0, 10, 0) == made.sample_batches(table, 0, 10, 0) == b""
+    assert made.sample([split], 0, 10, 0) == made.sample_batches(table, 0, 10, 0) == b""
     assert made.choose_boundaries([b""], 3) == made.choose_boundaries([], 3)
     rows, num_bytes, _ = made.measure([split], 100, 0)
     plain = _native.Sorter.table("{}", table.schema.serialize().to_pybytes(), [])

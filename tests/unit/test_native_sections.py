@@ -37,7 +37,7 @@ def test_inputs_that_share_partitions_are_told_apart(tmp_path: Path) -> None:
     assignment = by_left.hash_assignment(num_partitions)
     assert assignment == by_right.hash_assignment(num_partitions)
     blocks = [
-        slices(by_left.scatter(split, index, assignment, tag=0))
+        slices(by_left.scatter([split], index, assignment, tag=0))
         for index, split in enumerate(splits)
     ]
     blocks += [

@@ -72,7 +72,7 @@ def test_scattering_batches_is_scattering_the_split_of_them(tmp_path: Path) -> N
     made = sorter(table.schema, ascending("s", "k"))
     splits = parquet_splits(tmp_path, table, 50_000)
     tables = [
-        stream(_native.Rows.scan("{}", table.schema.serialize().to_pybytes(), split))
+        stream(_native.Rows.scan("{}", table.schema.serialize().to_pybytes(), [split]))
         for split in splits
     ]
     assert rows_of(*tables) == rows_of(table)
@@ -80,7 +80,7 @@ def test_scattering_batches_is_scattering_the_split_of_them(tmp_path: Path) -> N
     assert samples == [made.sample_batches(part, i, 40, 7) for i, part in enumerate(tables)]
     for assignment in (made.choose_boundaries(samples, 5), made.hash_assignment(5)):
         for index, (split, part) in enumerate(zip(splits, tables, strict=True)):
-            from_file = slices(made.scatter(split, index, assignment))
+            from_file = slices(made.scatter([split], index, assignment))
             assert slices(made.scatter_batches(part, index, assignment)) == from_file
             assert sum(len(one) > 40 for one in from_file) > 1
 
@@ -158,13 +158,13 @@ def test_records_come_out_as_a_stream(tmp_path: Path) -> None:
     made = _native.Sorter.records(options, 100, 10)
     everything = made.choose_boundaries([], 1)
     splits = source.splits(1_000_000)
-    blocks = [slices(made.scatter(split, i, everything))[0] for i, split in enumerate(splits)]
+    blocks = [slices(made.scatter([split], i, everything))[0] for i, split in enumerate(splits)]
     rows = made.sort(opened(blocks))
     data = path.read_bytes()
     expected = sorted((data[i : i + 100] for i in range(0, len(data), 100)), key=lambda r: r[:10])
     for _ in range(2):
         assert stream(rows)["record"].to_pylist() == expected
-    scanned = [_native.Rows.scan(options, source.schema_ipc, split) for split in splits]
+    scanned = [_native.Rows.scan(options, source.schema_ipc, [split]) for split in splits]
     tables = [stream(rows) for rows in scanned]
     again = [slices(made.scatter_batches(part, i, everything))[0] for i, part in enumerate(tables)]
     assert again == blocks
@@ -175,12 +175,12 @@ def test_a_scan_of_some_columns_has_these_in_this_order(tmp_path: Path) -> None:
     schema = table.schema.serialize().to_pybytes()
     [split] = parquet_splits(tmp_path, table, 1 << 30)
     for columns in (["s", "id", "l"], ["d"], list(reversed(table.column_names))):
-        result = stream(_native.Rows.scan("{}", schema, split, columns))
+        result = stream(_native.Rows.scan("{}", schema, [split], columns))
         assert result.schema.names == columns
         assert rows_of(result) == rows_of(table.select(columns))
-    assert stream(_native.Rows.scan("{}", schema, split, [])).num_rows == 1_500
+    assert stream(_native.Rows.scan("{}", schema, [split], [])).num_rows == 1_500
     with pytest.raises(SchemaError, match='no column "x"'):
-        _native.Rows.scan("{}", schema, split, ["x"])
+        _native.Rows.scan("{}", schema, [split], ["x"])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "arrow"])
@@ -197,7 +197,7 @@ def test_other_formats_scan_some_columns_too(tmp_path: Path, suffix: str) -> Non
             writer.write_table(table)
     source = _native.Source([str(path)], "{}")
     [split] = source.splits(1 << 30)
-    result = stream(_native.Rows.scan("{}", source.schema_ipc, split, ["c", "a"]))
+    result = stream(_native.Rows.scan("{}", source.schema_ipc, [split], ["c", "a"]))
     assert result.to_pydict() == {"c": [i / 2 for i in range(50)], "a": list(range(50))}
 
 
@@ -207,7 +207,7 @@ def test_files_fail_when_they_are_opened_and_when_they_are_read(tmp_path: Path) 
     pq.write_table(table, path, compression="snappy", use_dictionary=False)
     source = _native.Source([str(path)], "{}")
     [split] = source.splits(1 << 30)
-    rows = _native.Rows.scan("{}", source.schema_ipc, split)
+    rows = _native.Rows.scan("{}", source.schema_ipc, [split])
     content = bytearray(path.read_bytes())
     path.unlink()
     with pytest.raises(InputError, match=r"table\.parquet"):
@@ -216,7 +216,7 @@ def test_files_fail_when_they_are_opened_and_when_they_are_read(tmp_path: Path) 
     path.write_bytes(content)
     source = _native.Source([str(path)], "{}")
     [split] = source.splits(1 << 30)
-    rows = _native.Rows.scan("{}", source.schema_ipc, split)
+    rows = _native.Rows.scan("{}", source.schema_ipc, [split])
     reader = pa.RecordBatchReader.from_stream(rows)
     with pytest.raises(pa.ArrowException, match=r"table\.parquet"):
         reader.read_all()
