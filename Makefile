@@ -16,7 +16,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest lint demo bench clean
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz lint demo bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,10 @@ $(RAY_OLDEST)/.installed: $(VENV)/.tools pyproject.toml
 test-ray-oldest: $(VENV)/.checked $(RAY_OLDEST)/.installed ## test the oldest supported Ray: conformance, sorts, joining a cluster
 	PYTHONPATH=$(abspath python) $(RAY_OLDEST)/bin/python -m pytest -W ignore::ResourceWarning -k 'not TestThreeNodes' \
 	    tests/ray/test_conformance.py tests/ray/test_sort.py tests/ray/test_delivery.py
+
+# What is worth a look is printed with its seed, which `python -m tests.fuzz --seed N` runs alone.
+fuzz: $(VENV)/.checked ## random files and operations against DuckDB and pyarrow (10,000 cases: an hour or two)
+	$(BIN)/python -m tests.fuzz --cases 10000
 
 lint: $(VENV)/.tools ## check formatting, lints, types and layers
 	cargo fmt --all --check
