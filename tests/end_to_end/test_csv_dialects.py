@@ -172,6 +172,13 @@ def test_times_are_written_as_they_are_read(tmp_path: Path) -> None:
     assert xs.read_csv(out).to_arrow().to_pylist() == rows
 
 
+def test_a_file_of_tabs_is_written_with_tabs(tmp_path: Path) -> None:
+    rows = read(tmp_path / "in.tsv", 'a\tb\n2\tx,"\n1\t"y\tz"\n')
+    xs.read_csv(tmp_path / "in.tsv").sort("b").write_csv(tmp_path / "out.tsv")
+    assert (tmp_path / "out.tsv").read_text().startswith("a\tb\n")
+    assert xs.read_csv(tmp_path / "out.tsv").to_arrow().to_pylist() == rows
+
+
 def text_of(rng: random.Random) -> str:
     """Text in which everything that has a meaning occurs."""
     return "".join(rng.choice("ab\",;\r\n'#\t é") for _ in range(rng.choice([0, 1, 1, 2, 3, 8])))

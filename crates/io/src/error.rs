@@ -72,8 +72,8 @@ pub enum IoError {
     },
     /// Text is not in UTF-8.
     #[error(
-        "'{}' line {line}: it is no UTF-8; say which encoding CSV has (encoding='latin-1', or on the command line \
-         --encoding latin-1), or write the file in UTF-8", path.display()
+        "'{}' line {line}: it is no UTF-8; write the file in UTF-8 or, if it is CSV, say which encoding it has \
+         (encoding='latin-1', or on the command line --encoding latin-1)", path.display()
     )]
     NotUtf8 {
         /// The file.

@@ -29,6 +29,9 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
     if value.get("ipc_stream").and_then(Value::as_bool) == Some(true) {
         options.ipc_layout = IpcLayout::Stream;
     }
+    if value.get("csv_tabs").and_then(Value::as_bool) == Some(true) {
+        options.csv_delimiter = b'\t';
+    }
     let columns = value.get("dictionary_columns").and_then(Value::as_array);
     options.dictionary_columns = columns.map(|columns| {
         columns

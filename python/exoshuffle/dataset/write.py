@@ -33,7 +33,7 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.dataset.output import check_room
 from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.place import check_ending, is_stream, kind_of
+from exoshuffle.dataset.place import STANDARD, check_ending, is_stream, kind_of
 from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.errors import (
     ExoshuffleError,
@@ -100,8 +100,8 @@ class WriteOptions:
         """The size of a file, if one was asked for."""
         return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
-    def to_json(self, node: Node, row_group_bytes: int, is_stream: bool = False) -> str:
-        """The options as the native writer reads them; ``is_stream`` is of Arrow IPC."""
+    def to_json(self, node: Node, row_group_bytes: int, path: str = "") -> str:
+        """The options as the native writer reads them; ``path`` is that of a single file."""
         return json.dumps(
             {
                 "format": self.format,
@@ -109,7 +109,8 @@ class WriteOptions:
                 "target_file_bytes": self.target_bytes,
                 "row_group_bytes": row_group_bytes,
                 "dictionary_columns": dictionary_columns(node),
-                "ipc_stream": is_stream,
+                "ipc_stream": is_stream(path),
+                "csv_tabs": path.lower().endswith(".tsv"),
             }
         )
 
@@ -225,7 +226,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
         check_room(node, options, folder, engine.spill_dirs)
         job = execution.job(node, "file")
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        written = options.to_json(node, _row_group_bytes(job.plan), is_stream(str(output.path)))
+        written = options.to_json(node, _row_group_bytes(job.plan), str(output.path))
         files = write_file(rows_of(job, node.schema, engine), folder, written)
     check_rows(node, sum(file["rows"] for file in files))
     (file,) = files
@@ -240,7 +241,7 @@ def _to_standard_output(node: Node, execution: Execution, options: WriteOptions)
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
         job = execution.job(node, "file")
-        written = options.to_json(node, _row_group_bytes(job.plan), is_stream=True)
+        written = options.to_json(node, _row_group_bytes(job.plan), STANDARD)
         files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
     check_rows(node, sum(file["rows"] for file in files))
     return files, job.plan

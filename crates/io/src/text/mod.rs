@@ -15,6 +15,7 @@ mod inspect;
 mod jsonl;
 mod lines;
 mod number;
+mod positions;
 mod quoted_empty;
 mod records;
 mod sample;

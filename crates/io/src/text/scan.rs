@@ -2,10 +2,12 @@
 //!
 //! A quote opens a value only at its start; within it a doubled quote stands for itself, and so does what follows an escape. CR,
 //! LF and CRLF end a record. What the parser would make something of is a fault here: a quote that is never closed, and text
-//! behind one that closes a value. Costs a search for quotes (1 % of reading 200 MB without any, median of nine pairs).
+//! behind one that closes a value. It costs a search for quotes: reading 55 MB without any took 0.99 of the CPU time that it took
+//! unchecked, with two of six columns in quotes 1.06 (medians of seven pairs).
 
-use memchr::{memchr, memchr2, memchr3, memchr_iter};
+use memchr::{memchr, memchr2, memchr3};
 
+use super::positions::Positions;
 use crate::source::Syntax;
 
 /// Why text is no CSV; positions are those of bytes in the file.
@@ -79,7 +81,7 @@ impl Scan {
 
     /// The same where nothing but quotes matters.
     fn skip_quotes(&mut self, text: &[u8], quote: u8) -> Result<(), Fault> {
-        let mut quotes = memchr_iter(quote, text);
+        let mut quotes = Positions::new(quote, text);
         if self.state == State::Closing && !text.is_empty() && self.closing(text[0], 0)? == 1 {
             quotes.next();
         }
