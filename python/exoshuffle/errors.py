@@ -143,9 +143,15 @@ class TaskCancelledError(EngineError):
 
 
 class WorkerDiedError(EngineError):
-    """The process that ran a task ended under it: killed, out of memory, or a crash in native code."""
+    """The process that ran a task ended under it: killed, out of memory, or a crash in native code.
+
+    Attributes:
+        from_outside: Whether something else than the task may have ended it. The embedded engine runs the task again
+            then, more often than ``max_retries``, unless that is 0.
+    """
 
     retryable = True
+    from_outside = False
 
 
 class ActorDiedError(EngineError):

@@ -36,7 +36,9 @@ class TaskOptions:
             can never be in memory together, with a ``MemoryLimitError`` as the cause.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own (its worker
-            died, its result was lost, an exception with ``retryable = True``).
+            died, its result was lost, an exception with ``retryable = True``). The embedded engine does not count
+            deaths of workers that something else may have caused (a signal from outside, the system for want of
+            memory), up to a bound that grows with what else is done; 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
             at once and a crash costs one attempt; ``"thread"`` runs it on a thread of this process, without pickling:

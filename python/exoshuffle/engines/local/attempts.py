@@ -8,9 +8,15 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import arguments, loading, threads, values
+from exoshuffle.engines.local import arguments, deaths, loading, threads, values
 from exoshuffle.engines.local.objects import Status, Task
-from exoshuffle.errors import ActorDiedError, ClosedError, TaskCancelledError, TaskError
+from exoshuffle.errors import (
+    ActorDiedError,
+    ClosedError,
+    TaskCancelledError,
+    TaskError,
+    WorkerDiedError,
+)
 from exoshuffle.futures.refs import Ref
 from exoshuffle.observe.events import TaskFinished
 
@@ -36,6 +42,8 @@ class Attempts:
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
         self._table = engine.table
+        # Without calls of actors, which a task that ends its worker may make each time.
+        self._num_finished = 0
 
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
@@ -105,6 +113,7 @@ class Attempts:
                 self._table.run_again(task)
                 return
             task.stream.end()
+        self._num_finished += task.actor is None
         if output.actor is None and not _may_be_needed(task, stored):
             task.forget()
         self._table.fulfil(output, stored)
@@ -120,7 +129,7 @@ class Attempts:
         """The attempt failed: another attempt if that may help, else the object fails."""
         _clear_frames(error)
         with self._table.lock:
-            retry = getattr(error, "retryable", False) and task.attempt <= task.options.max_retries
+            retry = self._is_retried(task, error)
             if retry and not self._table.closed and not task.is_over():
                 task.attempt += 1
                 task.started = False
@@ -132,9 +141,19 @@ class Attempts:
                 if not isinstance(
                     error, TaskError | ClosedError | TaskCancelledError | ActorDiedError
                 ):
+                    if task.deaths and isinstance(error, WorkerDiedError):
+                        error = deaths.final(task, error)
                     error = TaskError(task.name, task.attempt, error, self._engine.name)
                 self._table.reject_task(task, error)
         self._table.settle()
+
+    def _is_retried(self, task: Task, error: BaseException) -> bool:
+        """Lock held."""
+        if not getattr(error, "retryable", False):
+            return False
+        if deaths.may_be_forgiven(task, error):
+            return deaths.forgive(task, self._num_finished + self._engine.pool.num_blameless)
+        return task.attempt - task.deaths <= task.options.max_retries
 
     def await_again(self, task: Task) -> None:
         """Values of a task's arguments were lost before it started: waits until they have been computed again.

@@ -158,6 +158,7 @@ class Task:
         "call",
         "caller",
         "cancelled",
+        "deaths",
         "fn",
         "interrupt",
         "is_staged",
@@ -172,6 +173,7 @@ class Task:
         "ready",
         "reservation",
         "sequence",
+        "signs_before",
         "started",
         "stream",
         "values",
@@ -194,6 +196,9 @@ class Task:
         self.name = options.name or getattr(fn, "__name__", "task")
         self.sequence = sequence
         self.attempt = 1
+        #: Deaths of its workers that are not counted as attempts, and the signs there were at the first (``deaths``).
+        self.deaths = 0
+        self.signs_before = 0
         self.cancelled = False
         self.started = False
         self.ready = False
@@ -242,7 +247,7 @@ class Task:
     def can_run_again(self) -> bool:
         """Whether what it made is made again when it is lost; each item of a generator is, the first time."""
         most = self.options.max_retries + (0 if self.stream is None else self.stream.num_lost)
-        return self.actor is None and self.attempt <= most
+        return self.actor is None and self.attempt - self.deaths <= most
 
     def drop_lineage(self) -> None:
         """Lets go of what it was called with, too: it is not run again."""

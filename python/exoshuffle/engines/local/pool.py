@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import limits, wire
+from exoshuffle.engines.local import deaths, limits, wire
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
@@ -57,6 +57,8 @@ class ProcessPool:
         self._num_base_used = 0
         self._moved_at = time.monotonic()
         self._closed = False
+        #: Workers that were ended from outside with no task in them.
+        self.num_blameless = 0
 
     @property
     def base_bytes(self) -> int:
@@ -142,9 +144,10 @@ class ProcessPool:
                 worker = self._idle.pop() if self._idle else None
                 self._num_starting += worker is None
             if worker is None:
-                return self._start()
+                return self._start_until_alive()
             if worker.is_alive:
                 return worker
+            self.num_blameless += worker.was_ended
             self.give_back(worker, reusable=False)
 
     def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
@@ -217,6 +220,19 @@ class ProcessPool:
             f"{format_bytes(self._engine.memory_limit)} has room for {self._max_workers}; set it to "
             f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
         )
+
+    def _start_until_alive(self) -> WorkerProcess:
+        """A new worker; where one is ended from outside while it starts, the next."""
+        for number in range(1, deaths.MAX_STARTS + 1):
+            try:
+                return self._start()
+            except WorkerDiedError as error:
+                with self._lock:
+                    self.num_blameless += error.from_outside
+                    if not error.from_outside or self._closed or number == deaths.MAX_STARTS:
+                        raise
+                    self._num_starting += 1
+        raise AssertionError("the last one is returned, or its error raised")
 
     def _start(self) -> WorkerProcess:
         with self._lock:

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local import forks, identity, stacks, wire
+from exoshuffle.engines.local import deaths, forks, identity, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -99,6 +99,11 @@ class WorkerProcess:
     def is_alive(self) -> bool:
         """Whether the process runs."""
         return self._process.poll() is None
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether the process has ended, and by a signal from outside."""
+        return deaths.is_from_outside(self._process.poll() or 0)
 
     def run(self, task: Task, kind: str, loaded: list[Any]) -> StoredValue:
         """Has the task run; answers what it asks meanwhile.
@@ -260,7 +265,9 @@ class WorkerProcess:
     def _died(self) -> WorkerDiedError:
         code = self._process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return WorkerDiedError(f"worker process {self._process.pid} ended with {how}")
+        died = WorkerDiedError(f"worker process {self._process.pid} ended with {how}")
+        died.from_outside = deaths.is_from_outside(code)
+        return died
 
     # --- what the worker holds ---------------------------------------------------------------------------------
 

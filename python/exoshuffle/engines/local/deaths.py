@@ -1,0 +1,70 @@
+"""Which deaths of workers count against a task: those that it may have caused.
+
+Guarantee: a task whose worker is ended from outside, by the system for want of memory or by somebody, is run again for
+as long as that may help, however small its ``max_retries`` (unless 0); and one that ends its worker every time fails. A
+crash or an exit of the process is its own and counts like an error of its function.
+
+Who sent a signal cannot be told. So the number of deaths has a bound. It grows with what shows that the task is not to
+blame, but slower than that: other tasks that finish meanwhile, and workers that end with no task in them.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import WorkerDiedError
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.objects import Task
+
+#: Deaths of one task, from outside, while nothing shows that others cause them. A new worker takes 0.2 s: 3 s in all.
+PATIENCE = 16
+#: Workers that are started anew because those before were ended while they started: no task is to blame, but it ends.
+MAX_STARTS = 256
+#: What a process does to itself by a fault; other signals come from elsewhere, as far as one can tell.
+_FAULTS = frozenset(
+    (
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+    )
+)
+
+
+def is_from_outside(exit_code: int) -> bool:
+    """Whether a process that ended so may have been ended by another."""
+    return exit_code < 0 and -exit_code not in _FAULTS
+
+
+def most_deaths(num_signs: int) -> int:
+    """Deaths that are forgiven to a task, by how many signs there have been since the first that it is not to blame."""
+    return PATIENCE * (1 + num_signs.bit_length())
+
+
+def may_be_forgiven(task: Task, error: BaseException) -> bool:
+    """Whether this failure of an attempt is a death that the task may not have caused, and is one to run again."""
+    is_death = isinstance(error, WorkerDiedError) and error.from_outside
+    return is_death and task.actor is None and task.options.max_retries > 0
+
+
+def forgive(task: Task, num_signs: int) -> bool:
+    """Notes such a death; whether it is not one too many. ``num_signs``: of all time, see ``most_deaths``."""
+    if task.deaths == 0:
+        task.signs_before = num_signs
+    if task.deaths >= most_deaths(num_signs - task.signs_before):
+        return False
+    task.deaths += 1
+    return True
+
+
+def final(task: Task, error: WorkerDiedError) -> WorkerDiedError:
+    """The error of the last of many deaths."""
+    return WorkerDiedError(
+        f"{error}, the {task.deaths + 1}th one under this task, while others went on or there were none: its function "
+        "ends the process, or the system does for want of memory, which the task should declare (memory=)"
+    )
