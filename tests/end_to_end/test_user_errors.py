@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import threading
 import traceback
@@ -15,7 +16,8 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
-from exoshuffle.errors import EngineError, TaskError
+from exoshuffle.errors import EngineError, OptionsError, SchemaError, TaskError
+from exoshuffle.testing.meeting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 EXECUTORS = ["process", "thread"]
@@ -193,3 +195,64 @@ def test_errors_of_datasets(where: str, tmp_path: Path) -> None:
     assert caught.value.code == 9
     assert str(caught.value).startswith("OddError: odd 9\n")
     assert type(caught.value.__cause__.__cause__) is KeyError
+
+
+async def later(table: pa.Table) -> pa.Table:
+    return table
+
+
+def one_by_one(table: pa.Table) -> Any:
+    yield table
+
+
+class Async:
+    async def __call__(self, table: pa.Table) -> pa.Table:
+        return table
+
+    async def method(self) -> None:
+        """Not to be called."""
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda rows: rows.map_batches(later), "asyncio.run"),
+        (lambda rows: rows.map_batches(functools.partial(later)), "asyncio.run"),
+        (lambda rows: rows.map_batches(Async()), "asyncio.run"),
+        (lambda rows: rows.map_batches(one_by_one), "concat_tables"),
+        (lambda rows: rows.group_by("a").map_groups(later), "map_groups got later.*asyncio.run"),
+        (lambda rows: rows.group_by("a").map_groups(one_by_one), "map_groups.*concat_tables"),
+        (lambda _: xs.remote(later), "asyncio.run"),
+        (lambda _: xs.remote(Async), "asyncio.run"),
+        (lambda _: xs.remote(one_by_one).remote(1), 'num_returns="streaming"'),
+        (lambda _: xs.shuffle([1], map=later, num_partitions=1), "map got later.*asyncio.run"),
+        (lambda _: xs.shuffle([1], map=one_by_one, num_partitions=1), "map got .*return a list"),
+    ],
+)
+def test_coroutines_and_generators(call: Any, remedy: str, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": range(100)}), tmp_path / "in.parquet")
+    with pytest.raises(OptionsError, match=remedy):
+        call(xs.read_parquet(tmp_path / "in.parquet"))
+
+
+def test_a_coroutine_that_does_not_look_like_one(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": range(100)}), tmp_path / "in.parquet")
+    with pytest.raises(
+        SchemaError, match="the function returned coroutine; return a pyarrow Table"
+    ):
+        xs.read_parquet(tmp_path / "in.parquet").map_batches(lambda _: later(_))  # noqa: PLW0108  plain, to look at
+
+
+@pytest.mark.parametrize("how", ["breakpoint", "input", "pdb", "stdin"])
+def test_what_waits_for_somebody_to_type(how: str) -> None:
+    def types() -> Any:
+        if how == "breakpoint":
+            breakpoint()
+        if how == "pdb":
+            import pdb
+
+            pdb.set_trace()
+        return input() if how == "input" else sys.stdin.read()
+
+    with pytest.raises(TaskError, match="nobody can type into a worker process; call the function"):
+        xs.get(xs.remote(types).remote(), timeout=PATIENCE_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -10,6 +11,7 @@ from typing import Any, overload
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.actors import RemoteClass
+from exoshuffle.futures.callables import check_not_async, is_generator, name_of
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
@@ -22,6 +24,7 @@ class RemoteFunction:
     def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
         self._fn = fn
         self._options = options
+        self._is_generator = is_generator(fn)
         functools.update_wrapper(self, fn, updated=())
 
     def options(self, **changes: Any) -> RemoteFunction:
@@ -42,6 +45,11 @@ class RemoteFunction:
         Raises:
             OptionsError: The function or an argument cannot be pickled, or no node can ever have what the task needs.
         """
+        if self._is_generator and not self._options.is_streaming:
+            raise OptionsError(
+                f'{name_of(self._fn)} is a generator; pass num_returns="streaming" to have its items one by one, or '
+                "have it return a list"
+            )
         return current_engine().submit(self._fn, args, kwargs, self._options)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
@@ -79,7 +87,10 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return lambda decorated: remote(decorated, **options)
     if not callable(fn):
         raise OptionsError(f"remote needs a function or a class, and got {shown(fn)}")
+    check_not_async("remote", fn)
     if isinstance(fn, type):
+        for _, method in inspect.getmembers(fn, inspect.isfunction):
+            check_not_async("remote", method)
         return RemoteClass(fn, with_changes(ActorOptions(), options))
     return RemoteFunction(fn, with_changes(TaskOptions(), options))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.aggregate_counted import CountedValues
@@ -38,7 +39,7 @@ from exoshuffle.operators.order import (
     round_robin,
 )
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps_functions import ONE_TABLE, MapBatches
 from exoshuffle.operators.top import Best
 
 if TYPE_CHECKING:
@@ -272,6 +273,7 @@ def map_groups(
     """
     if not callable(call.function):
         raise OptionsError(f"map_groups needs a function, and got {shown(call.function)}")
+    check_plain("map_groups", call.function, ONE_TABLE)
     check_keys(schema, keys)
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), learnt(call, schema))

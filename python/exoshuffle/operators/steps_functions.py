@@ -6,16 +6,21 @@ back fits the schema that was promised, or is refused by name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, shown
+from exoshuffle.futures.callables import check_plain
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: What to do instead of yielding.
+ONE_TABLE = "return one table, for example pyarrow.concat_tables(list_of_tables)"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class MapBatches:
 
         if not callable(self.function):
             raise OptionsError(f"map_batches needs a function, and got {shown(self.function)}")
+        check_plain("map_batches", self.function, ONE_TABLE)
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
             raise OptionsError(
                 f"schema is {shown(self.schema)}; give a pyarrow.Schema, or leave it out to have it learnt"
@@ -127,6 +133,8 @@ def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Tabl
     if isinstance(result, pa.RecordBatch):
         return pa.Table.from_batches([result])
     if not isinstance(result, Mapping):
+        if inspect.iscoroutine(result):
+            result.close()  # else Python warns that nobody has awaited it
         raise SchemaError(
             f"map_batches: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
             "dictionary of columns"

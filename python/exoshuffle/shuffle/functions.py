@@ -12,6 +12,7 @@ from typing import Any
 
 from exoshuffle.errors import InputError, Noted, OptionsError, shown
 from exoshuffle.futures import Ref
+from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.shuffle.plan import ShufflePlan, check_num_partitions
 from exoshuffle.shuffle.speculation import num_cpus
@@ -80,6 +81,8 @@ class FunctionTasks:
         function = getattr(self, f"{step}_function")
         if function is not None and not callable(function):
             raise OptionsError(f"{step} is {shown(function)}; it must be a function")
+        if function is not None:
+            check_plain(step, function, "return a list")
 
     def _given(self, step: str) -> Callable[..., Any]:
         function: Callable[..., Any] | None = getattr(self, f"{step}_function")

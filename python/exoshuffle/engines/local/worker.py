@@ -23,6 +23,7 @@ from exoshuffle import __version__, _native
 from exoshuffle.engines.local import calls, forks, stacks, values, wire
 from exoshuffle.engines.local.link import Link
 from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.errors import EngineError, ForkedEngineError
 from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
@@ -375,6 +376,7 @@ def main() -> None:
     # It may be killed at any moment; what was printed is out by then.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    nobody_types()
     connection, lifeline, arena, stack = descriptors = [int(text) for text in sys.argv[2:6]]
     stacks.write_when_asked(stack)
     for descriptor in descriptors:

@@ -1,0 +1,40 @@
+"""A worker process has no terminal: what waits for somebody to type says so, and what to do instead."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+from exoshuffle.errors import EngineError
+
+_REMEDY = (
+    "nobody can type into a worker process; call the function in your program, for example on a batch of "
+    'dataset.limit(1000).to_arrow(), or run the task by executor="thread" in a program on a terminal'
+)
+
+
+class _NobodyTypes(io.TextIOBase):
+    """Standard input of a worker process."""
+
+    def readable(self) -> bool:
+        """It is there to be read, in vain."""
+        return True
+
+    def readline(self, *_size: Any) -> str:  # type: ignore[override]
+        """See ``read``."""
+        return self.read()
+
+    def read(self, *_size: Any) -> str:
+        """Raises the error."""
+        raise EngineError(f"standard input was read: {_REMEDY}")
+
+
+def _no_debugger(*_args: Any, **_options: Any) -> None:
+    raise EngineError(f"breakpoint() was called: {_REMEDY}")
+
+
+def nobody_types() -> None:
+    """From now on ``breakpoint()``, ``input()`` and what else reads standard input raise an error with the remedy."""
+    sys.breakpointhook = _no_debugger
+    sys.stdin = _NobodyTypes()
