@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import exoshuffle as xs
 from exoshuffle.cli.main import cli
 from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.testing.scripted import Script, failing
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -78,6 +79,24 @@ def test_bad_rows_are_counted_once_however_they_are_read(way: str, tmp_path: Pat
     assert kept == [i for i in range(60_000) if i + 2 not in bad]
     assert {int(row["line"]): row["text"] for row in bad_rows(tmp_path / "bad.csv")} == bad
     assert made.write_parquet(tmp_path / "again").bad_rows == len(bad)
+    assert len(bad_rows(tmp_path / "bad.csv")) == len(bad)
+
+
+def test_bad_rows_count_once_where_tasks_run_again(tmp_path: Path) -> None:
+    bad = many(tmp_path / "in.csv", 60_000)
+    types = {"i": "int64", "s": "text"}
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv", schema=types)
+    script: Script = {
+        ("bad_rows", 0, 1): "raise",
+        ("bad_rows", 1, 1): "die",
+        ("bad_rows", 1, 2): "raise",
+    }
+    with failing(script) as engine:
+        result = read.sort("i").write_parquet(tmp_path / "out")
+        attempts = engine.attempts()
+    assert (attempts["bad_rows", 0], attempts["bad_rows", 1]) == (2, 3)
+    assert (result.rows, result.bad_rows) == (60_000 - len(bad), len(bad))
+    assert {int(row["line"]): row["text"] for row in bad_rows(tmp_path / "bad.csv")} == bad
     assert len(bad_rows(tmp_path / "bad.csv")) == len(bad)
 
 
