@@ -42,7 +42,7 @@ def test_wrong_paths(engine: LocalEngine, tmp_path: Path) -> None:
 
 
 def test_an_unknown_column_lists_the_candidates(dataset: xs.Dataset) -> None:
-    with pytest.raises(SchemaError, match=r"no column \"kye\"; the columns are key, text"):
+    with pytest.raises(SchemaError, match=r"no column 'kye'; the columns are 'key', 'text'"):
         dataset.sort("kye")
     with pytest.raises(SchemaError, match="nope"):
         dataset.sort(["key", "nope"])

@@ -57,7 +57,7 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         1,
         ["2 columns", "has 3", "'extra'", "z.parquet"],
     ),
-    "unknown key": (["good", "--by", "kye"], "out", 1, ["kye", "key, text"]),
+    "unknown key": (["good", "--by", "kye"], "out", 1, ["kye", "'key', 'text'"]),
     "unsortable key": (["nested.parquet", *BY], "out", 1, ["'key'", "List", "twice"]),
     "empty key": (["good", "--by", ""], "out", 2, ["--by"]),
     "unreadable key": (["good", "--by", "key sideways"], "out", 2, ["key sideways", "for example"]),

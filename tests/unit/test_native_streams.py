@@ -179,7 +179,7 @@ def test_a_scan_of_some_columns_has_these_in_this_order(tmp_path: Path) -> None:
         assert result.schema.names == columns
         assert rows_of(result) == rows_of(table.select(columns))
     assert stream(_native.Rows.scan("{}", schema, [split], [])).num_rows == 1_500
-    with pytest.raises(SchemaError, match='no column "x"'):
+    with pytest.raises(SchemaError, match="no column 'x'"):
         _native.Rows.scan("{}", schema, [split], ["x"])
 
 

@@ -144,7 +144,7 @@ pub enum IoError {
     },
     /// The number of columns differs between two files.
     #[error(
-        "'{}' has {first_columns} columns but '{}' has {second_columns}, and '{extra}' is in one of them only; all files of one input must have the same columns in the same order",
+        "'{}' has {first_columns} columns but '{}' has {second_columns}, and {extra} in one of them only; what goes together must have the same columns",
         first.display(), second.display()
     )]
     ColumnCount {
@@ -156,11 +156,11 @@ pub enum IoError {
         second: PathBuf,
         /// Its number of columns.
         second_columns: usize,
-        /// A column that one of them lacks.
+        /// The columns that one of them lacks, or a column of each that the other lacks.
         extra: String,
     },
     /// A column differs between two files.
-    #[error("column {column} is {first} but {second}; convert one of the files, or read them separately")]
+    #[error("column {column} is {first} but {second}, and no type holds the values of both; convert one of them, or keep them apart")]
     ColumnMismatch {
         /// Number of the column, from 0.
         column: usize,
@@ -168,6 +168,16 @@ pub enum IoError {
         first: Box<ColumnOrigin>,
         /// The column in the file that differs.
         second: Box<ColumnOrigin>,
+    },
+    /// A value does not fit the type that a column has in all files together.
+    #[error("column {column} but {to} in all together, which one of its values does not fit: {reason}; convert one of the files, or keep them apart")]
+    Unfit {
+        /// The column in the file.
+        column: Box<ColumnOrigin>,
+        /// Its type in all files.
+        to: String,
+        /// What the cast said.
+        reason: String,
     },
     /// Two columns have the same name.
     #[error("'{}' has two columns named '{column}'; rename one of them", path.display())]
@@ -179,7 +189,7 @@ pub enum IoError {
     },
     /// The type of a column is given that does not exist.
     #[error(
-        "the schema given has a column '{column}', but the columns of '{}' are '{names}'; correct the name", path.display()
+        "the schema given has a column '{column}', but those of '{}' are, or the nearest of many, '{names}'; correct the name", path.display()
     )]
     UnknownColumn {
         /// The file.

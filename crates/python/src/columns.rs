@@ -45,11 +45,22 @@ pub fn sort_key(
 
 /// The index of a column.
 pub fn column_index(schema: &SchemaRef, name: &str) -> PyResult<usize> {
-    schema.index_of(name).map_err(|_| {
-        schema_error(format!(
-            "there is no column {name:?}; the columns are {}",
-            names(schema)
-        ))
+    schema
+        .index_of(name)
+        .or_else(|_| Err(unknown_column(schema, name)?))
+}
+
+/// The error about a column that there is not, in the words of Python's `unknown`.
+fn unknown_column(schema: &SchemaRef, name: &str) -> PyResult<PyErr> {
+    let known: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    Python::attach(|py| {
+        let unknown = py.import("exoshuffle.errors")?.getattr("unknown")?;
+        let message: String = unknown.call1(("column", name, known))?.extract()?;
+        Ok(schema_error(message))
     })
 }
 

@@ -58,6 +58,7 @@ pub fn io_error(error: IoError) -> PyErr {
             CorruptFileError::new_err(message)
         }
         IoError::ColumnCount { .. }
+        | IoError::Unfit { .. }
         | IoError::ColumnMismatch { .. }
         | IoError::DuplicateColumn { .. } => SchemaError::new_err(message),
         IoError::Write { ref source, .. } if source.kind() == ErrorKind::BrokenPipe => {

@@ -1,5 +1,6 @@
 //! Input files: what there is, and the splits it is read in.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
@@ -298,4 +299,19 @@ pub fn bad_rows<'py>(
         .detach(|| exoshuffle_io::bad_rows(&split, &schema, &config.options, from))
         .map_err(io_error)?;
     Ok((PyBytes::new(py, &batch_to_ipc(&rows)?), lines))
+}
+
+/// The schema of what has these schemas, which are called so in errors; see `exoshuffle_io::unified_schema`.
+#[pyfunction]
+#[pyo3(signature = (names, schemas, /))]
+pub fn unified_schema<'py>(
+    py: Python<'py>,
+    names: Vec<PathBuf>,
+    schemas: Vec<Vec<u8>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let schemas = schemas.iter().map(|schema| schema_from_ipc(schema));
+    let schemas = schemas.collect::<PyResult<Vec<_>>>()?;
+    let origins: Vec<_> = names.iter().map(PathBuf::as_path).zip(&schemas).collect();
+    let schema = exoshuffle_io::unified_schema(&origins).map_err(io_error)?;
+    Ok(PyBytes::new(py, &schema_to_ipc(&schema)?))
 }

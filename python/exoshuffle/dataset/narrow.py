@@ -18,10 +18,11 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.seeds import seed_or_fresh
+from exoshuffle.dataset.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.keys import names_in
 from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
+from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps_functions import MapBatches
 
 if TYPE_CHECKING:
@@ -112,26 +113,19 @@ class Narrow(Results):
     def union(self, *others: Dataset) -> Dataset:
         """The rows of this dataset and of others, one after the other; duplicates stay.
 
-        Columns can be null in the result if they can in any of these.
+        Columns are told by their names, and come in the order of this dataset. They can be null in the result if they
+        can in any of these. Where their types differ, the result has the type that holds the values of all: see
+        "Types that meet" in docs/formats.md.
 
         Raises:
             OptionsError: Another is no dataset.
-            SchemaError: The schemas differ in names, their order, or types; or fixed-length records in their keys.
+            SchemaError: The datasets have other columns, or types that have no common one; or fixed-length records
+                differ in their keys.
         """
         check_datasets("union", others)
-        schemas = [self.schema, *(other.schema for other in others)]
-        for schema in schemas:
-            if schema.names != self.schema.names or schema.types != self.schema.types:
-                raise SchemaError(
-                    f"union needs equal schemas; one has {_columns(self.schema)}, another {_columns(schema)}; "
-                    "select() and with_columns() make them equal"
-                )
-        _check_keys([self.node, *(other.node for other in others)])
-        nullable = {field.name for schema in schemas for field in schema if field.nullable}
-        nodes = [
-            _loosened(node, nullable) for node in (self.node, *(other.node for other in others))
-        ]
-        return self._made(United(tuple(nodes)))
+        nodes = [self.node, *(other.node for other in others)]
+        _check_keys(nodes)
+        return self._made(United(unified(nodes)))
 
     def limit(self, count: int) -> Dataset:
         """The first rows. No more of the input is worked on than needed, and a few partitions ahead.
@@ -214,14 +208,6 @@ def check_datasets(operator: str, others: Sequence[Any]) -> None:
             )
 
 
-def _loosened(node: Node, nullable: set[str]) -> Node:
-    """The tree, with these columns nullable."""
-    strict = tuple(
-        field.name for field in node.schema if field.name in nullable and not field.nullable
-    )
-    return Stepped(node, Nullable(strict)) if strict else node
-
-
 def _check_keys(nodes: Sequence[Node]) -> None:
     """Raises ``SchemaError`` where records have keys of different sizes: what would they be sorted by?"""
     read = [source for node in nodes if is_records(node) for source in sources(node)]
@@ -231,7 +217,3 @@ def _check_keys(nodes: Sequence[Node]) -> None:
             f"union needs records with keys of one size, and these have {sizes[0]} and {sizes[-1]} bytes; read all "
             "with the same key_size"
         )
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

@@ -77,9 +77,10 @@ impl Batches {
             dictionaries,
             batches,
         } = index::load(&file)?;
+        let places = request.places_in(&schema)?;
         let mut decoder = FileDecoder::new(schema, version);
-        if let Some(columns) = request.projection {
-            decoder = decoder.with_projection(columns.to_vec());
+        if let Some(columns) = places {
+            decoder = decoder.with_projection(columns);
         }
         let (skipped, touched) = (request.split.group as usize, request.split.groups as usize);
         let blocks: Vec<Block> = batches.into_iter().skip(skipped).take(touched).collect();

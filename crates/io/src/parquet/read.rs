@@ -181,20 +181,13 @@ fn builder(
     access: Access,
 ) -> Result<(Windows, Builder, Option<Vec<usize>>)> {
     let declared = footer::declared(&request.file, metadata)?;
-    if declared.schema().fields().len() != request.schema.fields().len() {
-        let what = format!(
-            "{} columns became {}",
-            request.schema.fields().len(),
-            declared.schema().fields().len()
-        );
-        return Err(IoError::changed(&request.split.path, what));
-    }
+    let places = request.places_in(declared.schema())?;
     let arrow = footer::cheapest(metadata, declared);
     let schema = arrow.parquet_schema();
-    let (mask, order) = match request.projection {
+    let (mask, order) = match places {
         None => (ProjectionMask::all(), None),
         Some(columns) => {
-            let mut delivered = columns.to_vec();
+            let mut delivered = columns.clone();
             delivered.sort_unstable();
             delivered.dedup();
             let order = columns

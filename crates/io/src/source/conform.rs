@@ -1,71 +1,138 @@
 //! One schema for many files: merging what the files declare, and making batches say what was merged.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_cast::{cast_with_options, CastOptions};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
-use crate::error::{ColumnOrigin, IoError, Result};
+use super::unify::unified;
+use crate::error::{one_line, ColumnOrigin, IoError, Result};
+
+/// Values that a type cannot hold are errors.
+const STRICT: CastOptions<'static> = CastOptions {
+    safe: false,
+    format_options: arrow_cast::display::FormatOptions::new(),
+};
+
+/// A schema, and where it is from.
+pub(super) type Origin<'a> = (&'a Path, &'a SchemaRef);
+
+/// Adds the schema of another file, whose columns may be in another order and of other types; the order is that of the
+/// first. A column is nullable if it is anywhere.
+pub(super) fn merge_by_name(first: Origin<'_>, second: Origin<'_>) -> Result<SchemaRef> {
+    if first.1 == second.1 {
+        return Ok(first.1.clone());
+    }
+    let places = places(second.1, first.1.fields().iter().map(|field| field.name()));
+    let Some(places) = places.filter(|_| first.1.fields().len() == second.1.fields().len()) else {
+        return Err(other_columns(first, second));
+    };
+    let pairs = first.1.fields().iter().zip(places);
+    let pairs = pairs.map(|(a, place)| (a, second.1.field(place)));
+    merged(first, second, pairs, |a, b| {
+        unified(a.data_type(), b.data_type())
+    })
+}
 
 /// Adds the schema of another file: same names and types in the same order; a column is nullable if it is anywhere.
-pub(super) fn merge(first: (&Path, &SchemaRef), second: (&Path, &SchemaRef)) -> Result<SchemaRef> {
-    let ((first_path, first), (second_path, second)) = (first, second);
-    if first == second {
-        return Ok(first.clone());
+pub(super) fn merge(first: Origin<'_>, second: Origin<'_>) -> Result<SchemaRef> {
+    if first.1 == second.1 {
+        return Ok(first.1.clone());
     }
-    if first.fields().len() != second.fields().len() {
-        return Err(IoError::ColumnCount {
-            first: first_path.to_path_buf(),
-            first_columns: first.fields().len(),
-            second: second_path.to_path_buf(),
-            second_columns: second.fields().len(),
-            extra: extra_column(first, second),
-        });
+    if first.1.fields().len() != second.1.fields().len() {
+        return Err(other_columns(first, second));
     }
-    let mut fields = Vec::with_capacity(first.fields().len());
-    for (column, (a, b)) in first.fields().iter().zip(second.fields()).enumerate() {
-        let merged = (a.name() == b.name())
+    let pairs = first.1.fields().iter().zip(second.1.fields());
+    let pairs = pairs.map(|(a, b)| (a, b.as_ref()));
+    merged(first, second, pairs, |a, b| {
+        (a.name() == b.name())
             .then(|| merge_type(a.data_type(), b.data_type()))
-            .flatten();
-        let origin = |field: &Field, path: &Path| {
-            let (name, data_type) = (field.name().clone(), field.data_type().to_string());
-            Box::new(ColumnOrigin {
-                name,
-                data_type,
-                path: path.to_path_buf(),
-            })
-        };
-        let data_type = merged.ok_or_else(|| {
-            let (first, second) = (origin(a, first_path), origin(b, second_path));
-            IoError::ColumnMismatch {
-                column,
-                first,
-                second,
-            }
-        })?;
-        fields.push(rebuilt(a, data_type, a.is_nullable() || b.is_nullable()));
+            .flatten()
+    })
+}
+
+fn other_columns((first_path, first): Origin<'_>, (second_path, second): Origin<'_>) -> IoError {
+    IoError::ColumnCount {
+        first: first_path.to_path_buf(),
+        first_columns: first.fields().len(),
+        second: second_path.to_path_buf(),
+        second_columns: second.fields().len(),
+        extra: extra_column(first, second),
     }
+}
+
+fn merged<'a>(
+    (first_path, first): Origin<'_>,
+    (second_path, _): Origin<'_>,
+    pairs: impl Iterator<Item = (&'a FieldRef, &'a Field)>,
+    data_type: impl Fn(&Field, &Field) -> Option<DataType>,
+) -> Result<SchemaRef> {
+    let origin = |field: &Field, path: &Path| {
+        Box::new(ColumnOrigin {
+            name: field.name().clone(),
+            data_type: field.data_type().to_string(),
+            path: path.to_path_buf(),
+        })
+    };
+    let fields = pairs.enumerate().map(|(column, (a, b))| {
+        let data_type = data_type(a, b).ok_or_else(|| IoError::ColumnMismatch {
+            column,
+            first: origin(a, first_path),
+            second: origin(b, second_path),
+        })?;
+        Ok(rebuilt(a, data_type, a.is_nullable() || b.is_nullable()))
+    });
+    let fields = fields.collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(Schema::new_with_metadata(
         fields,
         first.metadata().clone(),
     )))
 }
 
-/// The first column of the wider schema that the other lacks.
+/// Where columns of these names are in a schema; `None` if one is not.
+pub(crate) fn places<'a>(
+    schema: &Schema,
+    names: impl Iterator<Item = &'a String>,
+) -> Option<Vec<usize>> {
+    let mut by_name = None;
+    names
+        .enumerate()
+        .map(|(index, name)| {
+            // Mostly they are in this order.
+            if schema
+                .fields()
+                .get(index)
+                .is_some_and(|field| field.name() == name)
+            {
+                return Some(index);
+            }
+            let by_name = by_name.get_or_insert_with(|| {
+                let fields = schema.fields().iter().enumerate();
+                fields
+                    .map(|(place, field)| (field.name(), place))
+                    .collect::<HashMap<_, _>>()
+            });
+            by_name.get(name).copied()
+        })
+        .collect()
+}
+
+/// The first column of each schema that the other lacks, if there is one.
 fn extra_column(first: &Schema, second: &Schema) -> String {
-    let (wide, narrow) = if first.fields().len() > second.fields().len() {
-        (first, second)
-    } else {
-        (second, first)
+    let lacking = |of: &Schema, other: &Schema| {
+        let mut names = of.fields().iter().map(|field| field.name());
+        let lacking = names.find(|name| other.index_of(name).is_err());
+        lacking.map(|name| format!("'{name}'"))
     };
-    let mut names = wide.fields().iter().map(|field| field.name());
-    let lacking = names.find(|name| narrow.index_of(name).is_err());
-    // Only a name that occurs twice leaves nothing to find.
-    lacking
-        .or_else(|| wide.fields().last().map(|field| field.name()))
-        .cloned()
-        .unwrap_or_default()
+    match (lacking(first, second), lacking(second, first)) {
+        (Some(a), Some(b)) => format!("{a} and {b} are each"),
+        (Some(name), None) | (None, Some(name)) => format!("{name} is"),
+        // Only a name that occurs twice leaves nothing to find.
+        (None, None) => "a column is twice".to_owned(),
+    }
 }
 
 /// Equal types that may differ in the nullability of what is nested in them.
@@ -133,6 +200,58 @@ pub(crate) fn conform(
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options)
+}
+
+/// The batch with the types of `schema`, where what a reader delivers is neither that nor cheaper.
+///
+/// # Errors
+/// A value that the type cannot hold; names the column.
+pub(super) fn retyped(path: &Path, batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+    let pairs = || batch.columns().iter().zip(schema.fields());
+    if pairs().all(|(array, field)| is_delivered(array.data_type(), field.data_type())) {
+        return Ok(batch);
+    }
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    for (array, field) in pairs() {
+        let is_fine = is_delivered(array.data_type(), field.data_type());
+        let cast = match is_fine {
+            true => Ok(array.clone()),
+            false => cast_with_options(array, field.data_type(), &STRICT),
+        };
+        let array = cast.map_err(|error| IoError::Unfit {
+            column: Box::new(ColumnOrigin {
+                name: field.name().clone(),
+                data_type: array.data_type().to_string(),
+                path: path.to_path_buf(),
+            }),
+            to: field.data_type().to_string(),
+            reason: one_line(&error.to_string()),
+        })?;
+        fields.push(rebuilt(
+            field,
+            array.data_type().clone(),
+            field.is_nullable(),
+        ));
+        columns.push(array);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|error| IoError::corrupt(path, crate::Format::Parquet, error))
+}
+
+/// Whether an array may stand for one of the type that is wanted: of that type but for what can be null, text or binary
+/// of another layout, or the values of a dictionary.
+fn is_delivered(array: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match (array, wanted) {
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,
+        (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView) => true,
+        (Dictionary(..), _) => array == wanted,
+        (_, Dictionary(_, values)) => is_delivered(array, values),
+        _ => merge_type(array, wanted).is_some(),
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod paths;
 mod rebatch;
 mod sample;
 mod split;
+mod unify;
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{IoError, Result};
 use crate::{Encoding, Format};
 
-pub(crate) use conform::conform;
+pub(crate) use conform::{conform, places};
 pub(crate) use inspect::{FileInfo, Group};
 pub(crate) use rebatch::Rebatch;
 pub(crate) use sample::{pick_rows, random_below, Pick};
@@ -189,8 +190,10 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     conform::check_names(&inspected[0].0.path, &schema)?;
     let mut dictionary_columns = vec![true; schema.fields().len()];
     for (_, info) in inspected.iter().filter(|(_, info)| info.rows != Some(0)) {
-        for (all, one) in dictionary_columns.iter_mut().zip(&info.dictionary_columns) {
-            *all &= one;
+        let names = schema.fields().iter().map(|field| field.name());
+        let places = places(&info.schema, names).unwrap_or_default();
+        for (all, place) in dictionary_columns.iter_mut().zip(places) {
+            *all &= info.dictionary_columns.get(place).copied().unwrap_or(true);
         }
     }
     let files: Vec<SourceFile> = inspected.into_iter().map(|(file, _)| file).collect();
@@ -219,9 +222,38 @@ fn common_schema(
         let given = options.schema.clone().filter(|_| format.is_text());
         return Ok(given.unwrap_or_else(|| Arc::new(Schema::empty())));
     };
-    let (first, mut schema) = (&first.path, info.schema.clone());
-    for (file, info) in informative {
-        schema = conform::merge((first, &schema), (&file.path, &info.schema))?;
+    // Columns of CSV are told by their places.
+    if format.is_text() {
+        let mut schema = info.schema.clone();
+        for (file, info) in informative {
+            schema = conform::merge((&first.path, &schema), (&file.path, &info.schema))?;
+        }
+        return Ok(schema);
+    }
+    let others = informative.map(|(file, info)| (file.path.as_path(), &info.schema));
+    let all: Vec<_> = std::iter::once((first.path.as_path(), &info.schema))
+        .chain(others)
+        .collect();
+    unified_schema(&all)
+}
+
+/// The schema of what has these schemas: the columns of the first, in its order, each of the type that holds the values
+/// of all.
+///
+/// # Errors
+/// Other columns, or types that have no common one; names the first two that differ.
+pub fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
+    let Some((&(path, schema), _)) = origins.split_first() else {
+        return Ok(Arc::new(Schema::empty()));
+    };
+    let mut schema = schema.clone();
+    for (index, &other) in origins.iter().enumerate().skip(1) {
+        schema = conform::merge_by_name((path, &schema), other).map_err(|error| {
+            let mut before = origins[..index].iter();
+            // What was merged is not what the first one says.
+            let apart = before.find_map(|&one| conform::merge_by_name(one, other).err());
+            apart.unwrap_or(error)
+        })?;
     }
     Ok(schema)
 }

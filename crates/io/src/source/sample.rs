@@ -7,6 +7,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::conform::retyped;
 use super::split::Request;
 use super::{ReadOptions, Split};
 use crate::error::Result;
@@ -78,12 +79,13 @@ pub fn sample_split(
         num_rows,
         seed: mix(seed ^ mix(split.start)),
     };
-    guarded(&split.path, split.format, || match split.format {
+    let (sample, rows) = guarded(&split.path, split.format, || match split.format {
         Format::Parquet => parquet::sample(&request, pick),
         Format::Ipc => ipc::sample(&request, pick),
         Format::Csv | Format::JsonLines => text::sample(&request, pick),
         Format::Records => records::sample(&request, pick),
-    })
+    })?;
+    Ok((retyped(&split.path, sample, &request.wanted)?, rows))
 }
 
 /// How many rows to take, and the seed that decides which.

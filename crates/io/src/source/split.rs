@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::{projected, FileStamp, Group, ReadOptions, SourceFile};
+use super::conform::retyped;
+use super::{places, projected, FileStamp, Group, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
@@ -107,7 +108,13 @@ pub fn open_split(
         Format::Csv | Format::JsonLines => text::open(&request, batch_rows),
         Format::Records => records::open(&request, batch_rows),
     })?;
-    Ok(Box::new(Guarded::new(stream, &split.path, split.format)))
+    let (wanted, path) = (request.wanted, split.path.clone());
+    let stream = stream.map(move |batch| retyped(&path, batch?, &wanted));
+    Ok(Box::new(Guarded::new(
+        Box::new(stream),
+        &split.path,
+        split.format,
+    )))
 }
 
 /// Rows of text that are decoded together where bad ones are looked for.
@@ -156,6 +163,20 @@ impl<'a> Request<'a> {
             projection,
             options,
         })
+    }
+
+    /// Where the columns asked for are in a file with this schema; `None` if they are all of it, in its order.
+    pub(crate) fn places_in(&self, schema: &Schema) -> Result<Option<Vec<usize>>> {
+        if schema.fields().len() != self.schema.fields().len() {
+            let (before, now) = (self.schema.fields().len(), schema.fields().len());
+            let what = format!("{before} columns became {now}");
+            return Err(IoError::changed(&self.split.path, what));
+        }
+        let names = self.wanted.fields().iter().map(|field| field.name());
+        let places = places(schema, names)
+            .ok_or_else(|| IoError::changed(&self.split.path, "its columns".to_owned()))?;
+        let is_all = places.len() == schema.fields().len() && places.is_sorted();
+        Ok((!is_all).then_some(places))
     }
 
     /// Makes a corruption error of a parser's message.

@@ -10,6 +10,7 @@ use super::csv_values::Values;
 use super::diagnose::{bad_record, fault_error, long_row, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
+use super::nearest::nearest_names;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, width_differs, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
@@ -55,7 +56,7 @@ fn check_given(
             return Err(IoError::UnknownColumn {
                 path: path.clone(),
                 column: unknown.name().clone(),
-                names: names.join("', '"),
+                names: nearest_names(unknown.name(), names).join("', '"),
             });
         }
     }

@@ -14,6 +14,7 @@ mod infer_json;
 mod inspect;
 mod jsonl;
 mod lines;
+mod nearest;
 mod number;
 mod positions;
 mod quoted_empty;

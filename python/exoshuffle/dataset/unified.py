@@ -1,0 +1,62 @@
+"""Datasets made alike, so that their rows can follow each other: columns in one order and of common types.
+
+What the common type of two is, files and datasets have from one place (``crates/io/src/source/unify.rs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle import _native
+from exoshuffle.dataset.logical import Node, Stepped
+from exoshuffle.errors import SchemaError
+from exoshuffle.operators.steps import Step
+from exoshuffle.operators.steps_cast import Cast
+from exoshuffle.operators.steps_columns import Nullable, Select
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def unified(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The trees with steps behind them that give them one schema, the columns in the order of the first.
+
+    Raises:
+        SchemaError: Other columns, or types that have no common one.
+
+    Cost: a copy of the columns whose types change.
+    """
+    import pyarrow as pa
+
+    schemas = [node.schema for node in nodes]
+    if all(schema.equals(schemas[0]) for schema in schemas):
+        return tuple(nodes)
+    names = [f"dataset {number}" for number in range(1, len(nodes) + 1)]
+    serialized = [schema.serialize().to_pybytes() for schema in schemas]
+    try:
+        common = _native.unified_schema(names, serialized)
+    except SchemaError as error:
+        raise SchemaError(f"union: {error}; select() and with_columns() do that") from None
+    wanted = pa.ipc.read_schema(pa.py_buffer(common))
+    return tuple(_made_alike(node, wanted) for node in nodes)
+
+
+def _made_alike(node: Node, wanted: pa.Schema) -> Node:
+    schema = node.schema
+    steps: list[Step] = []
+    if schema.names != wanted.names:
+        steps.append(Select(tuple(wanted.names)))
+    kinds = {field.name: field.type for field in wanted}
+    changed = [
+        (field.name, kinds[field.name]) for field in schema if field.type != kinds[field.name]
+    ]
+    if changed:
+        steps.append(Cast(tuple(changed)))
+    can_be_null = {field.name for field in wanted if field.nullable}
+    strict = [field.name for field in schema if field.name in can_be_null and not field.nullable]
+    if strict:
+        steps.append(Nullable(tuple(strict)))
+    for step in steps:
+        node = Stepped(node, step)
+    return node

@@ -1,0 +1,266 @@
+"""Columns whose types differ become one in unions, lists of files and joins."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import InputError, SchemaError
+
+D = decimal.Decimal
+MOMENT = dt.datetime(2024, 1, 1, 12, 30, tzinfo=dt.timezone.utc)
+NAIVE = MOMENT.replace(tzinfo=None)
+TEXTS = ["b", None, "a", "längere Texte als zwölf"]
+BYTES = [b"b", None, b"a", b"more than twelve bytes"]
+
+
+def dictionary(index: pa.DataType, value: pa.DataType) -> pa.DataType:
+    return pa.dictionary(index, value)
+
+
+#: A type and its values, another and its, and the type that both become; the same the other way round.
+PAIRS: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any], pa.DataType]] = {
+    f"{a} and {b}": (a, x, b, y, kind)
+    for a, x, b, y, kind in [
+        (pa.string(), TEXTS, pa.large_string(), TEXTS, pa.large_string()),
+        (pa.string(), TEXTS, pa.string_view(), TEXTS, pa.string()),
+        (pa.string_view(), TEXTS, pa.large_string(), TEXTS, pa.large_string()),
+        (dictionary(pa.int8(), pa.string()), TEXTS, pa.string(), TEXTS, pa.string()),
+        (
+            dictionary(pa.int32(), pa.large_string()),
+            TEXTS,
+            pa.string_view(),
+            TEXTS,
+            pa.large_string(),
+        ),
+        (
+            dictionary(pa.int8(), pa.string()),
+            TEXTS,
+            dictionary(pa.int32(), pa.string()),
+            TEXTS,
+            dictionary(pa.int32(), pa.string()),
+        ),
+        (
+            dictionary(pa.int16(), pa.string()),
+            TEXTS,
+            dictionary(pa.uint16(), pa.large_string()),
+            TEXTS,
+            dictionary(pa.int16(), pa.large_string()),
+        ),
+        (pa.binary(), BYTES, pa.large_binary(), BYTES, pa.large_binary()),
+        (pa.binary_view(), BYTES, pa.binary(), BYTES, pa.binary()),
+        (pa.binary(2), [b"ab", None], pa.binary(), BYTES, pa.binary()),
+        (pa.int32(), [1, None, -(2**31)], pa.int64(), [2**62, 0], pa.int64()),
+        (pa.uint32(), [2**32 - 1, None], pa.int32(), [-1, 5], pa.int64()),
+        (pa.int8(), [-128, None], pa.uint8(), [255], pa.int16()),
+        (pa.int64(), [-(2**63), None], pa.uint64(), [2**64 - 1], pa.decimal128(20, 0)),
+        (pa.int32(), [7, None], pa.float64(), [0.5], pa.float64()),
+        (pa.int16(), [7, None], pa.float32(), [0.5], pa.float32()),
+        (pa.int64(), [7, None], pa.float32(), [0.5], pa.float64()),
+        (pa.float32(), [0.5, None], pa.float64(), [0.1], pa.float64()),
+        (
+            pa.decimal128(9, 2),
+            [D("1.25"), None],
+            pa.decimal128(10, 4),
+            [D("0.0001")],
+            pa.decimal128(11, 4),
+        ),
+        (pa.decimal128(9, 2), [D("1.25"), None], pa.int32(), [2**31 - 1], pa.decimal128(12, 2)),
+        (pa.timestamp("s"), [NAIVE, None], pa.timestamp("us"), [NAIVE], pa.timestamp("us")),
+        (
+            pa.timestamp("ms", "UTC"),
+            [MOMENT, None],
+            pa.timestamp("ns", "UTC"),
+            [MOMENT],
+            pa.timestamp("ns", "UTC"),
+        ),
+        (
+            pa.timestamp("us", "Europe/Berlin"),
+            [MOMENT, None],
+            pa.timestamp("us", "America/New_York"),
+            [MOMENT],
+            pa.timestamp("us", "UTC"),
+        ),
+        (
+            pa.time32("s"),
+            [dt.time(1), None],
+            pa.time64("us"),
+            [dt.time(1, 2, 3, 4)],
+            pa.time64("us"),
+        ),
+        (
+            pa.duration("s"),
+            [dt.timedelta(1), None],
+            pa.duration("ms"),
+            [dt.timedelta(2)],
+            pa.duration("ms"),
+        ),
+        (pa.date32(), [dt.date(2024, 1, 1), None], pa.date64(), [dt.date(2024, 1, 2)], pa.date64()),
+        (pa.null(), [None, None], pa.int64(), [1], pa.int64()),
+        (pa.null(), [None], pa.string(), ["a"], pa.string()),
+        (pa.list_(pa.int32()), [[1], None], pa.list_(pa.int64()), [[2**40]], pa.list_(pa.int64())),
+        (
+            pa.list_(pa.string()),
+            [["a"], []],
+            pa.large_list(pa.large_string()),
+            [["b"]],
+            pa.large_list(pa.large_string()),
+        ),
+    ]
+}
+NO_PAIRS = [
+    (pa.string(), pa.int64()),
+    (pa.string(), pa.binary()),
+    (pa.bool_(), pa.int8()),
+    (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    (pa.date32(), pa.timestamp("us")),
+    (pa.struct([("a", pa.int64())]), pa.struct([("b", pa.int64())])),
+    (pa.decimal256(76, 0), pa.decimal256(76, 10)),
+]
+
+
+def tables(name: str) -> tuple[pa.Table, pa.Table]:
+    """Two tables, whose columns are in another order."""
+    a, x, b, y, _ = PAIRS[name]
+    first = pa.table({"n": range(len(x)), "v": pa.array(x, a)})
+    second = pa.table({"v": pa.array(y, b), "n": range(len(x), len(x) + len(y))})
+    return first, second
+
+
+def write_ipc(table: pa.Table, path: Path) -> None:
+    feather.write_feather(table, str(path), compression="uncompressed")
+
+
+WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    "parquet": pq.write_table,
+    "arrow": write_ipc,
+}
+READERS = {"parquet": xs.read_parquet, "arrow": xs.read_ipc}
+
+
+def written(table: pa.Table, path: Path, name: str) -> None:
+    try:
+        WRITERS[path.suffix[1:]](table, path)
+    except pa.ArrowNotImplementedError:
+        pytest.skip(f"pyarrow cannot write {name}")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_files_and_unions(name: str, kind: str, tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    first, second = tables(name)
+    *_, wanted = PAIRS[name]
+    values = first["v"].to_pylist() + second["v"].to_pylist()
+    for number, table in enumerate((first, second)):
+        written(table, tmp_path / f"{number}.{kind}", name)
+    paths = [tmp_path / f"{number}.{kind}" for number in range(2)]
+    apart = [READERS[kind](path) for path in paths]
+    exact = kind == "arrow" or not any(
+        "ns" in str(t) or "date64" in str(t) or str(t).startswith("duration")
+        for t in first.schema.types
+    )
+    for turned in (False, True):
+        order = paths[::-1] if turned else paths
+        sides = apart[::-1] if turned else apart
+        for rows in (READERS[kind](order), sides[0].union(sides[1])):
+            assert rows.schema.field("v").type == wanted or not exact
+            for made in (
+                rows.to_arrow(),
+                rows.sort("n").to_arrow(),
+                rows.select("v", "n").to_arrow(),
+            ):
+                made.validate(full=True)
+                assert made.schema.field("v").type == rows.schema.field("v").type
+                assert made.sort_by("n")["v"].to_pylist() == values
+
+
+@pytest.mark.parametrize(("a", "b"), NO_PAIRS, ids=str)
+def test_what_has_no_common_type(a: pa.DataType, b: pa.DataType, tmp_path: Path) -> None:
+    for number, one in enumerate((a, b)):
+        write_ipc(pa.table({"n": [1], "v": pa.array([None], one)}), tmp_path / f"{number}.arrow")
+    with pytest.raises(
+        SchemaError, match=r"column 1 is 'v'.* in '.*0.arrow'.* but 'v'.* in '.*1.arrow'"
+    ):
+        xs.read_ipc(tmp_path)
+    apart = [xs.read_ipc(tmp_path / f"{number}.arrow") for number in range(2)]
+    with pytest.raises(SchemaError, match=r"'v'.* in 'dataset 1' but 'v'.* in 'dataset 2'"):
+        apart[0].union(apart[1])
+
+
+def test_the_file_that_differs_is_named(tmp_path: Path) -> None:
+    for number, one in enumerate((pa.null(), pa.int32(), pa.int64(), pa.string())):
+        write_ipc(pa.table({"v": pa.array([None], one)}), tmp_path / f"{number}.arrow")
+    with pytest.raises(SchemaError, match=r"Int32 in '.*1.arrow' but .* Utf8 in '.*3.arrow'"):
+        xs.read_ipc(tmp_path)
+
+
+def test_other_columns(tmp_path: Path) -> None:
+    write_ipc(pa.table({"a": [1], "b": [1]}), tmp_path / "0.arrow")
+    write_ipc(pa.table({"b": [1], "c": [1]}), tmp_path / "1.arrow")
+    with pytest.raises(SchemaError, match="'a' and 'c' are each in one of them only"):
+        xs.read_ipc(tmp_path)
+
+
+def test_a_value_that_does_not_fit(tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    write_ipc(pa.table({"t": pa.array([10**12], pa.timestamp("s"))}), tmp_path / "0.arrow")
+    write_ipc(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), tmp_path / "1.arrow")
+    with pytest.raises(InputError, match=r"'t'.* in '.*0.arrow' but .*does not fit") as caught:
+        xs.read_ipc(tmp_path).to_arrow()
+    assert "'t'" in str(caught.value)
+    apart = [xs.read_ipc(tmp_path / f"{number}.arrow") for number in range(2)]
+    with pytest.raises(InputError, match=r"column 't' is timestamp.s.*does not fit"):
+        apart[0].union(apart[1]).to_arrow()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("other", [8, 16, 32, 64])
+def test_integers_promote_as_duckdb_does(bits: int, other: int, tmp_path: Path) -> None:
+    signed, unsigned = pa.type_for_alias(f"int{bits}"), pa.type_for_alias(f"uint{other}")
+    made = [pa.table({"v": pa.array([1], kind)}) for kind in (signed, unsigned)]
+    for number, table in enumerate(made):
+        write_ipc(table, tmp_path / f"{number}.arrow")
+    with duckdb.connect() as connection:
+        connection.register("a", made[0])
+        connection.register("b", made[1])
+        [[name]] = connection.sql(
+            "SELECT typeof(v) FROM (FROM a UNION ALL FROM b) LIMIT 1"
+        ).fetchall()
+    names = {
+        "SMALLINT": "int16",
+        "INTEGER": "int32",
+        "BIGINT": "int64",
+        "HUGEINT": "decimal128(20, 0)",
+    }
+    assert str(xs.read_ipc(tmp_path).schema.field("v").type) == names[name]
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if "list" not in name])
+def test_joins_of_different_types(name: str, tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    first, second = tables(name)
+    for number, table in enumerate((first, second)):
+        write_ipc(table.rename_columns({"n": f"n{number}"}), tmp_path / f"{number}.arrow")
+    sides = [xs.read_ipc(tmp_path / f"{number}.arrow") for number in range(2)]
+    for options in ({}, {"num_partitions": 3}):
+        made = sides[0].join(sides[1], on="v", **options).to_arrow()
+        wanted = [
+            (a["n"], b["n"])
+            for a in first.to_pylist()
+            for b in second.to_pylist()
+            if a["v"] is not None and a["v"] == b["v"]
+        ]
+        assert sorted(zip(made["n0"].to_pylist(), made["n1"].to_pylist(), strict=True)) == wanted
+        assert made.schema.field("v").type == sides[0].schema.field("v").type
