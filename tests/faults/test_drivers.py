@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def test_a_driver_that_ends_does_not_wait_for_tasks(start: Any) -> None:
 
 def test_what_workers_print_is_seen(start: Any) -> None:
     driver = start("print")
-    assert driver.process.stdout.readline() == "from a worker\n"
+    assert re.fullmatch(r"\(shout pid=\d+\) from a worker\n", driver.process.stdout.readline())
     driver.told()
     _, err = driver.process.communicate(timeout=30)
     assert driver.process.returncode == 0

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local import deaths, forks, identity, stacks, wire
+from exoshuffle.engines.local import deaths, forks, hearing, identity, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -133,6 +133,8 @@ class WorkerProcess:
             if kind == wire.ITEM:
                 is_wanted = self._engine.attempts.add_item(task, self._requests.stored(payload))
                 self._send((wire.REPLY, (True, is_wanted)), [])
+            elif kind == wire.SAID:
+                hearing.hear(payload, task.name, self.process_id)
             elif kind == wire.ERROR:
                 raise payload.error()
             else:
@@ -151,6 +153,7 @@ class WorkerProcess:
             engine.budget_bytes,
             engine.spill_dirs,
             engine.num_cpus,
+            hearing.least_level(),
         )
         self._send((wire.HELLO, hello), [])
         _, (protocol, version) = self._receive()

@@ -2,7 +2,8 @@
 
 Guarantee: whatever references a message contains are counted before it is sent, so none of their objects goes while it
 travels. One side speaks at a time: the engine sends a task and then only answers; the worker asks, and ends with
-``DONE``, ``RETURNED`` (the number of a reference whose value it is, as it was) or ``ERROR``.
+``DONE``, ``RETURNED`` (the number of a reference whose value it is, as it was) or ``ERROR``. What a task prints and
+logs comes as ``SAID``, before that and between questions; nobody answers.
 
 A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
 slices given back, blocks discarded, streams dropped).
@@ -21,7 +22,8 @@ from exoshuffle.errors import RemoteTraceback
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
 # Worker to engine.
-READY, ASK, ITEM, DONE, RETURNED, ERROR = "ready", "ask", "item", "done", "returned", "error"
+READY, ASK, ITEM, SAID = "ready", "ask", "item", "said"
+DONE, RETURNED, ERROR = "done", "returned", "error"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Hello:
     budget_bytes: int
     spill_dirs: list[str]
     num_cpus: int
+    log_level: int
 
 
 @dataclass(frozen=True)

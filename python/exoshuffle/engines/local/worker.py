@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import logging
 import os
 import pickle
 import sys
@@ -22,6 +23,7 @@ from typing import Any
 from exoshuffle import __version__, _native
 from exoshuffle.engines.local import calls, forks, stacks, values, wire
 from exoshuffle.engines.local.link import Link
+from exoshuffle.engines.local.saying import RecordSender, Speaker, TaskOutput
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.errors import EngineError, ForkedEngineError
@@ -115,7 +117,10 @@ class WorkerEngine:
 
     def __init__(self, link: Link, hello: wire.Hello) -> None:
         self._link = link
-        self._lock = threading.Lock()
+        # Of the connection. Who has it may print, for example where it is unpickled what came.
+        self._lock: Any = threading.RLock()
+        self._speaker = Speaker(lambda said: link.send(wire.SAID, said), self._lock)
+        self._outputs: list[TaskOutput] = []
         self._busy = False
         #: The worker that this process was forked from, if it is not the worker itself.
         self._forked_from: int | None = None
@@ -138,6 +143,7 @@ class WorkerEngine:
             self._link.send(wire.DONE, None)
             return
         self._busy = True
+        self._speaker.begin()
         failure = None
         try:
             self._serve(kind, payload)
@@ -145,7 +151,7 @@ class WorkerEngine:
             failure = wire.Failure.of(error)
         # Only now is the error gone, and what the frames of its traceback held.
         if failure is not None:
-            self._busy = False
+            self._be_idle()
             self.blocks.clear()
             self._link.send(wire.ERROR, failure)
 
@@ -182,11 +188,28 @@ class WorkerEngine:
         else:
             kind, result = wire.DONE, self._encoded(value, num_returns)  # type: ignore[arg-type]
         del value
-        self._busy = False
+        self._be_idle()
         self.blocks.clear()
         packed = self._link.pack(kind, result)
         del result
         self._link.send_packed(packed)
+
+    def _be_idle(self) -> None:
+        """The task is over: nothing more of it is heard."""
+        with self._lock:
+            for output in self._outputs:
+                output.end()
+            self._speaker.flush()
+            self._speaker.is_listened_to = self._busy = False
+
+    def take_output(self, log_level: int) -> None:
+        """From now on, what tasks print and log goes to the engine."""
+        for name in ("stdout", "stderr"):
+            output = TaskOutput(self._speaker, name, getattr(sys, name))
+            self._outputs.append(output)
+            setattr(sys, name, output)
+        logging.root.addHandler(RecordSender(self._speaker, log_level))
+        logging.root.setLevel(log_level)
 
     def _function(self, kind: str, order: wire.Order) -> Callable[..., Any]:
         if kind == wire.METHOD:
@@ -230,8 +253,8 @@ class WorkerEngine:
         """In a process that a task has forked, which is no worker; see ``forks``."""
         self._forked_from = process
         self._link.close()
-        self._lock = threading.Lock()
-        self._busy = False
+        self._lock = threading.RLock()
+        self._speaker.is_listened_to = self._busy = False
 
     # --- the engine protocol -----------------------------------------------------------------------------------
 
@@ -387,6 +410,7 @@ def main() -> None:
     _, hello = link.receive()
     link.send(wire.READY, (PROTOCOL, __version__))
     engine = WorkerEngine(link, hello)
+    engine.take_output(hello.log_level)
     forks.tell_children(engine)
     adopt(engine)
     set_task_engine(engine)

@@ -1,0 +1,45 @@
+"""What tasks print and log in worker processes reaches the program's output and its loggers, with task and process.
+
+Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time, so that what shows progress or
+captures output sees them; records to the logger of the same name, if that has their level.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from typing import Any
+
+
+def hear(said: list[Any], task_name: str, process: int) -> None:
+    """Passes on what a worker sent."""
+    prefix = f"({task_name} pid={process})"
+    for kind, content in said:
+        if kind == "log":
+            _log(content, prefix)
+        else:
+            _print(kind, content, prefix)
+
+
+def least_level() -> int:
+    """The lowest level that any logger of the program has now; records below it need not be sent."""
+    named = logging.root.manager.loggerDict.values()
+    loggers = [one for one in named if isinstance(one, logging.Logger)]
+    levels = [logger.level for logger in loggers if logger.level != logging.NOTSET]
+    return min([logging.root.getEffectiveLevel(), *levels])
+
+
+def _print(name: str, lines: list[str], prefix: str) -> None:
+    stream = getattr(sys, name)
+    # Who closed the stream, or reads it no more, has no use for the lines.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        stream.write("".join(f"{prefix} {line}\n" for line in lines))
+        stream.flush()
+
+
+def _log(fields: dict[str, Any], prefix: str) -> None:
+    logger = logging.getLogger(fields["name"])
+    if logger.isEnabledFor(fields["levelno"]):
+        record = logging.makeLogRecord(fields | {"msg": f"{prefix} {fields['msg']}", "args": None})
+        logger.handle(record)
