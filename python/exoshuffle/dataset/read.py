@@ -12,18 +12,22 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.bad_rows import LeftOut, checked_bad_rows
-from exoshuffle.dataset.column_types import ColumnTypes, schema_of_types
+from exoshuffle.dataset.column_types import ColumnTypes, read_as, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
-from exoshuffle.dataset.logical import Files
+from exoshuffle.dataset.logical import Files, Stepped
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.write import COMPRESSIONS
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
+from exoshuffle.operators.steps_cast import Cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: ``raise``, ``skip`` or a path.
 BadRows = str | os.PathLike[str]
@@ -195,10 +199,26 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
     names = [local_path(path) for path in listed]
+    casts = _given_types(options)
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
     source = _opened(names, read_options)
     skips = options["bad_rows"] == "skip" and source.format in ("csv", "jsonl")
-    return Dataset(Files(source, LeftOut(source, where) if skips else None))
+    files = Files(source, LeftOut(source, where) if skips else None)
+    return Dataset(Stepped(files, Cast(casts)) if casts else files)
+
+
+def _given_types(options: dict[str, Any]) -> tuple[tuple[str, pa.DataType], ...]:
+    """Has columns read as types that text is read as, and says which types they then get."""
+    import pyarrow as pa
+
+    if options.get("schema") is None:
+        return ()
+    given = pa.ipc.read_schema(pa.py_buffer(bytes(options["schema"])))
+    read = pa.schema([field.with_type(read_as(field.type)) for field in given], given.metadata)
+    options["schema"] = list(read.serialize().to_pybytes())
+    return tuple(
+        (field.name, field.type) for field in given if read.field(field.name).type != field.type
+    )
 
 
 def _opened(names: list[str], read_options: str) -> Any:

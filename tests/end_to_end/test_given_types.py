@@ -1,0 +1,110 @@
+"""``schema=`` takes what ``.schema`` gives, and errors name the nearest of thousands of names."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.errors import ExoshuffleError, SchemaError
+
+TEXT = pa.array(["b", None, "a"])
+#: Columns of every type that CSV can hold.
+COLUMNS = {
+    "text": TEXT,
+    "large": TEXT.cast(pa.large_string()),
+    "view": TEXT.cast(pa.string_view()),
+    "coded": TEXT.dictionary_encode(),
+    "coded by bytes": TEXT.dictionary_encode().cast(pa.dictionary(pa.int8(), pa.large_string())),
+    "bool": pa.array([True, None, False]),
+    **{
+        name: pa.array([1, None, 3], pa.type_for_alias(name))
+        for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+    },
+    "half": pa.array([0.5, None, 2], pa.float16()),
+    "float": pa.array([0.5, None, 2], pa.float32()),
+    "double": pa.array([0.1, None, 2]),
+    "decimal": pa.array([1, None, 3]).cast(pa.decimal128(21, 2)),
+    "wide": pa.array([1, None, 3]).cast(pa.decimal128(21, 2)).cast(pa.decimal256(50, 2)),
+    "date": pa.array([1, None, 3], pa.date32()),
+    "time": pa.array([1_000_000, None, 3_000_000], pa.time64("us")),
+    "moment": pa.array([1, None, 3], pa.timestamp("us")),
+    "zoned": pa.array([1, None, 3], pa.timestamp("us", "UTC")),
+    "seconds": pa.array([1, None, 3], pa.timestamp("s")),
+}
+#: And what JSON lines can hold beside.
+NESTED = {
+    "list": pa.array([[1], None, []], pa.list_(pa.int16())),
+    "views": pa.array([["a"], None, []], pa.list_(pa.string_view())),
+    "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}]),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_what_schema_gives_schema_takes(kind: str, tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    columns = COLUMNS if kind == "csv" else COLUMNS | NESTED
+    table = pa.table({"n": [1, 2, 3], **columns})
+    table = table.drop_columns(["half"]) if kind == "jsonl" else table
+    feather.write_feather(table, str(tmp_path / "in.arrow"), compression="uncompressed")
+    source = xs.read_ipc(tmp_path / "in.arrow")
+    assert source.schema.equals(table.schema)
+    if kind == "csv":
+        source.write_csv(tmp_path / "out")
+        read = xs.read_csv(tmp_path / "out", schema=source.schema)
+    else:
+        source.write_json(tmp_path / "out")
+        read = xs.read_json(tmp_path / "out", schema=source.schema)
+    assert read.schema.types == source.schema.types
+    for made in (read.to_arrow(), read.sort("n").to_arrow()):
+        assert made.select(table.column_names).to_pylist() == table.to_pylist()
+
+
+USES = {
+    "sort": lambda rows: rows.sort("Colum_1234"),
+    "select": lambda rows: rows.select("Colum_1234"),
+    "filter": lambda rows: rows.filter("Colum_1234 > 3"),
+    "group": lambda rows: rows.group_by("Colum_1234").agg(n="count()"),
+    "aggregate": lambda rows: rows.group_by("column_1").agg(n=("Colum_1234", "sum")),
+    "join": lambda rows: rows.join(rows, on="Colum_1234"),
+    "repartition": lambda rows: rows.repartition(3, by="Colum_1234"),
+    "drop": lambda rows: rows.drop("Colum_1234"),
+    "rename": lambda rows: rows.rename({"Colum_1234": "x"}),
+    "distinct": lambda rows: rows.distinct("Colum_1234"),
+    "top_k": lambda rows: rows.top_k(3, "Colum_1234"),
+}
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("wide") / "in.csv"
+    names = ",".join(f"column_{number}" for number in range(3000))
+    path.write_text(f"{names}\n{','.join(['1'] * 3000)}\n")
+    return path
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_nearest_of_many_names(name: str, wide: Path, engine: LocalEngine) -> None:
+    del engine
+    rows = xs.read_csv(wide)
+    started = time.process_time()
+    with pytest.raises(
+        SchemaError,
+        match="there is no column 'Colum_1234' among 3,000; the nearest are 'column_1234', ",
+    ) as caught:
+        USES[name](rows).explain()
+    assert len(str(caught.value)) < 300
+    assert time.process_time() - started < 5
+
+
+def test_the_nearest_of_many_names_in_a_schema(wide: Path) -> None:
+    with pytest.raises(
+        ExoshuffleError, match=r"'Colum_1234', but .* nearest .* 'column_1234'"
+    ) as caught:
+        xs.read_csv(wide, schema={"Colum_1234": "text"})
+    assert len(str(caught.value)) < 400
