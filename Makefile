@@ -16,7 +16,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest fuzz lint demo bench clean
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz chaos lint demo bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -66,6 +66,10 @@ test-ray-oldest: $(VENV)/.checked $(RAY_OLDEST)/.installed ## test the oldest su
 # What is worth a look is printed with its seed, which `python -m tests.fuzz --seed N` runs alone.
 fuzz: $(VENV)/.checked ## random files and operations against DuckDB and pyarrow (10,000 cases: an hour or two)
 	$(BIN)/python -m tests.fuzz --cases 10000
+
+CHAOS_SECONDS ?= 3600
+chaos: $(VENV)/.checked ## jobs whose workers, disks, spill files and inputs fail (an hour; CHAOS_SECONDS=)
+	$(BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
 
 lint: $(VENV)/.tools ## check formatting, lints, types and layers
 	cargo fmt --all --check

@@ -12,6 +12,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
+from exoshuffle.operators import steps_sample
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files
@@ -203,3 +204,25 @@ def test_samples_of_samples_unions_and_results(
 def test_mistakes(arguments: dict[str, float], words: str, source: Path) -> None:
     with pytest.raises(OptionsError, match=words):
         xs.read_parquet(source).sample(**arguments)
+
+
+def test_batches_of_one_row_are_numbered_together(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbering a batch takes as long as numbering thousands of rows."""
+    del engine
+    rows, calls = 1000, []
+    table = pa.table({"id": range(rows)})
+    with pa.ipc.new_file(str(tmp_path / "ones.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=1)
+    counted = steps_sample.numbers
+
+    def count(*arguments: int) -> pa.Array:
+        calls.append(arguments)
+        return counted(*arguments)
+
+    monkeypatch.setattr(steps_sample, "numbers", count)
+    drawn = counted(7, 0, 0, rows).to_pylist()
+    wanted = sorted(range(rows), key=lambda row: drawn[row])
+    assert ids(xs.read_ipc(tmp_path / "ones.arrow").sample(rows, seed=7)) == wanted
+    assert len(calls) <= 3

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 262_144
 #: Or up to so many bytes.
 CHUNK_BYTES = 32_000_000
+#: Batches that are looked at together: what is read has as many rows in a batch mostly.
+NEIGHBOUR_ROWS = 4096
+NEIGHBOUR_BYTES = 1_000_000
 
 
 def streamed(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
@@ -26,6 +29,23 @@ def streamed(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchRea
 
     made = (batch for table in tables for batch in table.to_batches())
     return pa.RecordBatchReader.from_batches(schema, made)
+
+
+def neighbours(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
+    """Batches with rows, those with few of them together, for what costs the same however few there are."""
+    pending: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        pending.append(batch)
+        num_rows += batch.num_rows
+        num_bytes += batch.nbytes
+        if num_rows >= NEIGHBOUR_ROWS or num_bytes >= NEIGHBOUR_BYTES:
+            yield pending
+            pending, num_rows, num_bytes = [], 0, 0
+    if pending:
+        yield pending
 
 
 def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:

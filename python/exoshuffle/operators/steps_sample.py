@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.operators.batches import movable, picking, streamed, tables_of
+from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -138,6 +138,8 @@ class Numbered:
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
+        import pyarrow as pa
+
         schema = self.output_schema(batches.schema)
         field = schema.field(self.column)
         seed = self.seed
@@ -148,10 +150,15 @@ class Numbered:
 
         def numbered() -> Iterator[pa.Table]:
             row = self.place.first_row
-            for table in tables_of(batches):
-                made = number(seed, self.place.source, row, table.num_rows)
-                yield table.append_column(field, made)
-                row += table.num_rows
+            # Numbering takes 0.5 ms however few rows there are: 5,000 batches of one row took 2.3 s.
+            for group in neighbours(batches):
+                sizes = [batch.num_rows for batch in group]
+                made, start = number(seed, self.place.source, row, sum(sizes)), 0
+                for batch, size in zip(group, sizes, strict=True):
+                    table = pa.Table.from_batches([batch])
+                    yield table.append_column(field, made.slice(start, size))
+                    start += size
+                row += start
 
         return streamed(schema, numbered())
 
