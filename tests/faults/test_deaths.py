@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ FEW = 4
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deaths, "PATIENCE", FEW)
+    monkeypatch.setattr(deaths, "PATIENCE_SECONDS", 0.0)
 
 
 def die_at_first(attempts: ActorHandle, number: int, how: int) -> int:
@@ -34,7 +36,9 @@ def die_at_first(attempts: ActorHandle, number: int, how: int) -> int:
     if attempt <= number:
         if how < 0:
             os._exit(-how)
-        os.kill(os.getpid(), how)
+        # From outside, as far as this process knows.
+        subprocess.run(["kill", f"-{how}", str(os.getpid())], check=True)  # noqa: S607
+        signal.pause()
     return attempt
 
 
@@ -66,6 +70,17 @@ def test_who_ends_its_worker_every_time_fails() -> None:
 def test_exits_and_crashes_count(how: int) -> None:
     attempts = helper(Counter)
     error = died(xs.remote(die_at_first, max_retries=1).remote(attempts, 10**6, how))
+    assert error.attempt == xs.get(attempts.value.remote()) == 2
+
+
+@pytest.mark.usefixtures("engine")
+def test_who_sends_itself_a_signal_is_known() -> None:
+    def ends_itself(attempts: ActorHandle) -> None:
+        xs.get(attempts.add.remote())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    attempts = helper(Counter)
+    error = died(xs.remote(ends_itself, max_retries=1).remote(attempts))
     assert error.attempt == xs.get(attempts.value.remote()) == 2
 
 

@@ -4,13 +4,16 @@ Guarantee: a task whose worker is ended from outside, by the system for want of 
 as long as that may help, however small its ``max_retries`` (unless 0); and one that ends its worker every time fails. A
 crash or an exit of the process is its own and counts like an error of its function.
 
-Who sent a signal cannot be told. So the number of deaths has a bound. It grows with what shows that the task is not to
+Who sent a signal cannot be told, unless the task's own Python code did, which the worker tells before. So deaths have a
+bound, in number and in time: both have to be exceeded, since a worker that is ended every 0.2 s dies often in a short
+time, and one that the system ends for want of memory seldom. The number grows with what shows that the task is not to
 blame, but slower than that: other tasks that finish meanwhile, and workers that end with no task in them.
 """
 
 from __future__ import annotations
 
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import WorkerDiedError
@@ -18,8 +21,10 @@ from exoshuffle.errors import WorkerDiedError
 if TYPE_CHECKING:
     from exoshuffle.engines.local.objects import Task
 
-#: Deaths of one task, from outside, while nothing shows that others cause them. A new worker takes 0.2 s: 3 s in all.
+#: Deaths of one task, from outside, while nothing shows that others cause them.
 PATIENCE = 16
+#: And so long after the first of them.
+PATIENCE_SECONDS = 60.0
 #: Workers that are started anew because those before were ended while they started: no task is to blame, but it ends.
 MAX_STARTS = 256
 #: What a process does to itself by a fault; other signals come from elsewhere, as far as one can tell.
@@ -54,9 +59,11 @@ def may_be_forgiven(task: Task, error: BaseException) -> bool:
 
 def forgive(task: Task, num_signs: int) -> bool:
     """Notes such a death; whether it is not one too many. ``num_signs``: of all time, see ``most_deaths``."""
+    now = time.monotonic()
     if task.deaths == 0:
-        task.signs_before = num_signs
-    if task.deaths >= most_deaths(num_signs - task.signs_before):
+        task.signs_before, task.died_at = num_signs, now
+    is_long = now - task.died_at >= PATIENCE_SECONDS
+    if is_long and task.deaths >= most_deaths(num_signs - task.signs_before):
         return False
     task.deaths += 1
     return True

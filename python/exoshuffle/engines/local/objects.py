@@ -159,6 +159,7 @@ class Task:
         "caller",
         "cancelled",
         "deaths",
+        "died_at",
         "fn",
         "interrupt",
         "is_staged",
@@ -196,8 +197,9 @@ class Task:
         self.name = options.name or getattr(fn, "__name__", "task")
         self.sequence = sequence
         self.attempt = 1
-        #: Deaths of its workers that are not counted as attempts, and the signs there were at the first (``deaths``).
+        #: Deaths of its workers that are not counted as attempts; when the first came, and the signs then (``deaths``).
         self.deaths = 0
+        self.died_at = 0.0
         self.signs_before = 0
         self.cancelled = False
         self.started = False

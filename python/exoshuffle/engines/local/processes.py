@@ -57,6 +57,8 @@ class WorkerProcess:
         self._reservation = reservation
         #: Whether it lives on memory that was set apart for it.
         self.is_base = reservation is None
+        #: The last signal that a task in it sent to its own process.
+        self._sent_itself = 0
         self._known_code: dict[bytes, None] = {}
         self._lent: dict[int, tuple[Ref, int]] = {}
         self._pins: dict[int, Any] = {}
@@ -135,6 +137,8 @@ class WorkerProcess:
                 self._send((wire.REPLY, (True, is_wanted)), [])
             elif kind == wire.SAID:
                 hearing.hear(payload, task.name, self.process_id)
+            elif kind == wire.ENDS:
+                self._sent_itself = payload
             elif kind == wire.ERROR:
                 raise payload.error()
             else:
@@ -269,7 +273,7 @@ class WorkerProcess:
         code = self._process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         died = WorkerDiedError(f"worker process {self._process.pid} ended with {how}")
-        died.from_outside = deaths.is_from_outside(code)
+        died.from_outside = deaths.is_from_outside(code) and -code != self._sent_itself
         return died
 
     # --- what the worker holds ---------------------------------------------------------------------------------

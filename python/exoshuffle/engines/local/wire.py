@@ -3,7 +3,8 @@
 Guarantee: whatever references a message contains are counted before it is sent, so none of their objects goes while it
 travels. One side speaks at a time: the engine sends a task and then only answers; the worker asks, and ends with
 ``DONE``, ``RETURNED`` (the number of a reference whose value it is, as it was) or ``ERROR``. What a task prints and
-logs comes as ``SAID``, before that and between questions; nobody answers.
+logs comes as ``SAID``, and that it sends its own process a signal as ``ENDS``, before that and between questions;
+nobody answers.
 
 A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
 slices given back, blocks discarded, streams dropped).
@@ -22,7 +23,7 @@ from exoshuffle.errors import RemoteTraceback
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
 # Worker to engine.
-READY, ASK, ITEM, SAID = "ready", "ask", "item", "said"
+READY, ASK, ITEM, SAID, ENDS = "ready", "ask", "item", "said", "ends"
 DONE, RETURNED, ERROR = "done", "returned", "error"
 
 

@@ -37,6 +37,8 @@ from exoshuffle.futures.session import adopt
 _IDLE_MS = 100
 #: A message with what has no block to be written into.
 _FILL_BYTES = 1 << 20
+#: A task that ends its process while another thread of it has the connection is not held up for longer.
+_NOTICE_SECONDS = 0.05
 
 
 class WorkerBlocks:
@@ -210,6 +212,16 @@ class WorkerEngine:
             setattr(sys, name, output)
         logging.root.addHandler(RecordSender(self._speaker, log_level))
         logging.root.setLevel(log_level)
+
+    def notice(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit hook: tells the engine of a signal that a task sends to its own process."""
+        if event not in ("os.kill", "os.killpg") or not self._busy:
+            return
+        if args[0] in (0, os.getpid()) and self._lock.acquire(timeout=_NOTICE_SECONDS):
+            try:
+                self._link.send(wire.ENDS, int(args[1]))
+            finally:
+                self._lock.release()
 
     def _function(self, kind: str, order: wire.Order) -> Callable[..., Any]:
         if kind == wire.METHOD:
@@ -411,6 +423,7 @@ def main() -> None:
     link.send(wire.READY, (PROTOCOL, __version__))
     engine = WorkerEngine(link, hello)
     engine.take_output(hello.log_level)
+    sys.addaudithook(engine.notice)
     forks.tell_children(engine)
     adopt(engine)
     set_task_engine(engine)
