@@ -112,7 +112,7 @@ CASES: dict[str, tuple[list[str], str, int, list[str]]] = {
         ["good", *BY, "--column-type", "key=text"],
         "out",
         2,
-        ["--column-type is for csv and jsonl", "parquet", "--format csv or jsonl"],
+        ["type is given to column 'key'", "key=value", "only text files"],
     ),
     "key twice": (["good", "--by", "key, key desc"], "out", 2, ["'key' is named twice"]),
     "output found by a pattern": (["go*", *BY], "gone", 1, ["gone", "go*", "the next time"]),

@@ -187,6 +187,56 @@ pub enum IoError {
         /// The name.
         column: String,
     },
+    /// Files lie in folders `key=value` of different keys.
+    #[error(
+        "'{}' lies in folders with the keys {first_keys}, and '{}' in folders with the keys {second_keys}; read them separately, \
+         or pass hive=False (--no-hive) to make no columns of folders named key=value", first.display(), second.display()
+    )]
+    MixedPartitions {
+        /// The first file.
+        first: PathBuf,
+        /// Its keys.
+        first_keys: String,
+        /// The first file that differs.
+        second: PathBuf,
+        /// Its keys.
+        second_keys: String,
+    },
+    /// A file lies in two folders of the same key.
+    #[error(
+        "'{}' lies in two folders with the key '{key}'; rename one, or pass hive=False (--no-hive) to make no columns of folders \
+         named key=value", path.display()
+    )]
+    PartitionTwice {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+    },
+    /// The value of a folder is none of the type given.
+    #[error(
+        "'{}' lies in the folder of {column} = '{value}', which is not a value of type {expected}; give the column the type text, \
+         or rename the folder", path.display()
+    )]
+    PartitionValue {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// The type.
+        expected: String,
+    },
+    /// A type is given to a partition column that there is not.
+    #[error(
+        "a type is given to column '{column}', but no folder is named {column}=value, and only text files can be given types of \
+         their own columns; correct the name, or cast the column instead"
+    )]
+    NoPartition {
+        /// The column.
+        column: String,
+    },
     /// The type of a column is given that does not exist.
     #[error(
         "the schema given has a column '{column}', but those of '{}' are, or the nearest of many, '{names}'; correct the name", path.display()
@@ -336,6 +386,32 @@ pub enum IoError {
         format: crate::Format,
         /// What the encoder said.
         reason: String,
+    },
+    /// A value is too long to be the name of a folder.
+    #[error(
+        "the folder of {column} = '{value}' would have a name of {bytes} bytes, and names have at most {limit}; partition by shorter \
+         values, for example by their first letters"
+    )]
+    FolderName {
+        /// The column.
+        column: String,
+        /// The value.
+        value: String,
+        /// Bytes of the name.
+        bytes: usize,
+        /// The most there are.
+        limit: usize,
+    },
+    /// Columns to partition by have more values than there may be folders.
+    #[error(
+        "partitioning by {columns} makes more than {limit} folders, which is the limit; partition by fewer or coarser values, for \
+         example date_trunc('month', day), or sort by these columns instead"
+    )]
+    TooManyFolders {
+        /// The columns.
+        columns: String,
+        /// The most there may be.
+        limit: usize,
     },
     /// A projection names a column that does not exist.
     #[error("the table has {columns} columns but another was asked for ({reason}); name existing columns")]

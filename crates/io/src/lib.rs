@@ -21,8 +21,11 @@ pub use format::{Compression, Format};
 pub use records::schema as record_schema;
 pub use source::{
     bad_rows, open_source, open_split, sample_split, sample_splits, together, unified_schema,
-    BadRows, BatchStream, CsvOptions, FileStamp, Header, ReadOptions, Sample, Source, SourceFile,
-    Split, Syntax,
+    BadRows, BatchStream, CsvOptions, FileStamp, Header, PartitionValue, ReadOptions, Sample,
+    Source, SourceFile, Split, Syntax,
 };
 pub use text::Encoding;
-pub use write::{check_writable, IpcLayout, PartFile, PartWriter, PendingParts, WriteOptions};
+pub use write::{
+    check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,
+    WriteOptions,
+};

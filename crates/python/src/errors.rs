@@ -64,12 +64,16 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::Write { ref source, .. } if source.kind() == ErrorKind::BrokenPipe => {
             PyBrokenPipeError::new_err(message)
         }
-        IoError::Write { .. } | IoError::Encode { .. } => OutputError::new_err(message),
+        IoError::Write { .. }
+        | IoError::Encode { .. }
+        | IoError::FolderName { .. }
+        | IoError::TooManyFolders { .. } => OutputError::new_err(message),
         IoError::BadPattern { .. }
         | IoError::UnknownColumn { .. }
         | IoError::NamesGiven { .. }
         | IoError::TypeGiven { .. }
         | IoError::UnknownEncoding { .. }
+        | IoError::NoPartition { .. }
         | IoError::UnknownFormat { .. }
         | IoError::UnknownCompression { .. }
         | IoError::UnsupportedCompression { .. }

@@ -9,7 +9,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use exoshuffle_io::{PartFile, PartWriter, PendingParts};
+use exoshuffle_io::{PartFile, PartWriter, PartitionedWriter, PendingParts};
 use exoshuffle_kernels::cast_to_user_schema;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
 use crate::row_source::{Batches, RowSource, BATCH_BYTES};
 use crate::source::{parse_splits, ReadConfig};
-use crate::write_options::write_options;
+use crate::write_options::{partition_by, write_options};
 
 /// Bytes of rows in each batch of a stream.
 const STREAM_BYTES: usize = 4 * BATCH_BYTES;
@@ -131,8 +131,17 @@ impl Rows {
         options: &str,
     ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
+            let written = write_options(options)?;
+            if let Some(by) = partition_by(options) {
+                let made = PartitionedWriter::new(&directory, partition, &self.schema, written, by);
+                let mut writer = made.map_err(io_error)?;
+                for batch in self.source.batches()? {
+                    writer.write(&batch?).map_err(io_error)?;
+                }
+                return writer.end().map_err(io_error);
+            }
             let schema = Arc::clone(&self.schema);
-            let writer = PartWriter::new(&directory, partition, schema, write_options(options)?);
+            let writer = PartWriter::new(&directory, partition, schema, written);
             self.write_all(writer.map_err(io_error)?)
         })?;
         Ok(PendingFiles(Mutex::new(Some(files))))

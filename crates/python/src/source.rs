@@ -20,6 +20,7 @@ const GENSORT_RECORD_BYTES: usize = 100;
 const GENSORT_KEY_BYTES: usize = 10;
 
 /// Options of the reader as they travel between processes: JSON.
+#[derive(Clone)]
 pub struct ReadConfig {
     /// For the reader.
     pub options: ReadOptions,
@@ -45,6 +46,7 @@ impl ReadConfig {
             Some("skip") => BadRows::Skip,
             _ => BadRows::Raise,
         };
+        options.hive = value.get("hive") != Some(&Value::Bool(false));
         let schema: Option<Vec<u8>> = field(&value, "schema")?;
         options.schema = schema.map(|bytes| schema_from_ipc(&bytes)).transpose()?;
         let record_bytes = *options.record_bytes.get_or_insert(GENSORT_RECORD_BYTES);
@@ -257,6 +259,22 @@ impl Source {
     #[getter]
     fn schema_ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &schema_to_ipc(&self.schema())?))
+    }
+
+    /// The partition columns as an Arrow IPC stream, with a row for each file.
+    fn partitions_ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let partitions = self.source.partitions().map_err(io_error)?;
+        Ok(PyBytes::new(py, &batch_to_ipc(&partitions)?))
+    }
+
+    /// The same input with some of its files, given by their numbers.
+    fn with_files(&self, kept: Vec<usize>) -> Self {
+        Self {
+            source: self.source.with_files(&kept),
+            paths: self.paths.clone(),
+            config: self.config.clone(),
+            read_options: self.read_options.clone(),
+        }
     }
 
     fn dictionary_columns(&self) -> Vec<bool> {

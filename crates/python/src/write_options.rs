@@ -1,6 +1,6 @@
 //! Options of the writer as they travel between processes: JSON.
 
-use exoshuffle_io::{Format, IpcLayout, WriteOptions};
+use exoshuffle_io::{Format, IpcLayout, PartitionBy, WriteOptions};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -46,6 +46,21 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
 #[pyfunction]
 pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
     Format::from_extension(&name).map(Format::extension)
+}
+
+/// What becomes folders, by the options that Python sends; `None` where nothing does.
+pub fn partition_by(text: &str) -> Option<PartitionBy> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let columns = value.get("partition_by")?.as_array()?.iter();
+    Some(PartitionBy {
+        columns: columns
+            .filter_map(|name| Some(name.as_str()?.to_owned()))
+            .collect(),
+        max_folders: value
+            .get("max_folders")
+            .and_then(Value::as_u64)
+            .unwrap_or(u64::MAX) as usize,
+    })
 }
 
 /// Raises if no table with this schema can be written in the format, before any work was done for it.

@@ -91,7 +91,11 @@ _FORMAT_OPTIONS = [
         "column_types",
         multiple=True,
         metavar="NAME=TYPE",
-        help=f"Type of a column of CSV or JSON lines input instead of the inferred one: {TYPE_NAMES}. Repeatable.",
+        help=f"Type of a column of CSV or JSON lines input, or of folders, instead of the inferred one: {TYPE_NAMES}. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--no-hive", is_flag=True, help="Make no columns of folders that are named key=value."
     ),
 ]
 _RUN_OPTIONS: list[Callable[..., Any]] = [
@@ -130,7 +134,6 @@ _OF_FORMATS = (
     ("--encoding", "encoding", ("csv",)),
     ("--bad-rows", "bad_rows", ("csv", "jsonl")),
     ("--no-header", "no_header", ("csv",)),
-    ("--column-type", "column_types", ("csv", "jsonl")),
 )
 #: For commands that take any number of partitions.
 partitions_option = click.option(
@@ -184,6 +187,7 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
         csv_skip_rows=_num_lines(arguments["skip_rows"]),
         csv_null_values=list(arguments["null_values"]),
         bad_rows=arguments["bad_rows"] or "raise",
+        hive=not arguments["no_hive"],
         **schema_option(_column_types(arguments["column_types"])),
     )
 

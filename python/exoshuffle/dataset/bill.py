@@ -20,6 +20,8 @@ class Bill:
         compared: What it and others are predicted to take.
         input_files: Number of input files.
         input_bytes: Their size on disk.
+        pruned_files: Files beside these that are not read, since a filter on partition columns lets none of their rows
+            through.
         rows: Rows, exact or estimated.
         row_bytes: Size of all rows while they travel.
         splits: Map tasks.
@@ -66,6 +68,7 @@ class Bill:
     read_back_bytes: int
     spill_free_bytes: int | None
     folds: int = 0
+    pruned_files: int = 0
     before: tuple[Bill, ...] = ()
     output_files: int = 0
     output_bytes: int = 0
@@ -99,6 +102,8 @@ class Bill:
 
     def __str__(self) -> str:
         read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
+        if self.pruned_files:
+            read += f"; {self.pruned_files:,} files pruned by filters on partition columns"
         folds = f"{self.folds:,} folds, " if self.folds else ""
         tasks = f"{self.splits:,} maps, {self.merges:,} merges, {folds}{self.partitions:,} reduces"
         read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"

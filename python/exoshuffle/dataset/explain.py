@@ -20,6 +20,7 @@ from exoshuffle.dataset.logical import (
     Shuffled,
     Stepped,
     Windowed,
+    num_pruned,
     sources,
 )
 from exoshuffle.dataset.output import Result, estimated_size
@@ -138,6 +139,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         compared=tuple(map(str, plan.costs)),
         input_files=sum(len(source.files) for source in sources(node)),
         input_bytes=sum(source.bytes for source in sources(node)),
+        pruned_files=num_pruned(node),
         rows=job.workload.num_rows,
         row_bytes=job.workload.total_bytes,
         splits=job.num_maps,
@@ -177,6 +179,7 @@ def _broadcast_bill(
         why=why if bill.strategy == "none" else bill.why,
         input_files=sum(len(source.files) for source in sources(node)),
         input_bytes=sum(source.bytes for source in sources(node)),
+        pruned_files=num_pruned(node),
         memory_bytes=min(
             engine.memory_limit, bill.memory_bytes + engine.num_cpus * size.total_bytes
         ),
@@ -236,6 +239,7 @@ def _unshuffled_bill(
         compared=(),
         input_files=sum(len(source.files) for source in read),
         input_bytes=sum(source.bytes for source in read),
+        pruned_files=num_pruned(node),
         rows=size.num_rows,
         row_bytes=size.total_bytes,
         splits=job.num_tasks,

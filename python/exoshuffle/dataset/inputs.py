@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
@@ -101,7 +102,8 @@ class FileInput:
         chosen = evenly(every, MEASURED_STRETCHES)
         if not chosen:
             return Workload(0, 0)
-        if self.steps + side.steps:
+        # Of text, sizes are those of the files, which do not have the values of partition columns.
+        if self.steps + side.steps or (is_text(source) and partitions_of(source).num_columns):
             read = [_beginning(split, MEASURED_BYTES) for split in chosen]
             share = len(every) / len(chosen) * _rows_of(chosen) / _rows_of(read)
             parts = [part for part in (read[::2], read[1::2]) if part]

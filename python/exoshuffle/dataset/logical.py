@@ -56,10 +56,12 @@ class Files:
     Attributes:
         source: ``_native.Source``.
         left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
+        num_pruned: Files that are left out, since a filter lets no row of them through.
     """
 
     source: Any
     left_out: LeftOut | None = None
+    num_pruned: int = 0
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -214,6 +216,12 @@ def left_out(node: Node) -> list[LeftOut]:
         return [node.left_out] if node.left_out is not None else []
     found = {id(each): each for child in node.children for each in left_out(child)}
     return list(found.values())
+
+
+def num_pruned(node: Node) -> int:
+    """Files below that are not read, since a filter lets no row of them through."""
+    here = node.num_pruned if isinstance(node, Files) else 0
+    return here + sum(map(num_pruned, node.children))
 
 
 def check_count(name: str, count: Any) -> None:

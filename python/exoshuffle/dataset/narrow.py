@@ -16,6 +16,7 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
+from exoshuffle.dataset.pruning import pruned
 from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.unified import unified
@@ -85,6 +86,8 @@ class Narrow(Results):
 
     def filter(self, condition: str) -> Dataset:
         """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
+
+        Of conditions joined by ``and``, those on partition columns alone decide which files are read at all.
 
         Raises:
             OptionsError: Something else than text.
@@ -177,7 +180,7 @@ class Narrow(Results):
             )
         node = Stepped(self.node, step)
         _ = node.schema  # a step that does not fit says so here
-        return self._made(node)
+        return self._made(pruned(node))
 
     def _made(self, node: Node) -> Dataset:
         from exoshuffle.dataset.dataset import Dataset

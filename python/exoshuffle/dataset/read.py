@@ -2,6 +2,12 @@
 
 ``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_``
 are skipped) and globs (``*``, ``?``, ``**``, ``[...]``). ``~`` is the home directory, and ``file://`` URLs are paths.
+
+Folders named ``key=value`` in the path of a file, as it is given or found, are columns of its rows, behind its own; one
+of its own with that name is not read. Keys and values are percent-decoded, and ``__HIVE_DEFAULT_PARTITION__`` is null.
+A column is int64, date or timestamp if all its values are written so, else text: ``007`` stays text. A filter on such
+columns leaves out files before any of their rows is read. ``hive=False`` makes no columns of folders, and
+``hive={"zip": "text"}`` gives types to some.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
@@ -32,24 +38,37 @@ if TYPE_CHECKING:
 #: ``raise``, ``skip`` or a path.
 BadRows = str | os.PathLike[str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+#: Whether folders ``key=value`` are columns, or which types some of these have.
+Hive: TypeAlias = "bool | ColumnTypes"
 
 
-def read_parquet(paths: Paths) -> Dataset:
+def read_parquet(paths: Paths, *, hive: Hive = True) -> Dataset:
     """Reads Parquet files.
 
+    Args:
+        paths: See the module.
+        hive: See the module.
+
     Raises:
-        InputError: A path is missing or empty, a file is corrupt, or schemas differ.
+        InputError: A path is missing or empty, a file is corrupt, schemas differ, or some files lie in folders
+            ``key=value`` of other keys than others.
+        OptionsError: ``hive`` is something else, or gives a type to a column that no folder names.
     """
-    return open_dataset(paths, format="parquet")
+    return open_dataset(paths, format="parquet", **hive_option(hive))
 
 
-def read_ipc(paths: Paths) -> Dataset:
+def read_ipc(paths: Paths, *, hive: Hive = True) -> Dataset:
     """Reads Arrow IPC files (file or stream format, also known as Feather V2).
+
+    Args:
+        paths: See the module.
+        hive: See the module.
 
     Raises:
         InputError: As ``read_parquet``.
+        OptionsError: As ``read_parquet``.
     """
-    return open_dataset(paths, format="arrow")
+    return open_dataset(paths, format="arrow", **hive_option(hive))
 
 
 def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
@@ -65,6 +84,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     skip_rows: int = 0,
     encoding: str = "utf-8",
     bad_rows: BadRows = "raise",
+    hive: Hive = True,
 ) -> Dataset:
     """Reads CSV files.
 
@@ -96,6 +116,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         bad_rows: What becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or the
             path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.
             Costs another pass over the files where they are counted or written.
+        hive: See the module; types may be among those of ``schema``, too.
 
     Raises:
         InputError: As ``read_parquet``; a file is compressed, or in UTF-16; later, a row that cannot be read.
@@ -107,7 +128,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         raise OptionsError(
             f"skip_rows is {shown(skip_rows)}; it must be a number of lines from 0 on"
         )
-    options = schema_option(schema)
+    options = hive_option(hive, schema)
     characters = {"delimiter": delimiter, "quote": quote, "escape": escape, "comment": comment}
     for name, character in characters.items():
         if character is not None and not isinstance(character, str):
@@ -140,7 +161,11 @@ def _texts(name: str, texts: str | Sequence[str]) -> list[str]:
 
 
 def read_json(
-    paths: Paths, *, schema: ColumnTypes | None = None, bad_rows: BadRows = "raise"
+    paths: Paths,
+    *,
+    schema: ColumnTypes | None = None,
+    bad_rows: BadRows = "raise",
+    hive: Hive = True,
 ) -> Dataset:
     """Reads JSON lines.
 
@@ -153,12 +178,13 @@ def read_json(
         paths: See the module.
         schema: As in ``read_csv``; columns that are not among the first 10,000 rows are added.
         bad_rows: As in ``read_csv``.
+        hive: As in ``read_csv``.
 
     Raises:
         InputError: As ``read_csv``.
         OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is none of what it can be.
     """
-    return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **schema_option(schema))
+    return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **hive_option(hive, schema))
 
 
 def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) -> Dataset:
@@ -190,6 +216,28 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
     if schema is None:
         return {}
     return {"schema": list(schema_of_types(schema).serialize().to_pybytes())}
+
+
+def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]:
+    """The options of ``open_dataset`` that say what becomes of folders, and give types of columns.
+
+    Raises:
+        OptionsError: ``hive`` is no flag and gives no types, or gives a column another type than ``schema``.
+    """
+    if isinstance(hive, bool):
+        return {"hive": hive, **schema_option(schema)}
+    if not isinstance(hive, Mapping) and not hasattr(hive, "field"):
+        raise OptionsError(
+            f"hive is {shown(hive)}; write True, False, or a dict of types such as {{'zip': 'text'}}"
+        )
+    fields = {field.name: field for field in schema_of_types(hive)}
+    for field in () if schema is None else schema_of_types(schema):
+        if fields.setdefault(field.name, field).type != field.type:
+            raise OptionsError(
+                f"schema gives column {field.name!r} the type {field.type}, and hive {fields[field.name].type}; "
+                "leave out one"
+            )
+    return schema_option({name: field.type for name, field in fields.items()})
 
 
 def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:

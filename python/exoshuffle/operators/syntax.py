@@ -52,6 +52,13 @@ def text_of(node: Node) -> str:
     return str(row["text"]).removeprefix("SELECT ")
 
 
+def conjuncts(node: Node) -> list[Node]:
+    """The conditions that a condition joins by AND; itself, if it joins none."""
+    if node["type"] != "CONJUNCTION_AND":
+        return [node]
+    return [found for child in node["children"] for found in conjuncts(child)]
+
+
 def nodes(tree: Any) -> Iterator[Node]:
     """All nodes of a syntax tree."""
     if isinstance(tree, dict):

@@ -67,6 +67,8 @@ fn inspect(
         stamp: file.stamp(),
         rows: info.rows,
         memory_bytes: info.memory_bytes,
+        index: 0,
+        partition: Vec::new(),
         groups: std::mem::take(&mut info.groups),
     };
     Ok((listed, info))

@@ -1,8 +1,10 @@
 //! An input: its files, their common schema and size, and the splits a shuffle reads it in.
 
 mod conform;
+mod constants;
 mod glob;
 mod inspect;
+mod partitions;
 mod paths;
 mod rebatch;
 mod sample;
@@ -14,6 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,8 @@ use crate::{Encoding, Format};
 
 pub(crate) use conform::{conform, places};
 pub(crate) use inspect::{FileInfo, Group};
+pub use partitions::PartitionValue;
+pub(crate) use partitions::NULL as NULL_PARTITION;
 pub(crate) use rebatch::Rebatch;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub use sample::{sample_split, sample_splits, Sample};
@@ -133,8 +138,10 @@ pub struct ReadOptions {
     /// What becomes of rows of CSV and JSON lines that cannot be read.
     pub bad_rows: BadRows,
     /// Types of columns of CSV and JSON lines by name; those of others are inferred from the first 10,000 rows. Fields of
-    /// JSON lines that are not among these rows are added.
+    /// JSON lines that are not among these rows are added. Partition columns are given types by it in every format.
     pub schema: Option<SchemaRef>,
+    /// Whether folders `key=value` are columns.
+    pub hive: bool,
     /// Bytes per record of fixed-length records.
     pub record_bytes: Option<usize>,
     /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
@@ -159,6 +166,10 @@ pub struct SourceFile {
     pub rows: Option<u64>,
     /// Its estimated size when decoded.
     pub memory_bytes: u64,
+    /// Its number among the files that were listed.
+    index: u64,
+    /// What the folders say that it is in.
+    partition: Vec<PartitionValue>,
     groups: Vec<Group>,
 }
 
@@ -185,8 +196,12 @@ pub struct Source {
 pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let files = paths::list_files(paths)?;
     let format = paths::common_format(&files, options.format)?;
-    let inspected = inspect::inspect_all(&files, format, options)?;
-    let schema = common_schema(&inspected, options, format)?;
+    let partitions = partitions_of(&files, format, options)?;
+    let own = partitions.as_ref().map(|all| all.without_types(options));
+    let own = own.as_ref().unwrap_or(options);
+    check_types(own, format)?;
+    let inspected = inspect::inspect_all(&files, format, own)?;
+    let schema = common_schema(&inspected, own, format)?;
     conform::check_names(&inspected[0].0.path, &schema)?;
     let mut dictionary_columns = vec![true; schema.fields().len()];
     for (_, info) in inspected.iter().filter(|(_, info)| info.rows != Some(0)) {
@@ -196,17 +211,39 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
             *all &= info.dictionary_columns.get(place).copied().unwrap_or(true);
         }
     }
-    let files: Vec<SourceFile> = inspected.into_iter().map(|(file, _)| file).collect();
-    Ok(Source {
-        rows: files.iter().map(|file| file.rows).sum(),
-        bytes: files.iter().map(|file| file.stamp.bytes).sum(),
-        memory_bytes: files.iter().map(|file| file.memory_bytes).sum(),
-        options: options.clone(),
-        files,
-        format,
-        schema,
-        dictionary_columns,
-    })
+    let mut listed: Vec<SourceFile> = inspected.into_iter().map(|(file, _)| file).collect();
+    for (index, file) in listed.iter_mut().enumerate() {
+        file.index = index as u64;
+    }
+    let mut source = Source::of(listed, format, schema, own);
+    source.dictionary_columns = dictionary_columns;
+    if let Some(partitions) = partitions {
+        let fields = partitions.fields(&files, options.schema.as_ref())?;
+        source.add_partitions(&partitions, fields);
+    }
+    Ok(source)
+}
+
+fn partitions_of(
+    files: &[PathBuf],
+    format: Format,
+    options: &ReadOptions,
+) -> Result<Option<partitions::Partitions>> {
+    if options.hive && format != Format::Records {
+        return partitions::of_paths(files);
+    }
+    Ok(None)
+}
+
+/// Of formats that say their types themselves, only partition columns can be given any.
+fn check_types(own: &ReadOptions, format: Format) -> Result<()> {
+    let given = own.schema.as_ref().filter(|_| !format.is_text());
+    match given.and_then(|schema| schema.fields().first()) {
+        Some(field) => Err(IoError::NoPartition {
+            column: field.name().clone(),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn common_schema(
@@ -259,6 +296,59 @@ pub fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
 }
 
 impl Source {
+    fn of(files: Vec<SourceFile>, format: Format, schema: SchemaRef, own: &ReadOptions) -> Self {
+        Self {
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.stamp.bytes).sum(),
+            memory_bytes: files.iter().map(|file| file.memory_bytes).sum(),
+            dictionary_columns: vec![true; schema.fields().len()],
+            options: own.clone(),
+            files,
+            format,
+            schema,
+        }
+    }
+
+    fn add_partitions(
+        &mut self,
+        partitions: &partitions::Partitions,
+        fields: Vec<arrow_schema::Field>,
+    ) {
+        let (schema, columns) = partitions::widened(&self.schema, fields);
+        self.dictionary_columns.resize(schema.fields().len(), true);
+        for &(column, _) in &columns {
+            self.dictionary_columns[column] = true;
+        }
+        for (index, file) in self.files.iter_mut().enumerate() {
+            file.partition = partitions.of_file(index, &columns);
+            let row_bytes = partitions::row_bytes(&file.partition, &schema);
+            file.memory_bytes += file.rows.unwrap_or(0) * row_bytes;
+            for group in &mut file.groups {
+                group.memory_bytes += group.rows * row_bytes;
+            }
+        }
+        self.memory_bytes = self.files.iter().map(|file| file.memory_bytes).sum();
+        self.schema = schema;
+    }
+
+    /// The partition columns, with a row for each file; without rows and columns if there are none.
+    pub fn partitions(&self) -> Result<RecordBatch> {
+        let values: Vec<&[PartitionValue]> = self.files.iter().map(|f| &f.partition[..]).collect();
+        partitions::table(&values, &self.schema)
+    }
+
+    /// The same input with some of its files, given by their numbers; these keep the numbers that they have as files.
+    pub fn with_files(&self, kept: &[usize]) -> Self {
+        let files = kept
+            .iter()
+            .filter_map(|&number| self.files.get(number).cloned());
+        let schema = self.schema.clone();
+        Self {
+            dictionary_columns: self.dictionary_columns.clone(),
+            ..Self::of(files.collect(), self.format, schema, &self.options)
+        }
+    }
+
     /// Which columns are dictionary encoded throughout, so that writing them so again is likely to pay.
     pub fn dictionary_columns(&self) -> &[bool] {
         &self.dictionary_columns
@@ -273,7 +363,7 @@ impl Source {
     /// exactly one. The same files and target give the same splits.
     pub fn splits(&self, target_bytes: u64) -> Result<Vec<Split>> {
         let mut splits = Vec::new();
-        for file in self.files.iter().enumerate() {
+        for file in &self.files {
             splits.extend(split::split_file(
                 file,
                 self.format,

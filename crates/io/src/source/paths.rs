@@ -74,11 +74,13 @@ fn walk(directory: &Path, above: &mut Vec<(u64, u64)>, files: &mut Vec<PathBuf>)
     for entry in std::fs::read_dir(directory).map_err(|e| IoError::read(directory, e))? {
         let entry = entry.map_err(|e| IoError::read(directory, e))?;
         let name = entry.file_name();
-        // Markers and unfinished output, as every dataset writer names them.
-        if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
+        let name = name.as_encoded_bytes();
+        let path = entry.path();
+        // Markers and unfinished output, as every dataset writer names them; `_key=value` is the folder of a partition.
+        let is_partition = name.starts_with(b"_") && name.contains(&b'=') && path.is_dir();
+        if (name.starts_with(b"_") && !is_partition) || name.starts_with(b".") {
             continue;
         }
-        let path = entry.path();
         if path.is_dir() {
             walk(&path, above, files)?;
         } else {

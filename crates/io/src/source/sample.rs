@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::conform::retyped;
+use super::constants::Widening;
 use super::split::Request;
 use super::{ReadOptions, Split};
 use crate::error::Result;
@@ -74,6 +75,14 @@ pub fn sample_split(
     num_rows: usize,
     seed: u64,
 ) -> Result<Sample> {
+    if !split.partition.is_empty() {
+        let mut widening = Widening::new(split, schema, options, projection)?;
+        let columns = widening.columns.as_deref();
+        let (schema, options) = (&widening.schema, &widening.options);
+        let (batch, picked) =
+            sample_split(&widening.split, schema, options, columns, num_rows, seed)?;
+        return Ok((widening.widen(&batch)?, picked));
+    }
     let request = Request::new(split, schema, options, projection)?;
     let pick = Pick {
         num_rows,

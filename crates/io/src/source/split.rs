@@ -8,7 +8,8 @@ use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::conform::retyped;
-use super::{places, projected, FileStamp, Group, ReadOptions, SourceFile};
+use super::constants::Widening;
+use super::{places, projected, FileStamp, Group, PartitionValue, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
@@ -41,6 +42,9 @@ pub struct Split {
     pub file_bytes: u64,
     /// Modification time of the file when it was listed.
     pub file_mtime_ns: i64,
+    /// The values of partition columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partition: Vec<PartitionValue>,
 }
 
 impl Split {
@@ -55,7 +59,7 @@ impl Split {
         }
     }
 
-    fn open_file(&self) -> Result<Arc<RangeReader>> {
+    pub(super) fn open_file(&self) -> Result<Arc<RangeReader>> {
         let stamp = FileStamp {
             bytes: self.file_bytes,
             mtime_ns: self.file_mtime_ns,
@@ -100,6 +104,9 @@ pub fn open_split(
     projection: Option<&[usize]>,
     batch_rows: usize,
 ) -> Result<BatchStream> {
+    if !split.partition.is_empty() {
+        return open_widened(split, schema, options, projection, batch_rows);
+    }
     let request = Request::new(split, schema, options, projection)?;
     let batch_rows = batch_rows.max(1);
     let stream: BatchStream = guarded(&split.path, split.format, || match split.format {
@@ -129,10 +136,39 @@ pub fn bad_rows(
     options: &ReadOptions,
     from: u64,
 ) -> Result<(RecordBatch, u64)> {
+    if !split.partition.is_empty() {
+        let file = Widening::new(split, schema, options, None)?;
+        return bad_rows(&file.split, &file.schema, &file.options, from);
+    }
     let request = Request::new(split, schema, options, None)?;
     guarded(&split.path, split.format, || {
         text::bad_rows(&request, from.min(split.start), SEARCHED_ROWS)
     })
+}
+
+/// The batches of a split with partition columns.
+fn open_widened(
+    split: &Split,
+    schema: &SchemaRef,
+    options: &ReadOptions,
+    projection: Option<&[usize]>,
+    batch_rows: usize,
+) -> Result<BatchStream> {
+    let mut widening = Widening::new(split, schema, options, projection)?;
+    let batches = match widening.unread(batch_rows.max(1)) {
+        Some(batches) => {
+            split.open_file()?;
+            batches
+        }
+        None => open_split(
+            &widening.split,
+            &widening.schema,
+            &widening.options,
+            widening.columns.as_deref(),
+            batch_rows,
+        )?,
+    };
+    Ok(Box::new(batches.map(move |batch| widening.widen(&batch?))))
 }
 
 /// What a format needs to know to read a split or to sample it.
@@ -186,7 +222,7 @@ impl<'a> Request<'a> {
 }
 
 pub(super) fn split_file(
-    (file_index, file): (usize, &SourceFile),
+    file: &SourceFile,
     format: Format,
     options: &ReadOptions,
     target: u64,
@@ -211,7 +247,7 @@ pub(super) fn split_file(
     };
     let split = |range: Range| Split {
         path: file.path.clone(),
-        file_index: file_index as u64,
+        file_index: file.index,
         format,
         start: range.start,
         end: range.end,
@@ -222,6 +258,7 @@ pub(super) fn split_file(
         bytes: range.memory_bytes,
         file_bytes: file.stamp.bytes,
         file_mtime_ns: file.stamp.mtime_ns,
+        partition: file.partition.clone(),
     };
     Ok(ranges.into_iter().map(split).collect())
 }
@@ -404,6 +441,7 @@ mod tests {
             bytes: 100,
             file_bytes: 1000,
             file_mtime_ns: -5,
+            partition: vec![],
         };
         let json = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
@@ -423,6 +461,7 @@ mod tests {
             bytes: end - start,
             file_bytes: 0,
             file_mtime_ns: 0,
+            partition: vec![],
         }
     }
 

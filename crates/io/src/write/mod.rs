@@ -5,6 +5,7 @@ mod csv;
 mod dictionary;
 mod ipc;
 mod parquet;
+mod partitioned;
 mod text;
 
 use std::fs::File;
@@ -17,6 +18,8 @@ use arrow_schema::{Schema, SchemaRef};
 use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
 use crate::{Compression, Format};
+
+pub use partitioned::{PartitionBy, PartitionedWriter};
 
 /// Rows handed to the encoder at once when files are to reach a size: the size is looked at in between.
 const ROLL_ROWS: usize = 4096;
@@ -79,6 +82,7 @@ pub struct PartFile {
 }
 
 /// The files of a partition, the last of which may not be on disk yet.
+#[derive(Default)]
 pub struct PendingParts {
     written: Vec<PartFile>,
     last: Option<PendingPart>,
@@ -92,6 +96,30 @@ struct PendingPart {
 }
 
 impl PendingParts {
+    /// Files that are on disk.
+    fn of(written: Vec<PartFile>) -> Self {
+        Self {
+            written,
+            last: None,
+        }
+    }
+
+    /// The files in a folder, behind others.
+    fn placed(self, mut others: Vec<PartFile>, folder: &str) -> Self {
+        let within = |name: String| format!("{folder}/{name}");
+        others.extend(self.written.into_iter().map(|file| PartFile {
+            name: within(file.name),
+            ..file
+        }));
+        Self {
+            written: others,
+            last: self.last.map(|part| PendingPart {
+                name: within(part.name),
+                ..part
+            }),
+        }
+    }
+
     /// Waits until all files are on disk.
     pub fn wait(mut self) -> Result<Vec<PartFile>> {
         self.settle()?;
@@ -170,10 +198,7 @@ impl PartWriter {
             options,
             open: None,
             current: None,
-            closed: PendingParts {
-                written: Vec::new(),
-                last: None,
-            },
+            closed: PendingParts::default(),
             num_closed: 0,
         })
     }

@@ -1,0 +1,173 @@
+//! Adds the values of partition columns to the batches of a file.
+//!
+//! What the file has itself under their names is not read; where they are all that is wanted, and the format tells how many
+//! rows there are, nothing is read.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    new_empty_array, Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::partitions::{as_type, unlikely, without};
+use super::{projected, BatchStream, PartitionValue, ReadOptions, Split};
+use crate::error::Result;
+
+/// Where a wanted column comes from.
+enum Origin {
+    /// This one of those that are read.
+    File(usize),
+    /// All rows have this value: an array of one.
+    Folder(ArrayRef),
+}
+
+/// What is read of a file, and what is made of it.
+pub(super) struct Widening {
+    /// The split as its file is.
+    pub(super) split: Split,
+    /// The schema of the file.
+    pub(super) schema: SchemaRef,
+    /// The options for the file.
+    pub(super) options: ReadOptions,
+    /// The columns to read of it; `None` for all.
+    pub(super) columns: Option<Vec<usize>>,
+    wanted: SchemaRef,
+    origins: Vec<Origin>,
+    /// The constant columns, as long as the longest batch so far.
+    filled: Vec<ArrayRef>,
+}
+
+impl Widening {
+    /// Of a split with partition columns; `schema` and `projection` have these, too.
+    pub(super) fn new(
+        split: &Split,
+        schema: &SchemaRef,
+        options: &ReadOptions,
+        projection: Option<&[usize]>,
+    ) -> Result<Self> {
+        let value = |column: usize| split.partition.iter().find(|value| value.column == column);
+        let is_added = |column: usize| value(column).is_some_and(|value| !value.in_file);
+        let own: Vec<usize> = (0..schema.fields().len())
+            .filter(|&column| !is_added(column))
+            .collect();
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let (mut columns, mut origins) = (Vec::new(), Vec::new());
+        for &column in projection.unwrap_or(&all) {
+            match value(column).zip(schema.fields().get(column)) {
+                Some((value, field)) => {
+                    origins.push(Origin::Folder(constant(value, field.data_type())?));
+                }
+                // One that does not exist is refused by `projected`.
+                None => {
+                    origins.push(Origin::File(columns.len()));
+                    columns.push(own.binary_search(&column).unwrap_or(column));
+                }
+            }
+        }
+        if columns.is_empty() {
+            // Some column carries the number of rows; of text there must be one.
+            let carrier = own.iter().position(|&column| value(column).is_none());
+            let is_needed = split.format.is_text() && !own.is_empty();
+            columns.extend(carrier.or(is_needed.then_some(0)));
+        }
+        let is_all = projection.is_none() && columns.len() == own.len();
+        let is_partition = |name: &str| {
+            let names = split.partition.iter();
+            let mut names = names.filter_map(|value| schema.fields().get(value.column));
+            names.any(|field| field.name() == name)
+        };
+        Ok(Self {
+            split: Split {
+                partition: Vec::new(),
+                ..split.clone()
+            },
+            schema: of_file(split, schema, &own)?,
+            options: without(options, is_partition),
+            columns: (!is_all).then_some(columns),
+            wanted: projected(schema, projection)?,
+            origins,
+            filled: Vec::new(),
+        })
+    }
+
+    /// The batches of the split, if they can be made without reading it.
+    pub(super) fn unread(&self, batch_rows: usize) -> Option<BatchStream> {
+        let is_read = self.origins.iter().any(|o| matches!(o, Origin::File(_)));
+        let mut left = self.split.rows.filter(|_| !is_read)?;
+        Some(Box::new(std::iter::from_fn(move || {
+            let rows = left.min(batch_rows as u64);
+            left -= rows;
+            (rows > 0).then(|| without_columns(rows as usize))
+        })))
+    }
+
+    /// A batch of the file with its partition columns, in the order asked for.
+    pub(super) fn widen(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        if self.filled.first().map_or(0, |array| array.len()) < rows {
+            self.filled = self.fill(rows)?;
+        }
+        let mut filled = self.filled.iter();
+        let mut arrays = Vec::with_capacity(self.origins.len());
+        for origin in &self.origins {
+            arrays.push(match origin {
+                Origin::File(column) => batch.column(*column).clone(),
+                Origin::Folder(value) => match filled.next() {
+                    Some(array) => array.slice(0, rows),
+                    None => new_empty_array(value.data_type()),
+                },
+            });
+        }
+        let fields = self.wanted.fields().iter().zip(&arrays);
+        let fields: Vec<Field> = fields
+            .map(|(field, array)| (**field).clone().with_data_type(array.data_type().clone()))
+            .collect();
+        let schema = Schema::new_with_metadata(fields, self.wanted.metadata().clone());
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options).map_err(unlikely)
+    }
+
+    fn fill(&self, rows: usize) -> Result<Vec<ArrayRef>> {
+        let first = UInt32Array::from(vec![0; rows]);
+        let values = self.origins.iter().filter_map(|origin| match origin {
+            Origin::Folder(value) => Some(value),
+            Origin::File(_) => None,
+        });
+        values
+            .map(|value| arrow_select::take::take(value, &first, None).map_err(unlikely))
+            .collect()
+    }
+}
+
+/// The schema of the file itself. What it has under the name of a partition column is not used, so no value of it is bad.
+fn of_file(split: &Split, schema: &SchemaRef, own: &[usize]) -> Result<SchemaRef> {
+    let own_schema = projected(schema, Some(own))?;
+    if !split.format.is_text() || split.partition.iter().all(|value| !value.in_file) {
+        return Ok(own_schema);
+    }
+    let is_replaced = |column: usize| split.partition.iter().any(|value| value.column == column);
+    let fields = own_schema.fields().iter().zip(own);
+    let fields: Vec<Field> = fields
+        .map(|(field, &column)| match is_replaced(column) {
+            true => Field::new(field.name(), DataType::Utf8, true),
+            false => field.as_ref().clone(),
+        })
+        .collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn without_columns(rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+        .map_err(unlikely)
+}
+
+/// The value as an array of one; text as a view, which many rows can share.
+fn constant(value: &PartitionValue, data_type: &DataType) -> Result<ArrayRef> {
+    let text = StringArray::from(vec![value.text.as_deref()]);
+    match data_type {
+        DataType::Utf8 => as_type(&text, &DataType::Utf8View),
+        other => as_type(&text, other),
+    }
+}

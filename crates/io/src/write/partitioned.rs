@@ -1,0 +1,261 @@
+//! Writes rows that come grouped by the values of some columns: each group as files in a folder `key=value`, without these
+//! columns.
+//!
+//! Guarantee: one file is open at a time, however many groups there are, and the buffers of one more are on their way to
+//! disk. Rows of a group keep their order.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::{encode_error, PartFile, PartWriter, PendingParts, WriteOptions};
+use crate::error::{one_line, IoError, Result};
+use crate::source::NULL_PARTITION;
+
+/// The longest name that file systems have for a folder.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Which columns become folders, and how many of these there may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionBy {
+    /// Names of the columns, the outermost folder first.
+    pub columns: Vec<String>,
+    /// Folders of files at most.
+    pub max_folders: usize,
+}
+
+/// Writes the batches of one partition into folders. Dropped before its end, it leaves unfinished files behind.
+pub struct PartitionedWriter {
+    directory: PathBuf,
+    partition: usize,
+    /// Of the files.
+    schema: SchemaRef,
+    options: WriteOptions,
+    by: PartitionBy,
+    keys: Vec<usize>,
+    others: Vec<usize>,
+    current: Option<Folder>,
+    closing: Option<(String, PendingParts)>,
+    written: Vec<PartFile>,
+    num_folders: usize,
+}
+
+struct Folder {
+    name: String,
+    writer: PartWriter,
+}
+
+impl PartitionedWriter {
+    /// Prepares to write `partition` into folders of `directory`, which must exist; `schema` has all columns.
+    pub fn new(
+        directory: &Path,
+        partition: usize,
+        schema: &SchemaRef,
+        options: WriteOptions,
+        by: PartitionBy,
+    ) -> Result<Self> {
+        let index = |name: &String| {
+            schema.index_of(name).map_err(|e| IoError::BadProjection {
+                columns: schema.fields().len(),
+                reason: one_line(&e.to_string()),
+            })
+        };
+        let keys: Vec<usize> = by.columns.iter().map(index).collect::<Result<_>>()?;
+        let others: Vec<usize> = (0..schema.fields().len())
+            .filter(|column| !keys.contains(column))
+            .collect();
+        let dictionary_columns = options.dictionary_columns.as_ref().map(|all| {
+            let own = others.iter().map(|&column| all.get(column).copied());
+            own.map(Option::unwrap_or_default).collect()
+        });
+        Ok(Self {
+            directory: directory.to_path_buf(),
+            partition,
+            schema: crate::source::projected(schema, Some(&others))?,
+            options: WriteOptions {
+                dictionary_columns,
+                ..options
+            },
+            by,
+            keys,
+            others,
+            current: None,
+            closing: None,
+            written: Vec::new(),
+            num_folders: 0,
+        })
+    }
+
+    /// Appends rows, in which equal keys follow each other.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let failed = |e| encode_error(&self.directory, self.options.format, &e);
+        let keys: Vec<ArrayRef> = self.keys.iter().map(|&c| batch.column(c).clone()).collect();
+        let runs = arrow_ord::partition::partition(&keys).map_err(failed)?;
+        let rows = batch.project(&self.others).map_err(failed)?;
+        for run in runs.ranges() {
+            self.write_run(&keys, &rows, run)?;
+        }
+        Ok(())
+    }
+
+    /// Finishes the last file. A partition without rows is a file without rows in the folder of nulls, so that readers
+    /// find all columns.
+    pub fn end(mut self) -> Result<PendingParts> {
+        if self.current.is_none() && self.num_folders == 0 {
+            let null = |key: &String| format!("{}={NULL_PARTITION}", key_name(key));
+            let folders: Vec<String> = self.by.columns.iter().map(null).collect();
+            self.open(folders.join("/"))?;
+        }
+        self.close()?;
+        let Some((folder, files)) = self.closing.take() else {
+            return Ok(PendingParts::of(self.written));
+        };
+        Ok(files.placed(self.written, &folder))
+    }
+
+    fn write_run(
+        &mut self,
+        keys: &[ArrayRef],
+        rows: &RecordBatch,
+        run: Range<usize>,
+    ) -> Result<()> {
+        let mut folders = Vec::with_capacity(keys.len());
+        for (name, key) in self.by.columns.iter().zip(keys) {
+            folders.push(self.folder(name, &key.slice(run.start, 1))?);
+        }
+        let folder = folders.join("/");
+        if self.current.as_ref().is_none_or(|open| open.name != folder) {
+            self.close()?;
+            self.open(folder)?;
+        }
+        let rows = rows.slice(run.start, run.len());
+        match &mut self.current {
+            Some(open) => open.writer.write(&rows),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of the folder of a value, which comes as an array of one.
+    fn folder(&self, column: &str, value: &ArrayRef) -> Result<String> {
+        let failed = |e| encode_error(&self.directory, self.options.format, &e);
+        let text = cast(value, &DataType::Utf8).map_err(failed)?;
+        let text = text.as_string::<i32>();
+        let name = match text.is_valid(0).then(|| text.value(0)) {
+            None => NULL_PARTITION.to_owned(),
+            Some(text) if value.data_type().is_temporal() => value_name(&shortest(text)),
+            Some(text) => value_name(text),
+        };
+        let folder = format!("{}={name}", key_name(column));
+        if folder.len() > MAX_NAME_BYTES {
+            return Err(IoError::FolderName {
+                column: column.to_owned(),
+                value: one_line(text.value(0)),
+                bytes: folder.len(),
+                limit: MAX_NAME_BYTES,
+            });
+        }
+        Ok(folder)
+    }
+
+    fn open(&mut self, name: String) -> Result<()> {
+        self.num_folders += 1;
+        if self.num_folders > self.by.max_folders {
+            return Err(IoError::TooManyFolders {
+                columns: self.by.columns.join(", "),
+                limit: self.by.max_folders,
+            });
+        }
+        let path = self.directory.join(&name);
+        std::fs::create_dir_all(&path).map_err(|e| IoError::write(&path, e))?;
+        let (schema, options) = (Arc::clone(&self.schema), self.options.clone());
+        let writer = PartWriter::new(&path, self.partition, schema, options)?;
+        self.current = Some(Folder { name, writer });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if let Some(Folder { name, writer }) = self.current.take() {
+            let files = writer.end()?;
+            self.settle()?;
+            self.closing = Some((name, files));
+        }
+        Ok(())
+    }
+
+    /// Waits for the files of the folder before.
+    fn settle(&mut self) -> Result<()> {
+        if let Some((folder, files)) = self.closing.take() {
+            let written = std::mem::take(&mut self.written);
+            self.written = files.placed(written, &folder).wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// A key as readers decode it, or take it as it is: nothing is encoded that need not be.
+fn key_name(key: &str) -> String {
+    encoded(key, |byte| {
+        matches!(byte, b'/' | b'=' | b'%') || byte.is_ascii_control()
+    })
+}
+
+/// A value as readers decode it. What Hive encodes; other characters stay as they are, since it decodes single bytes.
+fn value_name(value: &str) -> String {
+    if value == NULL_PARTITION {
+        return value.replacen('_', "%5F", 1);
+    }
+    encoded(value, |byte| {
+        byte.is_ascii_control() || b"\"#%'*/:=?\\{}[]^+".contains(&byte)
+    })
+}
+
+/// A moment without zeros at the end of its fraction: DuckDB takes others for text.
+fn shortest(moment: &str) -> String {
+    let Some((seconds, rest)) = moment.split_once('.') else {
+        return moment.to_owned();
+    };
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (fraction, offset) = rest.split_at(end);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{seconds}{offset}"),
+        fraction => format!("{seconds}.{fraction}{offset}"),
+    }
+}
+
+fn encoded(text: &str, is_special: impl Fn(u8) -> bool) -> String {
+    let mut made = String::with_capacity(text.len());
+    for character in text.chars() {
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() && is_special(byte) => {
+                made.push_str(&format!("%{byte:02X}"))
+            }
+            _ => made.push(character),
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_hive_decodes() {
+        assert_eq!(value_name("a/b=c d:é%"), "a%2Fb%3Dc d%3Aé%25");
+        assert_eq!(value_name(NULL_PARTITION), "%5F_HIVE_DEFAULT_PARTITION__");
+        assert_eq!(value_name("2024-01-02"), "2024-01-02");
+        assert_eq!(shortest("03:04:05.000600+01:00"), "03:04:05.0006+01:00");
+        assert_eq!(shortest("03:04:05.000Z"), "03:04:05Z");
+        assert_eq!(key_name("a key: b=c"), "a key: b%3Dc");
+    }
+}
