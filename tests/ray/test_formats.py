@@ -45,6 +45,19 @@ def expected(root: Path) -> dict[str, dict[str, bytes]]:
     return made
 
 
+def test_hive_directories(root: Path, engine: RayEngine) -> None:
+    del engine
+    table = generated(3000).select(["id", "small"])
+    source = write_files(root / "plain", table, NUM_FILES)
+    xs.read_parquet(source).sort("id").write_parquet(root / "hive", partition_by="small")
+    rows = xs.read_parquet(root / "hive")
+    read = rows.sort("id").select("id", "small").to_arrow()
+    assert read.to_pylist() == table.sort_by("id").to_pylist()
+    one = rows.filter("small = 3")
+    assert len(one.files) == 1
+    assert set(one.to_arrow().column("small").to_pylist()) == {3}
+
+
 @pytest.mark.parametrize("extension", FORMATS)
 def test_the_same_bytes(
     expected: dict[str, dict[str, bytes]], root: Path, extension: str, engine: RayEngine

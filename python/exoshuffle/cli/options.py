@@ -21,6 +21,7 @@ from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.keys import parse_names
 from exoshuffle.shuffle.strategy import strategy_names
 from exoshuffle.units import format_bytes
 
@@ -60,6 +61,11 @@ _FORMAT_OPTIONS = [
     ),
     click.option(
         "--target-file-size", metavar="SIZE", help="Begin a new output file at about this size."
+    ),
+    click.option(
+        "--partition-by",
+        metavar="COLUMNS",
+        help="Columns that become folders key=value of the output, with commas, the outermost first.",
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
@@ -222,6 +228,7 @@ def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
         arguments["output_format"] or _format_of(output) or dataset.format,
         arguments["compression"],
         arguments["target_file_size"],
+        None if arguments["partition_by"] is None else parse_names(arguments["partition_by"]),
     )
     if arguments["explain_only"]:
         bill = dataset.explain(output, options=options, overwrite=arguments["overwrite"])

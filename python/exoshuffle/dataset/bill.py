@@ -39,6 +39,7 @@ class Bill:
         spill_free_bytes: Free space there; None if it cannot be told.
         before: Bills of the shuffles that come before.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
+        output_folders: About how many folders ``partition_by`` makes, at the least.
         output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
             else an estimate by the size of rows.
         output_free_bytes: Free space where the output goes; None if that is not known.
@@ -71,6 +72,7 @@ class Bill:
     pruned_files: int = 0
     before: tuple[Bill, ...] = ()
     output_files: int = 0
+    output_folders: int = 0
     output_bytes: int = 0
     output_free_bytes: int | None = None
     output_is_most: bool = False
@@ -114,6 +116,9 @@ class Bill:
         output_misfit = "" if self._output_fits else misfit
         spill = _needed_of(self.spilled_bytes, self.spill_free_bytes, spill_misfit)
         output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
+        files = f"{self.output_files:,}"
+        if self.output_folders:
+            files = f"about {files}, in {self.output_folders:,} folders"
         lines = [
             ("operator", self.operator),
             ("input", read),
@@ -130,7 +135,7 @@ class Bill:
             ("peak memory", f"{format_bytes(self.memory_bytes)} for the whole program"),
             ("spill disk", spill),
             ("read back", read_back),
-            ("output files", f"{self.output_files:,}"),
+            ("output files", files),
             ("output disk", at_most + output),
             *[("seed", ", ".join(map(str, self.seeds)))] * bool(self.seeds),
         ]

@@ -23,7 +23,8 @@ from exoshuffle.dataset.logical import (
     num_pruned,
     sources,
 )
-from exoshuffle.dataset.output import Result, estimated_size
+from exoshuffle.dataset.output import OutputSize, Result, estimated_size
+from exoshuffle.dataset.partitioning import estimated_folders, partitioned
 from exoshuffle.dataset.place import kind_of
 from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
@@ -77,17 +78,33 @@ def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
         output = output_of(node, to.path, to.options, to.overwrite)
         folder = None if output is None else output.existing_folder
         place = "files" if kind_of(to.path) == "directory" else "file"
+    folders = to.options.folders
+    node = partitioned(node, folders)
     bill, result = _bill(node, engine, place)
     size = estimated_size(node, result, to.options)
+    num_folders = _folders(node, engine, folders) if folders else 0
     return dataclasses.replace(
         bill,
-        output_files=size.num_files if place == "files" else 1,
+        output_files=_files(size, num_folders, result) if place == "files" else 1,
+        output_folders=num_folders,
         output_bytes=size.num_bytes,
         output_is_most=size.is_most,
         output_free_bytes=None if folder is None else free_bytes([str(folder)]),
         shares_disk=folder is not None and is_same_disk(str(folder), engine.spill_dirs),
         seeds=seeds_of(node),
     )
+
+
+def _folders(node: Node, engine: Engine, names: tuple[str, ...]) -> int:
+    assert isinstance(node, Shuffled)
+    return estimated_folders(Estimation(engine).shuffle_job(node, "files"), names)
+
+
+def _files(size: OutputSize, num_folders: int, result: Result) -> int:
+    """Parts are cut into folders, and these at the size of a file."""
+    if not num_folders:
+        return size.num_files
+    return num_folders + max(0, size.num_files - max(result.num_parts, num_folders))
 
 
 def _bill(

@@ -156,13 +156,14 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
     if options.format == "records":
         return rows * int(read[0].record_bytes)
     if options.format == "arrow":
-        return rows * sum(_fixed_bits(field.type) for field in node.schema) // 8
+        written = (field for field in node.schema if field.name not in options.folders)
+        return rows * sum(_fixed_bits(field.type) for field in written) // 8
     if options.format != "parquet":
         return 0
     plain = [
         field
         for field, has_dictionary in zip(node.schema, dictionary_columns(node), strict=True)
-        if not has_dictionary
+        if not has_dictionary and field.name not in options.folders
     ]
     if all(source.format == "parquet" for source in read):
         names = {field.name for field in plain}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.commit import Overwrite
@@ -58,6 +58,7 @@ class Results:
         *,
         compression: str = "none",
         target_file_size: int | str | None = None,
+        partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of Parquet files, in order of their names, or one file; appears complete or not at all.
@@ -67,15 +68,21 @@ class Results:
                 file. ``-`` is standard output. A directory is faster: its files are written side by side.
             compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
             target_file_size: Begin a new file at about this size; default: one file per partition. Of directories only.
+            partition_by: Column or columns that become folders ``key=value`` instead, the outermost first; the rows are
+                shuffled by them, so that each folder has one file, or more by target size or where it is larger than
+                memory. In a folder rows keep their order. At most 10,000 folders.
             overwrite: True replaces a directory that was written here and is unchanged, or is empty; ``"anything"``
                 whatever is there.
 
         Raises:
             OutputError: The output exists or cannot be written.
             DiskFullError: The spill directories, or the disk of the output, have less room than is needed.
+            SchemaError: ``partition_by`` names all columns, or one that there is not or that cannot name folders.
         """
         return self.write(
-            path, WriteOptions("parquet", compression, target_file_size), overwrite=overwrite
+            path,
+            WriteOptions("parquet", compression, target_file_size, partition_by),
+            overwrite=overwrite,
         )
 
     def write_ipc(
@@ -84,11 +91,14 @@ class Results:
         *,
         compression: str = "none",
         target_file_size: int | str | None = None,
+        partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of Arrow IPC files; see ``write_parquet``. Compression: ``none``, ``zstd`` or ``lz4``."""
         return self.write(
-            path, WriteOptions("arrow", compression, target_file_size), overwrite=overwrite
+            path,
+            WriteOptions("arrow", compression, target_file_size, partition_by),
+            overwrite=overwrite,
         )
 
     def write_csv(
@@ -96,19 +106,23 @@ class Results:
         path: PathLike,
         *,
         target_file_size: int | str | None = None,
+        partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of CSV files with headers; see ``write_parquet``.
 
         A null is an empty field, an empty string ``""``. Nested and binary columns are refused.
         """
-        return self.write(path, WriteOptions("csv", "none", target_file_size), overwrite=overwrite)
+        return self.write(
+            path, WriteOptions("csv", "none", target_file_size, partition_by), overwrite=overwrite
+        )
 
     def write_json(
         self,
         path: PathLike,
         *,
         target_file_size: int | str | None = None,
+        partition_by: str | Sequence[str] | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
         """Writes a directory of JSON lines files; see ``write_parquet``.
@@ -116,7 +130,7 @@ class Results:
         NaN and infinity, which JSON has no numbers for, are written as null. Binary columns are refused.
         """
         return self.write(
-            path, WriteOptions("jsonl", "none", target_file_size), overwrite=overwrite
+            path, WriteOptions("jsonl", "none", target_file_size, partition_by), overwrite=overwrite
         )
 
     def write_records(

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from exoshuffle.dataset.commit import (
 )
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.in_order import rows_of, write_file, write_stream
-from exoshuffle.dataset.jobs import finished
+from exoshuffle.dataset.jobs import ShuffleJob, finished
 from exoshuffle.dataset.logical import (
     Node,
     dictionary_columns,
@@ -32,6 +32,13 @@ from exoshuffle.dataset.logical import (
     sources,
 )
 from exoshuffle.dataset.output import check_room
+from exoshuffle.dataset.partitioning import (
+    MAX_FOLDERS,
+    check_folders,
+    check_partition_by,
+    estimated_folders,
+    partitioned,
+)
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.place import STANDARD, check_ending, is_stream, kind_of
 from exoshuffle.dataset.seeds import seeds_of
@@ -47,6 +54,7 @@ from exoshuffle.errors import (
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.keys import names_of, once
 from exoshuffle.operators.sinks import WriteSink
 from exoshuffle.operators.table import Sink, handed
 from exoshuffle.shuffle.plan import ShufflePlan
@@ -75,11 +83,13 @@ class WriteOptions:
         format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``.
         compression: See ``Dataset.write_parquet``.
         target_file_size: See ``Dataset.write_parquet``.
+        partition_by: See ``Dataset.write_parquet``.
     """
 
     format: str
     compression: str = "none"
     target_file_size: int | str | None = None
+    partition_by: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.format not in tuple(COMPRESSIONS):
@@ -94,6 +104,15 @@ class WriteOptions:
         target = self.target_bytes
         if target is not None and target < 1:
             raise OptionsError(f"target_file_size is {target}; it must be at least 1 byte")
+        if self.partition_by is not None and not self.folders:
+            raise OptionsError("partition_by names no column; name one, or leave it out")
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The columns that become folders."""
+        return (
+            () if self.partition_by is None else once(names_of(self.partition_by, "partition_by"))
+        )
 
     @property
     def target_bytes(self) -> int | None:
@@ -111,6 +130,11 @@ class WriteOptions:
                 "dictionary_columns": dictionary_columns(node),
                 "ipc_stream": is_stream(path),
                 "csv_tabs": path.lower().endswith(".tsv"),
+                **(
+                    {"partition_by": self.folders, "max_folders": MAX_FOLDERS}
+                    if self.folders
+                    else {}
+                ),
             }
         )
 
@@ -208,15 +232,21 @@ def _part_files(
 ) -> _Written:
     """Each partition writes files of its own."""
     engine, folder = execution.engine, str(output.staging)
+    node = partitioned(node, options.folders)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
         job = execution.job(node, "files")
+        if isinstance(job, ShuffleJob) and options.folders:
+            estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
         sink = WriteSink(folder, options.to_json(node, _row_group_bytes(job.plan)))
         refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
         files = [file for ref in refs for file in get(ref)]
     check_rows(node, sum(file["rows"] for file in files))
-    return _without_empty(output, files), job.plan
+    files = output.without_empty(files)
+    if options.folders:
+        check_folders(files, options.folders)
+    return files, job.plan
 
 
 def _one_file(node: Node, execution: Execution, output: Output, options: WriteOptions) -> _Written:
@@ -272,22 +302,30 @@ def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite
     check_format(node, options)
     check_ending(path, options.format)
     kind = kind_of(path)
-    if kind != "directory" and options.target_file_size is not None:
-        raise OptionsError(
-            f"target_file_size makes several files, and the output {path} is one; leave it out, or write {path}/ for "
-            "a directory"
-        )
+    several = {"target_file_size": options.target_file_size, "partition_by": options.partition_by}
+    for name, given in several.items():
+        if kind != "directory" and given is not None:
+            raise OptionsError(
+                f"{name} makes several files, and the output {path} is one; leave it out, or write {path}/ for a "
+                "directory"
+            )
     if kind == "standard output":
         check_overwrite(overwrite)
         return None
     read = [path for source in sources(node) for path in (*source.paths, *source.files)]
     if kind == "file":
         return OutputFile(path, read, overwrite, file="")
-    return OutputDirectory(path, read, overwrite, file=f"part-00000.{options.format}")
+    folders = "".join(f"{name}=value/" for name in options.folders)
+    return OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{options.format}")
 
 
 def check_format(node: Node, options: WriteOptions) -> None:
-    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types, or is none."""
+    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types, or is none.
+
+    Likewise ``SchemaError`` where columns cannot become folders.
+    """
+    import pyarrow as pa
+
     if not isinstance(options, WriteOptions):
         raise OptionsError(
             f"options is {shown(options)}; give WriteOptions, or call write_parquet and its siblings"
@@ -296,7 +334,13 @@ def check_format(node: Node, options: WriteOptions) -> None:
         kind = "fixed-length records" if is_records(node) else "tables"
         remedy = "records" if is_records(node) else "parquet, arrow, csv or jsonl"
         raise OptionsError(f"{kind} cannot be written as {options.format}; write {remedy}")
-    _native.check_writable(node.schema.serialize().to_pybytes(), options.format)
+    schema = node.schema
+    if options.folders:
+        if options.format == "records":
+            raise OptionsError("records have no columns to partition by; leave out partition_by")
+        check_partition_by(schema, options.folders)
+        schema = pa.schema([field for field in schema if field.name not in options.folders])
+    _native.check_writable(schema.serialize().to_pybytes(), options.format)
 
 
 @contextlib.contextmanager
@@ -350,11 +394,3 @@ def check_rows(node: Node, num_rows: int) -> None:
             f"{node.num_rows} rows were read, and {num_rows} came out; the result is wrong, so run it again, and "
             "report this if it comes back"
         )
-
-
-def _without_empty(output: Output, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drops files of empty partitions, but keeps one: an empty result has a schema too."""
-    kept = [file for file in files if file["rows"]] or files[:1]
-    for name in {file["name"] for file in files} - {file["name"] for file in kept}:
-        (output.staging / name).unlink()
-    return kept

@@ -206,6 +206,19 @@ def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuff
     )
 
 
+def partition_by(
+    schema: pa.Schema, keys: Sequence[str], behind: tuple[SortKey, ...] = ()
+) -> Shuffle:
+    """Rows with equal keys meet, and come next to each other, in the order of other keys, else as before.
+
+    Why sorted in the reduce: what writes folders has one file open at a time then, however many keys there are.
+    """
+    first = tuple(SortKey(key) for key in keys)
+    finish = Sorted(rows_config(schema, ByKeys((*first, *behind))))
+    side = Side(schema, ByKeys(first))
+    return Shuffle("partition_by", (side,), by_hash, finish, schema, keeps_rows=True)
+
+
 def group_by(grouping: GroupBy) -> Shuffle:
     """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces.
 

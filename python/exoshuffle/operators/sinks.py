@@ -57,7 +57,9 @@ class WriteSink:
                 files: list[dict[str, Any]] = pending.wait()
             for file in files:
                 name = self._placed(file["name"])
-                (attempt / file["name"]).rename(Path(self.directory) / name)
+                place = Path(self.directory) / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (attempt / file["name"]).rename(place)
                 file["name"] = name
         finally:
             shutil.rmtree(attempt, ignore_errors=True)
@@ -68,7 +70,9 @@ class WriteSink:
         return dataclasses.replace(self, place=(*self.place, partition))
 
     def _placed(self, name: str) -> str:
-        return "part-" + "".join(f"{number:05}-" for number in self.place) + name[len("part-") :]
+        folder, slash, file = name.rpartition("/")
+        numbers = "".join(f"{number:05}-" for number in self.place)
+        return f"{folder}{slash}part-{numbers}{file[len('part-') :]}"
 
 
 @dataclass(frozen=True)
