@@ -70,14 +70,27 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
     }[kind]
 
 
+def _numbered(first: int) -> pa.Table:
+    values = pa.DictionaryArray.from_arrays(
+        pa.array(range(100), pa.int8()), [f"v{first + i}" for i in range(100)]
+    )
+    return pa.table({"k": range(first, first + 100), "carried": values})
+
+
+@pytest.mark.parametrize("operator", ["distinct", "first"])
+def test_dictionaries_of_files_become_one_with_wider_keys(operator: str, tmp_path: Path) -> None:
+    for first in (0, 100):
+        _file(tmp_path, _numbered(first), name=first)
+    rows = OPERATORS[operator](xs.read_ipc(tmp_path / "*.arrows")).to_arrow()
+    assert rows.schema.field("carried").type == pa.dictionary(pa.int32(), pa.string())
+    assert rows.num_rows == 200
+    assert rows["carried"].to_pylist() == [f"v{k}" for k in rows["k"].to_pylist()]
+
+
 @pytest.mark.parametrize("operator", ["distinct", "first"])
 def test_dictionaries_that_cannot_become_one(operator: str, tmp_path: Path) -> None:
-    for first in (0, 100):
-        values = pa.DictionaryArray.from_arrays(
-            pa.array(range(100), pa.int8()), [f"v{first + i}" for i in range(100)]
-        )
-        _file(tmp_path, pa.table({"k": range(first, first + 100), "carried": values}), name=first)
-    rows = OPERATORS[operator](xs.read_ipc(tmp_path / "*.arrows"))
+    parts = pa.concat_tables([_numbered(0), _numbered(100)])
+    rows = OPERATORS[operator](xs.read_ipc(_file(tmp_path, parts)))
     with pytest.raises(InputError, match=r"more distinct values .* wider key type or"):
         rows.to_arrow()
 

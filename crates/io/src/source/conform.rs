@@ -180,6 +180,31 @@ pub(super) fn check_names(path: &Path, schema: &Schema) -> Result<()> {
     }
 }
 
+/// The schema with keys of 32 bits for dictionaries whose keys cannot number so many rows: each file has a dictionary of
+/// its own, and together they may have as many values.
+pub(super) fn with_wide_keys(schema: &SchemaRef, rows: Option<u64>) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Dictionary(key, values) if rows.is_none_or(|rows| rows > most_values(key)) => {
+            let wide = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
+            Arc::new(field.as_ref().clone().with_data_type(wide))
+        }
+        _ => field.clone(),
+    });
+    let fields: Vec<FieldRef> = fields.collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// How many values keys of a type can number.
+fn most_values(key: &DataType) -> u64 {
+    match key {
+        DataType::Int8 => 1 << 7,
+        DataType::UInt8 => 1 << 8,
+        DataType::Int16 => 1 << 15,
+        DataType::UInt16 => 1 << 16,
+        _ => u64::MAX,
+    }
+}
+
 /// The batch with the names, nullability and metadata of `schema`; types stay those of the arrays, because readers may
 /// deliver a cheaper type of the same family (views for strings, values for dictionaries).
 pub(crate) fn conform(

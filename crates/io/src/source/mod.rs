@@ -201,7 +201,11 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let own = own.as_ref().unwrap_or(options);
     check_types(own, format)?;
     let inspected = inspect::inspect_all(&files, format, own)?;
-    let schema = common_schema(&inspected, own, format)?;
+    let mut schema = common_schema(&inspected, own, format)?;
+    if inspected.len() > 1 {
+        let rows = inspected.iter().map(|(file, _)| file.rows).sum();
+        schema = conform::with_wide_keys(&schema, rows);
+    }
     conform::check_names(&inspected[0].0.path, &schema)?;
     let mut dictionary_columns = vec![true; schema.fields().len()];
     for (_, info) in inspected.iter().filter(|(_, info)| info.rows != Some(0)) {
