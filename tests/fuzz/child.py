@@ -46,7 +46,8 @@ def _write(dataset: xs.Dataset, sink: str, folder: Path) -> None:
         dataset.write_ipc(folder / "out")
     else:
         batches = dataset.to_arrow().to_batches() if sink == "arrow" else dataset.iter_batches()
-        with pa.ipc.new_file(str(folder / "out.arrow"), dataset.schema) as writer:
+        # A stream, since batches may have dictionaries of their own.
+        with pa.ipc.new_stream(str(folder / "out.arrow"), dataset.schema) as writer:
             for batch in batches:
                 writer.write(batch)
 
