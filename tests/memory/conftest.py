@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 import pytest
+
+import exoshuffle as xs
 
 SAMPLE_SECONDS = 0.01
 PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
@@ -22,6 +24,14 @@ class Measured:
     """What a command printed, and the most that its processes had resident together."""
 
     summary: dict[str, Any]
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What a command said that failed, and the most that its processes had resident together."""
+
+    message: str
     peak_bytes: int
 
 
@@ -58,18 +68,43 @@ def measure() -> Callable[..., Measured]:
     """Runs ``exoshuffle ARGUMENTS --json`` and measures it from outside."""
 
     def run(*arguments: object) -> Measured:
-        command = [*PROGRAM, *map(str, arguments), "--json"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        sampler = Sampler(process.pid)
-        sampler.start()
-        out, err = process.communicate(timeout=200)
-        sampler.ended.set()
-        sampler.join()
-        assert process.returncode == 0, err
+        code, out, err, peak_bytes = watched([*map(str, arguments), "--json"])
+        assert code == 0, err
         summary = json.loads(out)
         # The kernel's own high-water mark, which sampling may miss, is in the summary.
-        return Measured(summary, max(sampler.peak_bytes, summary.get("peak_memory_bytes", 0)))
+        return Measured(summary, max(peak_bytes, summary.get("peak_memory_bytes", 0)))
 
     return run
+
+
+@pytest.fixture
+def in_process() -> Iterator[None]:
+    """An engine in this process, where nothing is measured."""
+    xs.init(memory_limit="1GB", num_cpus=2)
+    yield
+    xs.shutdown()
+
+
+@pytest.fixture
+def refuse() -> Callable[..., Refused]:
+    """Runs ``exoshuffle ARGUMENTS``, which has to be refused, and measures it from outside."""
+
+    def run(*arguments: object) -> Refused:
+        code, _, err, peak_bytes = watched([*map(str, arguments)])
+        assert code == 2, err
+        return Refused(" ".join(err.split()), peak_bytes)
+
+    return run
+
+
+def watched(arguments: list[str]) -> tuple[int, str, str, int]:
+    """Runs the command line: exit code, what it printed, and the most that its processes had resident together."""
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    sampler = Sampler(process.pid)
+    sampler.start()
+    out, err = process.communicate(timeout=200)
+    sampler.ended.set()
+    sampler.join()
+    return process.returncode, out, err, sampler.peak_bytes

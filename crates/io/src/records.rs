@@ -35,6 +35,7 @@ pub(crate) fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileI
         rows: Some(bytes / record_bytes as u64),
         memory_bytes: bytes,
         groups: Vec::new(),
+        working: Vec::new(),
         dictionary_columns: vec![false],
     })
 }

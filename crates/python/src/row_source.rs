@@ -20,6 +20,10 @@ use crate::source::ReadConfig;
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
 pub const BATCH_BYTES: usize = 1 << 19;
 const MAX_BATCH_ROWS: usize = 8 * 1024;
+/// Of a table with very many columns more bytes: each column of a batch is an array, and of 10,000 columns half a megabyte
+/// is six rows.
+const COLUMN_BYTES: usize = 2 << 10;
+const WIDE_BATCH_BYTES: usize = 4 << 20;
 
 /// Batches of one schema, in order; they end after the first error.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, RowError>> + Send>;
@@ -155,6 +159,8 @@ pub fn gathered(rows: &Arc<GatheredRows>) -> Batches {
 /// Rows that have about so many bytes.
 fn step(rows: &GatheredRows, bytes: usize) -> usize {
     let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
+    let columns = rows.output_schema().fields().len();
+    let bytes = bytes.max(WIDE_BATCH_BYTES.min(columns * COLUMN_BYTES));
     (bytes / mean).clamp(1, bytes / BATCH_BYTES * MAX_BATCH_ROWS)
 }
 

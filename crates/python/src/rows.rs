@@ -174,7 +174,7 @@ impl Rows {
     /// Whether rows are read as they are asked for, so that only their end tells how many there are.
     #[getter]
     fn is_stream(&self) -> bool {
-        matches!(self.source, RowSource::Stream(_))
+        matches!(self.source, RowSource::Stream(_) | RowSource::Splits { .. })
     }
 
     /// An Arrow IPC stream of all rows, which is made in its block where the size of that is known before.

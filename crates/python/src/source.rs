@@ -1,5 +1,6 @@
 //! Input files: what there is, and the splits it is read in.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -239,6 +240,16 @@ impl Source {
     #[getter]
     fn num_groups(&self) -> usize {
         self.source.num_groups()
+    }
+
+    /// See `exoshuffle_io::Source::working_bytes`; names that are no columns of the source count for nothing.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is made of a Python object"
+    )]
+    fn working_bytes(&self, columns: HashSet<String>) -> (u64, Option<String>) {
+        let (bytes, path) = self.source.working_bytes(&columns);
+        (bytes, path.map(|path| path.to_string_lossy().into_owned()))
     }
 
     /// Bytes per record; 0 for tables.

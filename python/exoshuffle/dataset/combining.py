@@ -39,13 +39,15 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     if job.workload.total_bytes <= other.workload.total_bytes:
         return job
     number, items = max(enumerate(job.items), key=lambda numbered: len(numbered[1]))
-    if not isinstance(job.inputs[number][0], FileInput):
+    source, side = other.inputs[number]
+    if not isinstance(source, FileInput):
         return other  # blocks were measured as a whole
     middle = items[len(items) // 2]
     combined, alone = (_map_input(way, number) for way in (job, other))
-    if not get(measuring(in_split, alone).remote(alone, middle, combines)):
+    memory = source.decoding_bytes(side)
+    if not get(measuring(in_split, alone, memory).remote(alone, middle, combines)):
         return other
-    run = measuring(weigh, combined)
+    run = measuring(weigh, combined, memory)
     weighed: list[Workload] = get([run.remote(way, [middle], 1) for way in (combined, alone)])
     return job if weighed[0].total_bytes <= weighed[1].total_bytes else other
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from exoshuffle.dataset.decoding import decoding_bytes
 from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
@@ -69,6 +70,9 @@ class Input(Protocol):
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """The items of the maps: each about ``split_bytes`` of rows as they travel."""
 
+    def decoding_bytes(self, side: Side) -> int:
+        """What a task that reads any of it has in memory beside buffers and rows; see ``decoding``."""
+
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """About how many rows each item has, above 0, without reading it: exactly so or by its bytes."""
 
@@ -95,9 +99,16 @@ class FileInput:
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
-        source = self.source
-        if source.bytes == 0:
+        if self.source.bytes == 0:
             return Workload(0, 0)
+        return dataclasses.replace(
+            self._measured(side, self.decoding_bytes(side)),
+            decoding_bytes=self.decoding_bytes(side),
+            num_columns=len(side.schema),
+        )
+
+    def _measured(self, side: Side, memory_bytes: int) -> Workload:
+        source = self.source
         every = self._stretches(MEASURED_BYTES)
         chosen = evenly(every, MEASURED_STRETCHES)
         if not chosen:
@@ -107,7 +118,7 @@ class FileInput:
             read = [_beginning(split, MEASURED_BYTES) for split in chosen]
             share = len(every) / len(chosen) * _rows_of(chosen) / _rows_of(read)
             parts = [part for part in (read[::2], read[1::2]) if part]
-            return _together(_weighed(self._stepped(side), parts, share))
+            return _together(_weighed(self._stepped(side), parts, share, memory_bytes))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
@@ -165,10 +176,22 @@ class FileInput:
         reader = FileReader(bounded(self.source), self.source.schema_ipc, columns)
         return BatchInput(reader, steps, _config(side), side.tag)
 
+    def decoding_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        steps = self.steps + side.steps
+        schema = schema_of(self.source)
+        columns = required_columns(steps, schema, side.schema.names) if steps else schema.names
+        return decoding_bytes(self.source, columns)
+
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = remote(sample_keys, name="sample", executor=_executor(map_input))
+        run = remote(
+            sample_keys,
+            name="sample",
+            memory=self.decoding_bytes(side),
+            executor=_executor(map_input),
+        )
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so short stretches stand for it.
             every = self._stretches(SAMPLED_BYTES)
@@ -221,6 +244,11 @@ class BlockInput:
             for group in _groups(sizes, target)
         ]
 
+    def decoding_bytes(self, side: Side) -> int:
+        """See ``Input``: blocks are read where they are."""
+        del side
+        return 0
+
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
         blocks = [tuple(item) if isinstance(item, Refs) else (item,) for item in items]
@@ -263,6 +291,11 @@ class UnmadeInput:
             return [None] * self.num_blocks
         sizes = [ceil_div(workload.total_bytes, self.num_blocks)] * self.num_blocks
         return [None for _ in _groups(sizes, split_bytes)]
+
+    def decoding_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        del side
+        return 0
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""

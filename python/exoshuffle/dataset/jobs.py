@@ -112,6 +112,8 @@ class ShuffleJob:
             is_even=self.shuffle.is_even,
             streams_in_place=self.shuffle.streams_in_place and not self.behind,
             is_passed_on=self.shuffle.is_passed_on,
+            decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
+            num_columns=max((work.num_columns for work in self.workloads), default=0),
         )
 
     def _result_bytes(self) -> int | None:

@@ -23,7 +23,7 @@ from exoshuffle.operators.steps import Step, executor_of
 from exoshuffle.operators.steps_first import First
 from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
-from exoshuffle.shuffle.workload import BUFFER_BYTES
+from exoshuffle.shuffle.workload import BUFFER_BYTES, buffer_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,9 @@ class ScanJob:
 
     def task_memory_bytes(self, executor: Executor) -> int:
         """Working memory of a task that runs there."""
-        return task_memory_bytes(self.engine, executor)
+        decoding = max(source.decoding_bytes(self._side) for source in self.inputs)
+        columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
+        return task_memory_bytes(self.engine, executor) + decoding + columns
 
     @property
     def num_tasks(self) -> int:

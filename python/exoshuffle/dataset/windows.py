@@ -127,7 +127,9 @@ class WindowJob:
         """
         del executor
         largest = max(self._sizes, default=0)
-        memory = _COPIES * largest + BUFFER_BYTES
+        side = Side(self.schema, ByChance(self.seed))
+        decoding = max((source.decoding_bytes(side) for source in self.inputs), default=0)
+        memory = _COPIES * largest + BUFFER_BYTES + decoding
         if memory > self.engine.budget_bytes:
             raise MemoryLimitError(
                 f"shuffling a window of {format_bytes(largest)} takes {format_bytes(memory)}, and the memory limit "

@@ -4,6 +4,8 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
 
 * A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
   a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
+  Where pages are so large, or columns so many, that reading itself takes much, fewer maps run at once: each sets apart
+  what it takes.
 * What reduces take is in ``reduce_memory``: c run, and the slices of c more are prefetched.
 * Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
   it free: maps set as much apart as the reduces will need. Otherwise results that become blocks were spilled in the
@@ -104,7 +106,8 @@ def choose_sizes(
     # Larger ones than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
     split = _choose_split(workload, usable, cpus)
-    map_memory = map_scratch_bytes(split)
+    map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
+    maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
     buffers = reduce_buffers(workload, row_group)
     at_once = largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
     peak_bytes = reduce_peak(workload, held, cpus, row_group)
@@ -118,7 +121,7 @@ def choose_sizes(
         large_partition_bytes=largest_partition(workload, held),
         map_memory_bytes=map_memory,
         reduce_memory_bytes=reduce_memory(workload, held, row_group),
-        map_peak_bytes=cpus * (split + map_memory),
+        map_peak_bytes=maps_at_once * (split + map_memory),
         reduce_peak_bytes=peak_bytes,
         left_free_bytes=max(0, peak_bytes - headroom),
         max_partition_bytes=max(largest_partition(workload, held), at_once),
@@ -133,6 +136,16 @@ def choose_sizes(
 def map_scratch_bytes(split_bytes: int) -> int:
     """What a map of a split of this size works in."""
     return split_bytes * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
+
+
+def _extra_bytes(workload: Workload) -> int:
+    """What a map takes because of what is read: pages that are large, columns that are many."""
+    return workload.decoding_bytes + workload.buffer_bytes - BUFFER_BYTES
+
+
+def _maps_at_once(workload: Workload, usable: int, cpus: int, each: int) -> int:
+    """As many as CPUs, or fewer where reading takes much memory, whatever the size of a split."""
+    return cpus if _extra_bytes(workload) == 0 else max(1, min(cpus, usable // each))
 
 
 def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
@@ -182,7 +195,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
 
 def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     """The largest split with which maps take half of the memory, and a round of two merges all of it."""
-    room = usable - cpus * BUFFER_BYTES
+    room = max(0, usable - cpus * (BUFFER_BYTES + _extra_bytes(workload)))
     for_maps = room * 100 // (2 * cpus * (100 + MAP_SCRATCH_PERCENT))
     for_merges = room * 100 // (cpus * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
     # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.

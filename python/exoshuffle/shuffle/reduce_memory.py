@@ -27,7 +27,7 @@ STREAM_BUFFER_BYTES = 8_000_000
 def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
     """Of all reduces that run at once, with their slices and with results that nobody took yet."""
     if workload.results != "files":
-        writer = row_group + BUFFER_BYTES if workload.results == "file" else 0
+        writer = row_group + workload.buffer_bytes if workload.results == "file" else 0
         return _blocks_peak(workload, partitions, cpus) + writer
     running = min(cpus, partitions)
     prefetched = min(cpus, partitions - running)
@@ -58,7 +58,9 @@ def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
 
 def reduce_buffers(workload: Workload, row_group: int) -> int:
     """What a reduce has beside its partition, however small that is."""
-    return row_group + BUFFER_BYTES if workload.results == "files" else STREAM_BUFFER_BYTES
+    if workload.results == "files":
+        return row_group + workload.buffer_bytes
+    return STREAM_BUFFER_BYTES + workload.buffer_bytes - BUFFER_BYTES
 
 
 def reduce_percent(workload: Workload) -> int:

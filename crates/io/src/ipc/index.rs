@@ -7,20 +7,23 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::{Block, MessageHeader, MetadataVersion};
+use arrow_ipc::{Block, CompressionType, MessageHeader, MetadataVersion};
 use arrow_schema::{DataType, SchemaRef};
 
-use crate::direct::RangeReader;
+use crate::direct::{RangeReader, WINDOW};
 use crate::error::{IoError, Result};
-use crate::source::{FileInfo, Group};
+use crate::source::{FileInfo, Group, Working};
 use crate::Format;
 
 const MAGIC: &[u8] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xFF; 4];
 /// Footer length and magic at the end of a file.
 const TRAILER_BYTES: u64 = 10;
-/// Compressed bodies are taken to be this many times larger in memory; their buffers tell only when read.
-const COMPRESSION_FACTOR: u64 = 3;
+/// Compressed buffers begin with their size in memory, or with a word for those that are not compressed after all.
+const PREFIX_BYTES: u64 = 8;
+const UNCOMPRESSED: i64 = -1;
+/// Bodies up to this size are read whole to find these.
+const READ_WHOLE_BYTES: u64 = 256 << 10;
 
 /// The messages of a file.
 pub(super) struct Index {
@@ -184,21 +187,85 @@ pub(super) fn group(file: &RangeReader, block: &Block) -> Result<Group> {
         .ok_or_else(|| corrupt(file, "a batch is missing"))?;
     let rows = u64::try_from(batch.length())
         .map_err(|_| corrupt(file, "a batch has a negative number of rows"))?;
-    let factor = if batch.compression().is_some() {
-        COMPRESSION_FACTOR
-    } else {
-        1
+    let stored = block.bodyLength() as u64;
+    let decoded = match batch.compression() {
+        Some(_) => decoded_bytes(file, block, &batch)?,
+        None => 0,
     };
     Ok(Group {
         rows,
-        memory_bytes: block.bodyLength() as u64 * factor,
+        memory_bytes: decoded.max(stored),
     })
 }
 
+/// What the buffers of a compressed batch declare to have in memory.
+fn decoded_bytes(
+    file: &RangeReader,
+    block: &Block,
+    batch: &arrow_ipc::RecordBatch<'_>,
+) -> Result<u64> {
+    let body = block.offset() as u64 + block.metaDataLength() as u64;
+    let stored = block.bodyLength() as u64;
+    let whole = if stored <= READ_WHOLE_BYTES {
+        Some(file.read(body, stored as usize)?)
+    } else {
+        None
+    };
+    let mut total = 0_u64;
+    for buffer in batch.buffers().iter().flatten() {
+        let outside = || corrupt(file, "a buffer lies outside of its message");
+        let (offset, length) = (
+            u64::try_from(buffer.offset()).map_err(|_| outside())?,
+            u64::try_from(buffer.length()).map_err(|_| outside())?,
+        );
+        if offset.checked_add(length).is_none_or(|end| end > stored) {
+            return Err(outside());
+        }
+        if length < PREFIX_BYTES {
+            continue;
+        }
+        let prefix = match &whole {
+            Some(body) => body.slice(offset as usize..(offset + PREFIX_BYTES) as usize),
+            None => file.read(body + offset, PREFIX_BYTES as usize)?,
+        };
+        let declared = prefix
+            .first_chunk()
+            .map(|prefix| i64::from_le_bytes(*prefix));
+        total = total.saturating_add(match declared {
+            Some(UNCOMPRESSED) | None => length,
+            Some(declared) => believed(file, declared, length, batch.compression())?,
+        });
+    }
+    Ok(total)
+}
+
+/// The bytes that a compressed buffer declares, if its bytes can hold so many.
+fn believed(
+    file: &RangeReader,
+    declared: i64,
+    stored: u64,
+    compression: Option<arrow_ipc::BodyCompression<'_>>,
+) -> Result<u64> {
+    // What the shortest token for the longest run comes to, rounded up: of Zstandard a block of 128 KiB takes 4 bytes.
+    let ratio = match compression.map(|compression| compression.codec()) {
+        Some(CompressionType::LZ4_FRAME) => 256,
+        _ => 40_000,
+    };
+    let most = stored * ratio;
+    match u64::try_from(declared) {
+        Ok(bytes) if bytes <= most => Ok(bytes),
+        _ => {
+            let reason = format!(
+                "a buffer claims to have {declared} bytes, and its {stored} bytes in the file can hold {most} at most"
+            );
+            Err(corrupt(file, reason))
+        }
+    }
+}
+
 /// The decoder panics on buffers outside of the message, and allocates whatever length a compressed buffer claims to
-/// have: memory that cannot be had would end the process. So both are looked at first.
+/// have. So both are looked at first.
 pub(super) fn check_buffers(file: &RangeReader, block: &Block, content: &[u8]) -> Result<()> {
-    const UNCOMPRESSED: i64 = -1;
     let skipped = if content.starts_with(&CONTINUATION) {
         8
     } else {
@@ -227,12 +294,9 @@ pub(super) fn check_buffers(file: &RangeReader, block: &Block, content: &[u8]) -
         else {
             continue;
         };
-        let length = i64::from_le_bytes(*prefix);
-        if length != UNCOMPRESSED && !is_available(length) {
-            return Err(corrupt(
-                file,
-                format!("a buffer claims to have {length} bytes"),
-            ));
+        let declared = i64::from_le_bytes(*prefix);
+        if declared != UNCOMPRESSED {
+            believed(file, declared, bytes.len() as u64, batch.compression())?;
         }
     }
     Ok(())
@@ -241,10 +305,6 @@ pub(super) fn check_buffers(file: &RangeReader, block: &Block, content: &[u8]) -
 fn slice(body: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
     let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
     body.get(offset..offset.checked_add(length)?)
-}
-
-fn is_available(bytes: i64) -> bool {
-    usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
 /// The listing of one IPC file.
@@ -262,6 +322,28 @@ pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
         memory_bytes: groups.iter().map(|group| group.memory_bytes).sum(),
         dictionary_columns: index.schema.fields().iter().map(is_dictionary).collect(),
         schema: index.schema,
+        working: working(&index.batches, &groups),
         groups,
     })
+}
+
+/// What a reader has of the largest batch: its bytes, and what they become if they are compressed.
+fn working(blocks: &[Block], groups: &[Group]) -> Vec<Working> {
+    /// Of smaller ones a few at a time are read.
+    const LARGE_BYTES: u64 = 4 * WINDOW as u64;
+    let sizes = blocks.iter().zip(groups).map(|(block, group)| {
+        let stored = block.bodyLength() as u64;
+        // Where nothing is compressed, columns are parts of what was read.
+        if stored == group.memory_bytes {
+            stored
+        } else {
+            stored + group.memory_bytes
+        }
+    });
+    let large = sizes.max().filter(|&bytes| bytes > LARGE_BYTES);
+    let working = |bytes| Working {
+        column: None,
+        bytes,
+    };
+    large.map(working).into_iter().collect()
 }

@@ -9,14 +9,19 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 
+use super::columns::TOGETHER_BYTES;
+use super::pages;
 use super::windows::{Access, Chunk, Windows};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
-use crate::source::{FileInfo, Group};
+use crate::source::{FileInfo, Group, Working};
 use crate::Format;
 
 /// Footers are mostly smaller than this, so that one read finds them whole.
 const TAIL_BYTES: u64 = 64 << 10;
+/// No page has fewer bytes, with its header, or more values: their number has 31 bits.
+const LEAST_PAGE_BYTES: u64 = 10;
+const MOST_OF_PAGE: u64 = 1 << 31;
 
 /// Reads and decodes the footer.
 pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
@@ -58,6 +63,16 @@ fn check(file: &RangeReader, metadata: &ParquetMetaData) -> Result<()> {
                 return corrupt(format!(
                     "column '{}' lies outside of the file",
                     column.column_path().string()
+                ));
+            }
+            let pages = column.compressed_size() as u64 / LEAST_PAGE_BYTES + 1;
+            let most = pages.saturating_mul(MOST_OF_PAGE);
+            let claimed = group.num_rows().max(column.num_values()) as u64;
+            if claimed > most {
+                return corrupt(format!(
+                    "column '{}' claims {claimed} values, and its {} bytes can hold {most} at most",
+                    column.column_path().string(),
+                    column.compressed_size()
                 ));
             }
         }
@@ -114,7 +129,9 @@ pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     let schema = declared(file, &metadata)?.schema().clone();
     let group = |group: &RowGroupMetaData| Group {
         rows: group.num_rows() as u64,
-        memory_bytes: group.columns().iter().map(decoded_bytes).sum(),
+        memory_bytes: { group.columns().iter() }
+            .map(|column| decoded_bytes(file, column))
+            .sum(),
     };
     let groups: Vec<Group> = metadata.row_groups().iter().map(group).collect();
     Ok(FileInfo {
@@ -123,25 +140,55 @@ pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
         dictionary_columns: dictionary_columns(&metadata, schema.fields().len()),
         schema,
         groups,
+        working: working(file, &metadata),
     })
 }
 
+/// Columns that take more to decode than a task has for its buffers.
+fn working(file: &RangeReader, metadata: &ParquetMetaData) -> Vec<Working> {
+    let schema = metadata.file_metadata().schema_descr();
+    let mut working = Vec::new();
+    for leaf in 0..schema.num_columns() {
+        let chunks = { metadata.row_groups().iter() }.map(|group| group.column(leaf));
+        let large = chunks.filter(|chunk| chunk.uncompressed_size() as u64 >= TOGETHER_BYTES / 3);
+        let sizes = large.map(|chunk| pages::decoding(file, chunk).peak_bytes);
+        if let Some(bytes) = sizes.max().filter(|&bytes| bytes > TOGETHER_BYTES) {
+            let column = Some(schema.get_column_root(leaf).name().to_owned());
+            working.push(Working { column, bytes });
+        }
+    }
+    working
+}
+
 /// Bytes of a column chunk in memory. Dictionary encoding makes the chunk smaller than its values.
-fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
+fn decoded_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     const LENGTH_BYTES: u64 = 4;
+    /// Values of a smaller chunk are not long on average.
+    const SMALL_BYTES: u64 = 64 << 10;
     let values = column.num_values() as u64;
     let encoded = column.uncompressed_size() as u64;
     match column.column_type() {
         Type::BOOLEAN => values,
-        Type::INT32 | Type::FLOAT => 4 * values,
-        Type::INT64 | Type::DOUBLE => 8 * values,
-        Type::INT96 => 12 * values,
+        Type::INT32 | Type::FLOAT => values.saturating_mul(4),
+        Type::INT64 | Type::DOUBLE => values.saturating_mul(8),
+        Type::INT96 => values.saturating_mul(12),
         Type::FIXED_LEN_BYTE_ARRAY => {
-            u64::try_from(column.column_descr().type_length()).unwrap_or(0) * values
+            let width = u64::try_from(column.column_descr().type_length());
+            values.saturating_mul(width.unwrap_or_default())
         }
         Type::BYTE_ARRAY => match column.unencoded_byte_array_data_bytes() {
-            Some(bytes) => u64::try_from(bytes).unwrap_or(encoded) + LENGTH_BYTES * values,
-            None if is_dictionary(column) => encoded.max(16 * values),
+            Some(bytes) => {
+                let bytes = u64::try_from(bytes).unwrap_or(encoded);
+                bytes.saturating_add(values.saturating_mul(LENGTH_BYTES))
+            }
+            None if is_dictionary(column) => {
+                let mean = match pages::dictionary(file, column) {
+                    Some((number, bytes)) if encoded >= SMALL_BYTES => bytes / number.max(1),
+                    _ => 0,
+                };
+                // No value is taken to be longer than all of the chunk.
+                encoded.max(values.saturating_mul(mean.clamp(16, encoded.max(16))))
+            }
             None => encoded,
         },
     }

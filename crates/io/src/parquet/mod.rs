@@ -1,8 +1,11 @@
 //! Parquet files as streams of batches.
 
+mod columns;
 mod footer;
+mod pages;
 mod prefetch;
 mod read;
+mod regions;
 mod windows;
 
 pub(crate) use footer::inspect;

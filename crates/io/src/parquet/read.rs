@@ -4,16 +4,18 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{
-    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelector,
 };
 use parquet::arrow::ProjectionMask;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::footer;
-use super::windows::{Access, Chunk, Windows};
+use super::regions::regions;
+use super::windows::{Access, Windows};
+use super::{columns, footer};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
 use crate::Format;
@@ -22,100 +24,187 @@ use crate::Format;
 const SAMPLE_WINDOW: usize = 64 << 10;
 const SAMPLE_REGIONS: u64 = 16;
 
+/// Rows of a batch that is handed on have about this many bytes at most.
+const BATCH_BYTES: usize = 16 << 20;
+/// Rows of a column that are decoded at once, where columns are decoded in turn: the footer's word is not taken for more.
+const MAX_ROWS: usize = 1 << 16;
+/// What a batch is planned to have.
+const PLANNED_BYTES: u64 = 4 << 20;
+
 pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
-    let metadata = footer::load(&request.file)?;
-    let wanted = request.split.start..request.split.end;
-    let limit = (wanted.end - wanted.start) as usize;
-    let groups = RowGroups::overlapping(&metadata, wanted);
-    let skip = groups.skip as usize;
-    let batches = Batches::start(request, &metadata, groups, Access::Stream, |builder| {
+    let reading = Reading::new(request)?;
+    let limit = (request.split.end - request.split.start) as usize;
+    let skip = reading.groups.skip as usize;
+    let batch_rows = rows_within(request, batch_rows);
+    let arrange = reading.arrangement();
+    if let [columns] = &reading.together()[..] {
+        let batches = reading.batches(columns, limit, Access::Stream, |builder| {
+            builder
+                .with_batch_size(batch_rows)
+                .with_offset(skip)
+                .with_limit(limit)
+        })?;
+        let batches = batches.map(move |batch| arrange.apply(batch?));
+        return Ok(Box::new(Cut::new(batches, batch_rows)));
+    }
+    let whole = reading.columns_in_turn(limit, Access::Stream, |builder| {
         builder
-            .with_batch_size(batch_rows)
+            .with_batch_size(limit.clamp(1, MAX_ROWS))
             .with_offset(skip)
             .with_limit(limit)
     })?;
-    Ok(Box::new(batches.expecting(limit)))
+    let whole = arrange.apply(whole)?;
+    Ok(Box::new(Cut::new(std::iter::once(Ok(whole)), batch_rows)))
+}
+
+/// So many rows, or fewer where they are large.
+fn rows_within(request: &Request<'_>, batch_rows: usize) -> usize {
+    let rows = request.split.rows.unwrap_or(1).max(1);
+    let fitting = PLANNED_BYTES / (request.split.bytes / rows).max(1);
+    batch_rows.min(fitting.max(1) as usize)
 }
 
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
-    let metadata = footer::load(&request.file)?;
     let wanted = request.split.start..request.split.end;
     let picked = pick_rows(wanted.end - wanted.start, pick, SAMPLE_REGIONS, 1);
-    let groups = RowGroups::overlapping(&metadata, wanted);
-    let selection = selection(&picked, groups.skip);
-    let access = Access::Sparse(SAMPLE_WINDOW);
-    let batches = Batches::start(request, &metadata, groups, access, |builder| {
-        builder
-            .with_batch_size(picked.len().max(1))
-            .with_row_selection(selection)
-    })?;
-    let batches: Vec<RecordBatch> = batches.expecting(picked.len()).collect::<Result<_>>()?;
-    let Some(first) = batches.first() else {
+    if picked.is_empty() {
         return Ok((RecordBatch::new_empty(request.wanted.clone()), picked));
-    };
-    let sample = arrow_select::concat::concat_batches(&first.schema(), &batches);
-    Ok((sample.map_err(|e| request.corrupt(e))?, picked))
+    }
+    let reading = Reading::new(request)?;
+    let selection = selection(&picked, reading.groups.skip);
+    let access = Access::Sparse(SAMPLE_WINDOW);
+    let sample = reading.columns_in_turn(picked.len(), access, |builder| {
+        builder
+            .with_batch_size(picked.len())
+            .with_row_selection(selection.clone())
+    })?;
+    Ok((reading.arrangement().apply(sample)?, picked))
 }
 
 type Builder = ParquetRecordBatchReaderBuilder<Windows>;
 
-/// Decoded batches with the columns in the order they were asked for.
-struct Batches {
-    reader: ParquetRecordBatchReader,
-    windows: Windows,
+/// A range of rows of a file, and columns of it.
+struct Reading<'a> {
+    request: &'a Request<'a>,
+    metadata: Arc<ParquetMetaData>,
+    arrow: ArrowReaderMetadata,
+    groups: RowGroups,
+    /// The top-level columns that are read, in the order of the file.
+    roots: Vec<usize>,
+    /// Where each requested column is among those.
     order: Option<Vec<usize>>,
-    wanted: SchemaRef,
-    path: PathBuf,
-    /// Rows that are still to come.
-    missing: usize,
 }
 
-impl Batches {
-    fn start(
-        request: &Request<'_>,
-        metadata: &Arc<ParquetMetaData>,
-        groups: RowGroups,
-        access: Access,
-        configure: impl FnOnce(Builder) -> Builder,
-    ) -> Result<Self> {
-        let (windows, builder, order) = builder(request, metadata, groups.indices, access)?;
-        let reader = configure(builder).build();
-        let reader = reader.map_err(|e| windows.failure().unwrap_or_else(|| request.corrupt(e)))?;
-        let (path, wanted) = (request.split.path.clone(), request.wanted.clone());
+impl<'a> Reading<'a> {
+    fn new(request: &'a Request<'a>) -> Result<Self> {
+        let metadata = footer::load(&request.file)?;
+        let declared = footer::declared(&request.file, &metadata)?;
+        let (roots, order) = match request.places_in(declared.schema())? {
+            None => ((0..declared.schema().fields().len()).collect(), None),
+            Some(places) => {
+                let mut roots = places.clone();
+                roots.sort_unstable();
+                roots.dedup();
+                let among = |place: &usize| roots.partition_point(|root| root < place);
+                let order = places.iter().map(among).collect();
+                (roots, Some(order))
+            }
+        };
         Ok(Self {
-            reader,
-            windows,
+            groups: RowGroups::overlapping(&metadata, request.split.start..request.split.end),
+            arrow: footer::cheapest(&metadata, declared),
+            request,
+            metadata,
+            roots,
             order,
-            wanted,
-            path,
-            missing: 0,
         })
     }
 
-    fn expecting(self, rows: usize) -> Self {
-        Self {
-            missing: rows,
-            ..self
+    fn arrangement(&self) -> Arrangement {
+        Arrangement {
+            order: self.order.clone(),
+            wanted: self.request.wanted.clone(),
+            path: self.request.split.path.clone(),
         }
     }
 
-    fn arrange(&self, batch: RecordBatch) -> std::result::Result<RecordBatch, ArrowError> {
-        match &self.order {
-            Some(order) => conform(batch.project(order)?, &self.wanted),
-            None => conform(batch, &self.wanted),
+    /// The columns, in groups that are decoded together; at least one, which may be empty.
+    fn together(&self) -> Vec<Vec<usize>> {
+        let groups = &self.groups.indices;
+        let together = columns::together(&self.request.file, &self.metadata, groups, &self.roots);
+        if together.is_empty() {
+            return vec![Vec::new()];
         }
+        together
     }
+
+    /// All rows that are configured, `num_rows`, decoded a few columns at a time.
+    fn columns_in_turn(
+        &self,
+        num_rows: usize,
+        access: Access,
+        configure: impl Fn(Builder) -> Builder,
+    ) -> Result<RecordBatch> {
+        let (mut arrays, mut fields) = (Vec::new(), Vec::new());
+        for roots in self.together() {
+            let batches = self.batches(&roots, num_rows, access, &configure)?;
+            let schema = batches.reader.schema();
+            let batches: Vec<RecordBatch> = batches.collect::<Result<_>>()?;
+            let batch = arrow_select::concat::concat_batches(&schema, &batches);
+            let batch = batch.map_err(|e| self.request.corrupt(e))?;
+            drop(batches);
+            fields.extend(schema.fields().iter().cloned());
+            arrays.extend({ batch.columns().iter() }.map(columns::compact));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+            .map_err(|e| self.request.corrupt(e))
+    }
+
+    /// Batches of some top-level columns, which have so many rows together.
+    fn batches(
+        &self,
+        roots: &[usize],
+        num_rows: usize,
+        access: Access,
+        configure: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Batches> {
+        let (request, groups) = (self.request, &self.groups.indices);
+        let schema = self.arrow.parquet_schema();
+        let mask = ProjectionMask::roots(schema, roots.iter().copied());
+        let leaves: Vec<usize> = (0..schema.num_columns())
+            .filter(|&leaf| mask.leaf_included(leaf))
+            .collect();
+        let regions = regions(&self.metadata, groups, &leaves);
+        let windows = Windows::over(request.file.clone(), regions, access);
+        let builder = Builder::new_with_metadata(windows.clone(), self.arrow.clone())
+            .with_row_groups(groups.clone())
+            .with_projection(mask);
+        let reader = configure(builder).build();
+        let reader = reader.map_err(|e| windows.failure().unwrap_or_else(|| request.corrupt(e)))?;
+        Ok(Batches {
+            reader,
+            windows,
+            path: request.split.path.clone(),
+            missing: num_rows,
+        })
+    }
+}
+
+/// Decoded batches, with columns in the order of the file.
+struct Batches {
+    reader: ParquetRecordBatchReader,
+    windows: Windows,
+    path: PathBuf,
+    /// Rows that are still to come.
+    missing: usize,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self
-            .reader
-            .next()
-            .map(|batch| batch.and_then(|batch| self.arrange(batch)))
-        {
+        match self.reader.next() {
             Some(Ok(batch)) => {
                 self.missing = self.missing.saturating_sub(batch.num_rows());
                 Some(Ok(batch))
@@ -132,6 +221,70 @@ impl Iterator for Batches {
                 Some(Err(IoError::corrupt(&self.path, Format::Parquet, reason)))
             }
             None => None,
+        }
+    }
+}
+
+/// How batches become those that were asked for.
+struct Arrangement {
+    order: Option<Vec<usize>>,
+    wanted: SchemaRef,
+    path: PathBuf,
+}
+
+impl Arrangement {
+    fn apply(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = match &self.order {
+            Some(order) => batch.project(order),
+            None => Ok(batch),
+        };
+        let batch = batch.and_then(|batch| conform(batch, &self.wanted));
+        batch.map_err(|e| IoError::corrupt(&self.path, Format::Parquet, e))
+    }
+}
+
+/// Batches in pieces of at most so many rows, and of few bytes where their strings are written out.
+struct Cut<I> {
+    inner: I,
+    batch_rows: usize,
+    /// In the order in which they are handed on, the last one first.
+    pieces: Vec<RecordBatch>,
+}
+
+impl<I> Cut<I> {
+    fn new(inner: I, batch_rows: usize) -> Self {
+        Self {
+            inner,
+            batch_rows,
+            pieces: Vec::new(),
+        }
+    }
+}
+
+impl<I: Iterator<Item = Result<RecordBatch>>> Iterator for Cut<I> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let batch = match self.pieces.pop() {
+                Some(piece) => piece,
+                None => match self.inner.next()? {
+                    Ok(batch) => batch,
+                    Err(e) => return Some(Err(e)),
+                },
+            };
+            let rows = batch.num_rows();
+            let first = if rows > self.batch_rows {
+                self.batch_rows
+            } else if rows > 1 && columns::view_bytes(&batch) > BATCH_BYTES {
+                rows / 2
+            } else if rows == 0 {
+                continue;
+            } else {
+                return Some(Ok(batch));
+            };
+            self.pieces.push(batch.slice(first, rows - first));
+            self.pieces.push(batch.slice(0, first));
         }
     }
 }
@@ -171,51 +324,4 @@ fn selection(picked: &[u64], skip: u64) -> RowSelection {
         at = row + 1;
     }
     selectors.into()
-}
-
-/// A reader of the projected columns, and where each requested column is among those it delivers in file order.
-fn builder(
-    request: &Request<'_>,
-    metadata: &Arc<ParquetMetaData>,
-    groups: Vec<usize>,
-    access: Access,
-) -> Result<(Windows, Builder, Option<Vec<usize>>)> {
-    let declared = footer::declared(&request.file, metadata)?;
-    let places = request.places_in(declared.schema())?;
-    let arrow = footer::cheapest(metadata, declared);
-    let schema = arrow.parquet_schema();
-    let (mask, order) = match places {
-        None => (ProjectionMask::all(), None),
-        Some(columns) => {
-            let mut delivered = columns.clone();
-            delivered.sort_unstable();
-            delivered.dedup();
-            let order = columns
-                .iter()
-                .map(|column| delivered.partition_point(|d| d < column))
-                .collect();
-            (ProjectionMask::roots(schema, delivered), Some(order))
-        }
-    };
-    let leaves: Vec<usize> = (0..schema.num_columns())
-        .filter(|&leaf| mask.leaf_included(leaf))
-        .collect();
-    let mut chunks = Vec::with_capacity(groups.len() * leaves.len());
-    for &group in &groups {
-        for (lane, &leaf) in leaves.iter().enumerate() {
-            let (start, bytes) = metadata.row_group(group).column(leaf).byte_range();
-            chunks.push(Chunk {
-                start,
-                end: start + bytes,
-                lane,
-            });
-        }
-    }
-    let windows = Windows::new(request.file.clone(), chunks, leaves.len(), access);
-    let builder = Builder::new_with_metadata(windows.clone(), arrow);
-    Ok((
-        windows,
-        builder.with_row_groups(groups).with_projection(mask),
-        order,
-    ))
 }

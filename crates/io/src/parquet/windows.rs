@@ -13,13 +13,16 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::pages::{self, Declared};
 use super::prefetch::{Ahead, Prefetcher};
+use super::regions::Regions;
 use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
 use crate::error::IoError;
+use crate::Format;
 
 /// All windows of one reader, with those being prefetched.
-const TOTAL_BYTES: usize = 16 << 20;
-const MIN_WINDOW: usize = 64 << 10;
+pub(super) const TOTAL_BYTES: usize = 16 << 20;
+pub(super) const MIN_WINDOW: usize = 64 << 10;
 
 /// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.
 const HEADER_BYTES: u64 = 256;
@@ -53,6 +56,8 @@ struct Inner {
     /// Per lane.
     window_bytes: Vec<u64>,
     prefetcher: Option<Prefetcher>,
+    /// By start.
+    declared: Vec<Declared>,
     /// The last failure to read the file.
     failure: Mutex<Option<IoError>>,
 }
@@ -86,17 +91,37 @@ impl Window {
 }
 
 impl Windows {
-    /// Reads the chunks of `lanes` lanes; the order of the chunks is the order they will be read in.
+    /// Reads the chunks of `lanes` lanes, each in windows; the order of the chunks is the order they will be read in.
     pub(super) fn new(
         file: Arc<RangeReader>,
         chunks: Vec<Chunk>,
         lanes: usize,
         access: Access,
     ) -> Self {
-        let window_bytes = match access {
-            Access::Stream => shares(&chunks, lanes),
+        let regions = Regions {
+            chunks,
+            lanes,
+            joined: 0,
+            declared: Vec::new(),
+        };
+        Self::over(file, regions, access)
+    }
+
+    /// Reads these ranges.
+    pub(super) fn over(file: Arc<RangeReader>, regions: Regions, access: Access) -> Self {
+        let Regions {
+            chunks,
+            lanes,
+            joined,
+            declared,
+        } = regions;
+        let needed = needed(&chunks, lanes + joined);
+        let mut window_bytes = match access {
+            Access::Stream => shares(&needed[..lanes]),
             Access::Sparse(bytes) => vec![bytes as u64; lanes],
         };
+        window_bytes.extend(&needed[lanes..]);
+        let lanes = lanes + joined;
         let prefetcher = match access {
             Access::Stream => Some(Prefetcher::new(file.clone(), &chunks, lanes)),
             Access::Sparse(_) => None,
@@ -110,6 +135,7 @@ impl Windows {
             lanes,
             window_bytes,
             prefetcher,
+            declared,
             failure: Mutex::new(None),
         }))
     }
@@ -124,15 +150,21 @@ impl Windows {
     }
 }
 
-/// The size of each lane's windows: a whole chunk where chunks are small, and an equal share of the rest, up to
-/// `WINDOW`, where they are large. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into
-/// a window are read twice: with equal shares, a table of two numbers and a text took 1.7 reads per byte.
-fn shares(chunks: &[Chunk], lanes: usize) -> Vec<u64> {
+/// The size of each lane's largest chunk, in whole pages.
+fn needed(chunks: &[Chunk], lanes: usize) -> Vec<u64> {
     let mut needed = vec![PAGE as u64; lanes];
     for chunk in chunks {
         let pages = page_ceil(chunk.end) - page_floor(chunk.start);
         needed[chunk.lane] = needed[chunk.lane].max(pages);
     }
+    needed
+}
+
+/// The size of each lane's windows: a whole chunk where chunks are small, and an equal share of the rest, up to
+/// `WINDOW`, where they are large. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into
+/// a window are read twice: with equal shares, a table of two numbers and a text took 1.7 reads per byte.
+fn shares(needed: &[u64]) -> Vec<u64> {
+    let lanes = needed.len();
     let mut smallest_first: Vec<usize> = (0..lanes).collect();
     smallest_first.sort_by_key(|&lane| needed[lane]);
     // Two windows per lane: the one in use and the one being read.
@@ -165,6 +197,19 @@ impl Inner {
             .last()
             .copied()
             .filter(|chunk| position < chunk.end)
+    }
+
+    /// Whether what begins at a position can be the page that it says it is.
+    fn check_page(&self, position: u64, header: &[u8]) -> std::result::Result<(), IoError> {
+        let after = self
+            .declared
+            .partition_point(|pages| pages.start <= position);
+        let within = self.declared[..after].last();
+        let pages = within.filter(|pages| position < pages.end);
+        let reason = pages.and_then(|pages| pages.refused(pages::parse(header)?));
+        reason.map_or(Ok(()), |reason| {
+            Err(IoError::corrupt(self.file.path(), Format::Parquet, reason))
+        })
     }
 
     /// `start .. end` of the file; what exceeds a window gets a buffer of its own.
@@ -267,6 +312,7 @@ impl ChunkReader for Windows {
             windows: self.0.clone(),
             position: start,
             bytes: Bytes::new(),
+            at_start: true,
         })
     }
 
@@ -287,6 +333,8 @@ pub(super) struct Headers {
     windows: Arc<Inner>,
     position: u64,
     bytes: Bytes,
+    /// Whether nothing has been read yet.
+    at_start: bool,
 }
 
 impl Read for Headers {
@@ -299,6 +347,10 @@ impl Read for Headers {
                 .windows
                 .some_from(self.position)
                 .map_err(|e| self.windows.failed(e))?;
+            if std::mem::take(&mut self.at_start) {
+                let checked = self.windows.check_page(self.position, &self.bytes);
+                checked.map_err(|e| self.windows.failed(e))?;
+            }
         }
         let n = out.len().min(self.bytes.len());
         let taken = self.bytes.split_to(n);
@@ -405,8 +457,11 @@ mod tests {
         };
         let chunks: Vec<Chunk> = (0..3).map(chunk).collect();
         let page = PAGE as u64;
-        assert_eq!(shares(&chunks, 3), [245 * page, 245 * page, WINDOW as u64]);
-        assert_eq!(shares(&chunks[..2], 2), [245 * page, 245 * page]);
+        assert_eq!(
+            shares(&needed(&chunks, 3)),
+            [245 * page, 245 * page, WINDOW as u64]
+        );
+        assert_eq!(shares(&needed(&chunks[..2], 2)), [245 * page, 245 * page]);
     }
 
     #[test]

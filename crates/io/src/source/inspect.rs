@@ -19,6 +19,7 @@ pub(crate) struct FileInfo {
     pub(crate) rows: Option<u64>,
     pub(crate) memory_bytes: u64,
     pub(crate) groups: Vec<Group>,
+    pub(crate) working: Vec<Working>,
     pub(crate) dictionary_columns: Vec<bool>,
 }
 
@@ -27,6 +28,15 @@ pub(crate) struct FileInfo {
 pub(crate) struct Group {
     pub(crate) rows: u64,
     pub(crate) memory_bytes: u64,
+}
+
+/// Memory that a reader of any row has at once, beside the rows: pages of Parquet and batches of Arrow IPC are decoded in
+/// one piece. Of none where that is no more than the buffers of any task.
+#[derive(Debug, Clone)]
+pub(crate) struct Working {
+    /// The name of the top-level column, or nothing if it is the same whichever column is read.
+    pub(crate) column: Option<String>,
+    pub(crate) bytes: u64,
 }
 
 const MAX_THREADS: usize = 16;
@@ -70,6 +80,7 @@ fn inspect(
         index: 0,
         partition: Vec::new(),
         groups: std::mem::take(&mut info.groups),
+        working: std::mem::take(&mut info.working),
     };
     Ok((listed, info))
 }

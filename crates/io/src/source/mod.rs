@@ -11,6 +11,7 @@ mod sample;
 mod split;
 mod unify;
 
+use std::collections::HashSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::error::{IoError, Result};
 use crate::{Encoding, Format};
 
 pub(crate) use conform::{conform, places};
-pub(crate) use inspect::{FileInfo, Group};
+pub(crate) use inspect::{FileInfo, Group, Working};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
 pub(crate) use rebatch::Rebatch;
@@ -171,6 +172,7 @@ pub struct SourceFile {
     /// What the folders say that it is in.
     partition: Vec<PartitionValue>,
     groups: Vec<Group>,
+    working: Vec<Working>,
 }
 
 /// An input, listed and inspected.
@@ -361,6 +363,26 @@ impl Source {
     /// Row groups of Parquet and batches of IPC; 0 of other formats.
     pub fn num_groups(&self) -> usize {
         self.files.iter().map(|file| file.groups.len()).sum()
+    }
+
+    /// The most that reading these columns has in memory at once beside the rows that are wanted, and the file that asks for
+    /// it; 0 where that is no more than the buffers of any task.
+    pub fn working_bytes(&self, columns: &HashSet<String>) -> (u64, Option<&Path>) {
+        let sizes = self.files.iter().map(|file| {
+            let wanted = file.working.iter().filter(|working| {
+                let is_wanted = |column| columns.contains(column);
+                working.column.as_ref().is_none_or(is_wanted)
+            });
+            (
+                wanted
+                    .map(|working| working.bytes)
+                    .max()
+                    .unwrap_or_default(),
+                file.path.as_path(),
+            )
+        });
+        let largest = sizes.max_by_key(|(bytes, _)| *bytes);
+        largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
     }
 
     /// Cuts the input into splits of about `target_bytes` decoded bytes; no split spans two files, every row is in

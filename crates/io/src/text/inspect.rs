@@ -67,6 +67,7 @@ pub(crate) fn inspect(
         rows: (bytes == 0).then_some(0),
         memory_bytes: bytes,
         groups: Vec::new(),
+        working: Vec::new(),
         dictionary_columns: vec![false; schema.fields().len()],
     })
 }

@@ -200,7 +200,7 @@ impl ParquetFile {
     pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         if let Stage::Sampling(_, first) = &mut self.stage {
             first.push(batch.clone());
-            return if suffice(first) {
+            return if suffice(first, self.plan.options.row_group_bytes) {
                 self.writer().map(|_| ())
             } else {
                 Ok(())

@@ -1,0 +1,107 @@
+//! Which columns are decoded together. All of them, batch by batch, unless their pages do not fit into what a task has for
+//! buffers: then a few at a time, each for all rows that are wanted.
+//!
+//! A page is decoded in one piece and stays as long as rows of it are to come. 2,000 columns with pages of 320 kB took
+//! 1.2 GB for a split of 62 rows; a few columns at a time take their pages, and those rows.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::SchemaDescriptor;
+
+use super::pages::decoding;
+use super::windows::MIN_WINDOW;
+use crate::direct::RangeReader;
+
+/// Pages, dictionaries and smallest windows of columns that are decoded together: what a task has for its buffers. A
+/// dozen and a half columns with pages of 1 MiB, as most writers make them, are.
+pub(super) const TOGETHER_BYTES: u64 = 24 << 20;
+
+/// The top-level columns in groups that are decoded one after the other; a column that is larger is one by itself.
+pub(super) fn together(
+    file: &RangeReader,
+    metadata: &ParquetMetaData,
+    groups: &[usize],
+    roots: &[usize],
+) -> Vec<Vec<usize>> {
+    let sizes = sizes(file, metadata, groups, roots);
+    let mut together: Vec<Vec<usize>> = Vec::new();
+    let mut room = 0;
+    for (&root, size) in roots.iter().zip(sizes) {
+        match together.last_mut() {
+            Some(last) if size <= room => last.push(root),
+            _ => {
+                together.push(vec![root]);
+                room = TOGETHER_BYTES;
+            }
+        }
+        room = room.saturating_sub(size);
+    }
+    together
+}
+
+/// What decoding each of the columns takes, beside its rows.
+fn sizes(
+    file: &RangeReader,
+    metadata: &ParquetMetaData,
+    groups: &[usize],
+    roots: &[usize],
+) -> Vec<u64> {
+    let schema = metadata.file_metadata().schema_descr();
+    let mut by_root = vec![0; number_of_roots(schema)];
+    for leaf in 0..schema.num_columns() {
+        let root = schema.get_column_root_idx(leaf);
+        if roots.binary_search(&root).is_err() {
+            continue;
+        }
+        let columns = groups
+            .iter()
+            .map(|&group| metadata.row_group(group).column(leaf));
+        let (mut pages, mut stored) = (0, 0);
+        for column in columns {
+            pages = pages.max(decoding(file, column).held_bytes);
+            stored += column.byte_range().1;
+        }
+        // The window in use and the one being read.
+        by_root[root] += pages + stored.min(2 * MIN_WINDOW as u64);
+    }
+    roots.iter().map(|&root| by_root[root]).collect()
+}
+
+fn number_of_roots(schema: &SchemaDescriptor) -> usize {
+    schema.root_schema().get_fields().len()
+}
+
+/// Copies strings that hold on to much more memory than they have bytes, so that their pages can go.
+pub(super) fn compact(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => compact_views::<StringViewType>(array),
+        DataType::BinaryView => compact_views::<BinaryViewType>(array),
+        _ => Arc::clone(array),
+    }
+}
+
+fn compact_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
+    let views = array.as_byte_view::<T>();
+    let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+    // Where values repeat, they have more bytes in all than what they are views of.
+    if views.total_buffer_bytes_used() < held / 4 * 3 {
+        Arc::new(views.gc())
+    } else {
+        Arc::clone(array)
+    }
+}
+
+/// Bytes that the strings of a batch have if each is written out: of a dictionary, a page has far fewer.
+pub(super) fn view_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |array: &ArrayRef| match array.data_type() {
+        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    };
+    batch.columns().iter().map(bytes).sum()
+}

@@ -1,0 +1,44 @@
+"""What decoding files takes of memory beside the rows that are wanted, and whether the memory limit leaves so much.
+
+A page of Parquet and a batch of Arrow IPC are decoded in one piece. Most are small; one of 800 MB may lie in a file of
+75 kB. Guarantee: what has no room is refused before any of it is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from exoshuffle.errors import MemoryLimitError
+from exoshuffle.futures import current_engine
+from exoshuffle.shuffle.memory import USABLE_PERCENT
+from exoshuffle.shuffle.workload import buffer_bytes
+from exoshuffle.units import format_bytes
+
+#: What a task needs for rows, beside its buffers: a small split, and a block of it.
+_ROWS_BYTES = 4_000_000
+
+
+def decoding_bytes(source: Any, columns: Iterable[str]) -> int:
+    """What reading these columns of a ``_native.Source`` has in memory at once beside the buffers of a task.
+
+    Raises:
+        MemoryLimitError: The memory limit leaves less.
+    """
+    names = set(columns)
+    needed, path = source.working_bytes(names)
+    buffers = buffer_bytes(len(names))
+    engine = current_engine()
+    usable = engine.budget_bytes * USABLE_PERCENT // 100
+    missing = needed + buffers + _ROWS_BYTES - usable
+    if needed and missing > 0:
+        is_batch = source.format == "arrow"
+        unit, units = ("batch", "batches") if is_batch else ("page", "pages and row groups")
+        # Of a larger limit the engine keeps a little more for itself.
+        enough = (engine.memory_limit + missing * 100 / USABLE_PERCENT) * 1.05
+        raise MemoryLimitError(
+            f"decoding the largest {unit} of {path!r} takes {format_bytes(needed)}, which does not fit into a "
+            f"memory limit of {format_bytes(engine.memory_limit)}; set memory_limit to {format_bytes(enough)} or "
+            f"more, or write the file again with smaller {units}"
+        )
+    return max(0, int(needed) - buffers)

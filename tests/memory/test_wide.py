@@ -1,0 +1,79 @@
+"""Tables with thousands of columns stay within ``--memory-limit``: what each column takes counts, not only the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.units import parse_bytes
+from tests.memory.test_resident import numbers
+
+
+def wide_table(num_columns: int, num_rows: int) -> pa.Table:
+    """Columns of random numbers and, every fourth, of short texts."""
+    table = {}
+    for index in range(num_columns):
+        column = numbers(num_rows, index)
+        table[f"c{index}"] = column.cast(pa.string()) if index % 4 == 3 else column
+    return pa.table(table)
+
+
+def write_file(table: pa.Table, path: Path) -> Path:
+    """A file of the format that its name says."""
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(table, path)
+        case ".csv":
+            pyarrow.csv.write_csv(table, path)
+        case ".jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+        case _:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("command", [["sort", "--by", "c0"], ["repartition", "--partitions", 1]])
+def test_one_row_of_csv(command: list[Any], tmp_path: Path, measure: Callable[..., Any]) -> None:
+    path = write_file(wide_table(3_000, 1), tmp_path / "in.csv")
+    limit = ["--memory-limit", "300MB"]
+    measured = measure(command[0], path, tmp_path / "out", *command[1:], *limit)
+    assert measured.summary["rows"] == 1
+    assert measured.peak_bytes <= 300_000_000
+
+
+def test_pages_of_all_columns(tmp_path: Path, measure: Callable[..., Any]) -> None:
+    """Of 500 columns with dictionaries and pages of 160 kB each: together 240 MB in memory, at any row."""
+    table = wide_table(500, 20_000)
+    path = write_file(table, tmp_path / "in.parquet")
+    arguments = [path, tmp_path / "out", "--by", "c0", "--memory-limit", "300MB"]
+    measured = measure("sort", *arguments)
+    assert measured.peak_bytes <= 300_000_000
+    written = pq.read_table(tmp_path / "out", columns=["c0", "c499"])
+    assert written.equals(table.select(["c0", "c499"]).sort_by("c0"))
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("written", ["parquet", "arrow", "csv", "jsonl"])
+def test_many_columns(written: str, tmp_path: Path, measure: Callable[..., Any]) -> None:
+    """10,000 columns of each format, into each."""
+    table = wide_table(10_000, 20)
+    formats = {"parquet": "csv", "arrow": "jsonl", "csv": "parquet", "jsonl": "arrow"}
+    path = write_file(table, tmp_path / f"in.{formats[written]}")
+    out, limit = tmp_path / "out", "400MB"
+    measured = measure(
+        "sort", path, out, "--by", "c1", "--output-format", written, "--memory-limit", limit
+    )
+    assert measured.peak_bytes <= parse_bytes(limit)
+    readers = {"parquet": xs.read_parquet, "arrow": xs.read_ipc, "csv": xs.read_csv}
+    read = readers.get(written, xs.read_json)(out).select("c0", "c9998", "c1").to_arrow()
+    expected = table.select(["c0", "c9998", "c1"]).sort_by("c1")
+    assert read.equals(expected.cast(read.schema))
