@@ -244,7 +244,7 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
         xs.read_csv(paths, header=False, schema=pa.schema([("n", pa.int64())]))
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zstd", "lz4", "bz2"])
+@pytest.mark.parametrize("compression", ["lz4", "bz2"])
 def test_compressed_text_is_refused(compression: str, tmp_path: Path) -> None:
     name = {"bz2": "bzip2"}.get(compression, compression)
     for path in (tmp_path / "in.csv", tmp_path / "in.jsonl"):
@@ -253,9 +253,9 @@ def test_compressed_text_is_refused(compression: str, tmp_path: Path) -> None:
         read = xs.read_csv if path.suffix == ".csv" else xs.read_json
         with pytest.raises(InputError, match=f"{path.name}.*{name}.*decompress it first"):
             read(path)
-    (tmp_path / "x.csv.gz").write_bytes(b"")
-    with pytest.raises(InputError, match=r"x\.csv\.gz.*gzip.*decompress it first"):
-        open_dataset(tmp_path / "x.csv.gz")
+    (tmp_path / "x.csv.xz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"x\.csv\.xz.*xz.*decompress it first"):
+        open_dataset(tmp_path / "x.csv.xz")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ pub enum IoError {
     },
     /// A text file is compressed.
     #[error(
-        "'{}' is compressed with {compression}, and compressed text is not supported; decompress it first", path.display()
+        "'{}' is compressed with {compression}, and text is read plain, or compressed with gzip or zstd; decompress it first", path.display()
     )]
     CompressedText {
         /// The file.
@@ -282,6 +282,36 @@ pub enum IoError {
         format: crate::Format,
         /// What the parser said.
         reason: String,
+    },
+    /// Compressed text is not what its format demands.
+    #[error("'{}' cannot be decompressed as {codec}: {reason}; write the file again or leave it out", path.display())]
+    CorruptCompressed {
+        /// The file.
+        path: PathBuf,
+        /// The name of the compression.
+        codec: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// A line of compressed text would not fit into memory.
+    #[error(
+        "a line of '{}' has more than {most} bytes, and rows that large cannot be read within the memory limit; raise memory_limit, or leave the file out",
+        path.display()
+    )]
+    LongLine {
+        /// The file.
+        path: PathBuf,
+        /// How long a line may be.
+        most: u64,
+    },
+    /// Decompressing takes a window that memory has no room for.
+    #[error(
+        "'{}' was compressed with a window that the memory limit has no room for; raise memory_limit, or compress it again without --long and --ultra",
+        path.display()
+    )]
+    Window {
+        /// The file.
+        path: PathBuf,
     },
     /// A value of a text file does not have the type of its column.
     #[error("{}", bad_value(path, *line, column, (value, other.as_deref()), expected))]

@@ -4,6 +4,7 @@
 //! [`open_split`] streams the batches of one and [`sample_splits`] looks at a few rows of some. [`PartWriter`] writes one
 //! partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
 
+mod compressed;
 pub mod direct;
 mod error;
 mod format;
@@ -15,7 +16,8 @@ mod source;
 mod text;
 mod write;
 
-pub use direct::{BufferPool, ChunkWriter};
+pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};
+pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;

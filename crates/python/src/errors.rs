@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 
 use arrow_schema::ArrowError;
-use exoshuffle_io::IoError;
+use exoshuffle_io::{shown, IoError};
 use exoshuffle_kernels::records::RecordError;
 use exoshuffle_kernels::KernelError;
 use exoshuffle_store::StoreError;
@@ -49,13 +49,20 @@ pub fn store_error(error: StoreError) -> PyErr {
     }
 }
 
+/// What an error says, without where the bytes of decompressed files are.
+fn io_message(error: &IoError) -> String {
+    shown(&error.to_string()).into_owned()
+}
+
 /// The exception for an error of reading or writing files.
 pub fn io_error(error: IoError) -> PyErr {
-    let message = error.to_string();
+    let message = io_message(&error);
     match error {
-        IoError::LongRow { .. } => MemoryLimitError::new_err(message),
-        IoError::Corrupt { .. } | IoError::PartialRecord { .. } => {
-            CorruptFileError::new_err(message)
+        IoError::Corrupt { .. }
+        | IoError::CorruptCompressed { .. }
+        | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
+        IoError::LongRow { .. } | IoError::LongLine { .. } | IoError::Window { .. } => {
+            MemoryLimitError::new_err(message)
         }
         IoError::ColumnCount { .. }
         | IoError::Unfit { .. }
@@ -142,7 +149,7 @@ pub enum RowError {
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => error.fmt(f),
+            Self::Io(error) => io_message(error).fmt(f),
             Self::Kernel(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
             Self::Stream(message) => message.fmt(f),

@@ -6,6 +6,7 @@
 mod arrow_stream;
 mod buffers;
 mod columns;
+mod compressed;
 mod errors;
 mod ipc;
 mod memory;
@@ -55,6 +56,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
+    module.add_function(wrap_pyfunction!(compressed::list_compressed, module)?)?;
+    module.add_function(wrap_pyfunction!(compressed::codec_of, module)?)?;
+    module.add_function(wrap_pyfunction!(compressed::located, module)?)?;
+    module.add_function(wrap_pyfunction!(compressed::shown_path, module)?)?;
+    module.add_function(wrap_pyfunction!(compressed::decompress, module)?)?;
     module.add_function(wrap_pyfunction!(records::gensort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::valsort_file, module)?)?;
     module.add_function(wrap_pyfunction!(records::combine_summaries, module)?)?;

@@ -35,8 +35,13 @@ impl Stop {
 }
 
 impl Stop {
+    /// Whether somebody has called `set`.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     fn check(&self) -> PyResult<()> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_set() {
             return Err(PyInterruptedError::new_err("stopped"));
         }
         Ok(())

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use exoshuffle_io::{
-    together, BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split, Syntax,
+    place, shown, together, BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split,
+    Syntax,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -183,10 +184,17 @@ impl Source {
 #[pymethods]
 impl Source {
     #[new]
-    fn new(py: Python<'_>, paths: Vec<String>, read_options: String) -> PyResult<Self> {
+    #[pyo3(signature = (paths, read_options, located=None))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<String>,
+        read_options: String,
+        located: Option<Vec<String>>,
+    ) -> PyResult<Self> {
         let config = ReadConfig::parse(&read_options)?;
+        let files = located.as_ref().unwrap_or(&paths);
         let source = py
-            .detach(|| exoshuffle_io::open_source(&paths, &config.options))
+            .detach(|| exoshuffle_io::open_source(files, &config.options))
             .map_err(io_error)?;
         Ok(Self {
             source,
@@ -207,12 +215,21 @@ impl Source {
         self.paths.clone()
     }
 
+    /// The files, as people know them.
     #[getter]
     fn files(&self) -> Vec<String> {
-        self.source
-            .files
-            .iter()
-            .map(|file| file.path.to_string_lossy().into_owned())
+        let paths = self.source.files.iter();
+        paths
+            .map(|file| shown(&file.path.to_string_lossy()).into_owned())
+            .collect()
+    }
+
+    /// Where the bytes of the files are.
+    #[getter]
+    fn places(&self) -> Vec<String> {
+        let paths = self.source.files.iter();
+        paths
+            .map(|file| place(&file.path).to_string_lossy().into_owned())
             .collect()
     }
 

@@ -31,8 +31,8 @@ _limit = click.option("--limit", type=int, help="Only so many rows, the first on
 def sort_command(**arguments: Any) -> None:
     """Sort files into a directory, a file or standard output, within a memory limit.
 
-    INPUT is a file, a directory or a glob; OUTPUT a directory, or a file if it has an ending, which appears complete or
-    not at all; - is standard output.
+    INPUT is a file, a directory, a glob, or - for standard input; OUTPUT a directory, or a file if it has an ending,
+    which appears complete or not at all; - is standard output.
 
     \b
     Examples:

@@ -66,7 +66,7 @@ class LeftOut:
             start = end if place["path"] == file else 0
             file, end = place["path"], place["end"]
             ref = search.remote(bounded(self.source), self.source.schema_ipc, split, start)
-            yield _Found(file, start == 0, ref)
+            yield _Found(_native.shown_path(file), start == 0, ref)
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,13 @@ class Files:
         source: ``_native.Source``.
         left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
         num_pruned: Files that are left out, since a filter lets no row of them through.
+        kept: Open files that are read in the place of some, for as long as this is there; see ``spool``.
     """
 
     source: Any
     left_out: LeftOut | None = None
     num_pruned: int = 0
+    kept: tuple[Any, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -170,7 +170,7 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
         return sum(
             _least_of_chunk(chunk)
             for source in read
-            for chunk in _chunks(source.files)
+            for chunk in _chunks(source.places)
             if chunk.path_in_schema in names
         )
     return rows * sum(_fixed_bits(field.type) for field in plain if not field.nullable) // 8
@@ -206,7 +206,7 @@ def _uncompressed_bytes(source: Any) -> int:
     if source.format != "parquet":
         size: int = source.memory_bytes
         return size
-    chunks = list(_chunks(evenly(source.files, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
+    chunks = list(_chunks(evenly(source.places, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
     stored = sum(chunk.total_compressed_size for chunk in chunks)
     full = sum(chunk.total_uncompressed_size for chunk in chunks)
     return int(source.bytes) * int(full) // max(int(stored), 1)

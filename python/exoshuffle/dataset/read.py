@@ -8,6 +8,9 @@ of its own with that name is not read. Keys and values are percent-decoded, and 
 A column is int64, date or timestamp if all its values are written so, else text: ``007`` stays text. A filter on such
 columns leaves out files before any of their rows is read. ``hive=False`` makes no columns of folders, and
 ``hive={"zip": "text"}`` gives types to some.
+
+CSV and JSON lines may be compressed with gzip or zstd, whatever their names; ``-`` is standard input. Both are copied
+to the spill directories when the dataset is made (``spool``).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files, Stepped
 from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.spool import spooled
 from exoshuffle.dataset.write import COMPRESSIONS
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 from exoshuffle.operators.steps_cast import Cast
@@ -119,7 +123,8 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         hive: See the module; types may be among those of ``schema``, too.
 
     Raises:
-        InputError: As ``read_parquet``; a file is compressed, or in UTF-16; later, a row that cannot be read.
+        InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; later, a
+            row that cannot be read.
         OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; another
             option has a value that cannot work.
     """
@@ -241,17 +246,20 @@ def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]
 
 
 def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:
-    """A dataset over files; without ``format`` the file extension decides. Reads metadata only."""
+    """A dataset over files; without ``format`` the file extension decides. Reads metadata only, but for ``spooled``."""
     options["bad_rows"], where = checked_bad_rows(bad_rows)
     listed: Any = paths
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
     names = [local_path(path) for path in listed]
     casts = _given_types(options)
+    spool = spooled(names, options.get("format"))
+    options["format"] = spool.format
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
-    source = _opened(names, read_options)
+    source = _opened(names, read_options, spool.paths)
     skips = options["bad_rows"] == "skip" and source.format in ("csv", "jsonl")
-    files = Files(source, LeftOut(source, where) if skips else None)
+    left_out = LeftOut(source, where) if skips else None
+    files = Files(source, left_out, kept=tuple(spool.files))
     return Dataset(Stepped(files, Cast(casts)) if casts else files)
 
 
@@ -269,9 +277,9 @@ def _given_types(options: dict[str, Any]) -> tuple[tuple[str, pa.DataType], ...]
     )
 
 
-def _opened(names: list[str], read_options: str) -> Any:
+def _opened(names: list[str], read_options: str, located: list[str] | None) -> Any:
     try:
-        source = _native.Source(names, read_options)
+        source = _native.Source(names, read_options, located)
     except ExoshuffleError as error:
         hint = _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None

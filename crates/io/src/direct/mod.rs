@@ -6,12 +6,14 @@
 //! ([`RangeReader`], [`ReadAhead`]).
 
 mod chunks;
+mod located;
 mod pool;
 mod range;
 mod read_ahead;
 mod writer;
 
 pub use chunks::ChunkWriter;
+pub use located::{known, located, place, shown};
 pub use pool::{BufferPool, PooledBuffer};
 pub use range::RangeReader;
 pub use read_ahead::ReadAhead;

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::{page_ceil, page_floor, BufferPool, PAGE};
+use super::{page_ceil, page_floor, place, BufferPool, PAGE};
 use crate::error::{IoError, Result};
 use crate::source::FileStamp;
 
@@ -44,7 +44,9 @@ impl RangeReader {
         // Opening a pipe waits for its writer, so do not wait, and refuse it below.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
-        let file = options.open(path).map_err(|e| IoError::read(path, e))?;
+        let file = options
+            .open(place(path))
+            .map_err(|e| IoError::read(path, e))?;
         let metadata = file.metadata().map_err(|e| IoError::read(path, e))?;
         if !metadata.is_file() {
             return Err(IoError::NotRegular {
@@ -173,7 +175,7 @@ impl RangeReader {
             let file = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_DIRECT)
-                .open(&self.path)
+                .open(place(&self.path))
                 .ok()?;
             // The path may name another file by now; then the one already open is the one to read.
             let (ours, theirs) = (self.file.metadata().ok()?, file.metadata().ok()?);

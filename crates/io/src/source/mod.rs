@@ -21,6 +21,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use crate::compressed::text_name;
 use crate::error::{IoError, Result};
 use crate::{Encoding, Format};
 
@@ -28,6 +29,7 @@ pub(crate) use conform::{conform, places};
 pub(crate) use inspect::{FileInfo, Group, Working};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
+pub(crate) use paths::list_files;
 pub(crate) use rebatch::Rebatch;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub use sample::{sample_split, sample_splits, Sample};
@@ -122,7 +124,7 @@ impl CsvOptions {
     pub(crate) fn syntax_of(&self, path: &Path) -> Syntax {
         let is_tsv = |extension: &std::ffi::OsStr| extension.eq_ignore_ascii_case("tsv");
         let mut syntax = self.syntax;
-        if self.delimiter_by_name && path.extension().is_some_and(is_tsv) {
+        if self.delimiter_by_name && text_name(path).extension().is_some_and(is_tsv) {
             syntax.delimiter = b'\t';
         }
         syntax

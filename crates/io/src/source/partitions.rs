@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use super::ReadOptions;
+use crate::direct::known;
 use crate::error::{IoError, Result};
 
 /// The name of the folder of nulls.
@@ -79,7 +80,7 @@ fn listed(names: &[String]) -> String {
 /// The keys and values of the folders that a file is in.
 fn keys_of(path: &Path) -> Result<Vec<(String, Option<String>)>> {
     let mut folders = Vec::new();
-    for component in path.parent().unwrap_or(Path::new("")).components() {
+    for component in known(path).parent().unwrap_or(Path::new("")).components() {
         match component {
             Component::Normal(name) => folders.push(name.to_str().and_then(key_and_value)),
             Component::ParentDir => drop(folders.pop()),

@@ -4,11 +4,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::glob;
+use crate::direct::place;
 use crate::error::{IoError, Result};
 use crate::Format;
 
 /// The files of all arguments: arguments in the order given, the files of each sorted by path.
-pub(super) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
+pub(crate) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
     if arguments.is_empty() {
         return Err(IoError::NoInput);
     }
@@ -16,7 +17,7 @@ pub(super) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
     for argument in arguments {
         let path = Path::new(argument);
         // A file whose name has pattern characters is meant literally.
-        if path.exists() || !glob::is_pattern(argument) {
+        if place(path).exists() || !glob::is_pattern(argument) {
             files.extend(files_at(path)?);
         } else {
             files.extend(files_matching(argument)?);
@@ -46,7 +47,7 @@ fn files_matching(pattern: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
-    let metadata = std::fs::metadata(path).map_err(|e| IoError::read(path, e))?;
+    let metadata = std::fs::metadata(place(path)).map_err(|e| IoError::read(path, e))?;
     if !metadata.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }

@@ -1,0 +1,305 @@
+//! Compressed text: which files it is in, and how it becomes text again, which can be cut and read at any place.
+//!
+//! Guarantee: what is cut off or damaged is an error that names the file, never fewer bytes. A stream is read piece by
+//! piece, so that memory holds the window of a decoder and no more, whatever comes out.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use memchr::memrchr2;
+
+use crate::error::{IoError, Result};
+use crate::source::list_files;
+use crate::Format;
+
+/// Read, and written, at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// The windows of zstd's own levels but the highest, of which a decoder has to hold one.
+const LEAST_WINDOW_LOG: u32 = 23;
+/// That of its highest level.
+const MOST_WINDOW_LOG: u32 = 27;
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// gzip, one member or several.
+    Gzip,
+    /// Zstandard, one frame or several.
+    Zstd,
+}
+
+/// How many bytes there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Of memory for a decoder; it may have 8 MB in any case.
+    pub decoder: u64,
+    /// In a line.
+    pub line: u64,
+}
+
+/// A file of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it is compressed, if it is text that is.
+    pub codec: Option<Codec>,
+    /// The format that its name says, but for the compression.
+    pub format: Option<Format>,
+}
+
+/// The files behind paths, and which of them are compressed text: by their name, or by how they begin.
+pub fn list_compressed(paths: &[String], format: Option<Format>) -> Result<Vec<ListedFile>> {
+    let listed = list_files(paths)?.into_iter().map(|path| {
+        let by_name = codec_of_name(&path);
+        let said = format.or_else(|| Format::from_extension(text_name(&path)));
+        let is_text = said.is_none_or(Format::is_text);
+        let codec = match by_name {
+            None if said.is_some() => codec_of_start(&path),
+            _ => by_name,
+        };
+        ListedFile {
+            codec: codec.filter(|_| is_text),
+            format: said,
+            path,
+        }
+    });
+    Ok(listed.collect())
+}
+
+/// The path that people know, without the ending of a compression.
+pub(crate) fn text_name(path: &Path) -> &Path {
+    let known = crate::direct::known(path);
+    let stem = known.file_stem().map(Path::new);
+    codec_of_name(known).and(stem).unwrap_or(known)
+}
+
+fn codec_of_name(path: &Path) -> Option<Codec> {
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "gz" | "gzip" => Some(Codec::Gzip),
+        "zst" | "zstd" => Some(Codec::Zstd),
+        _ => None,
+    }
+}
+
+/// What cannot be read here is refused later, by whoever reads it.
+fn codec_of_start(path: &Path) -> Option<Codec> {
+    let mut start = [0; 4];
+    if !path.is_file() {
+        return None;
+    }
+    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    codec_of(&start)
+}
+
+/// What data is compressed with that begins like this.
+pub fn codec_of(start: &[u8]) -> Option<Codec> {
+    if start.starts_with(b"\x1F\x8B") {
+        Some(Codec::Gzip)
+    } else if start.starts_with(b"\x28\xB5\x2F\xFD") {
+        Some(Codec::Zstd)
+    } else {
+        None
+    }
+}
+
+/// Decompresses a file into another one, from its beginning to its end.
+///
+/// A line that is longer than `bounds` says is refused at once: nobody could read it. `stop` is asked after every piece.
+/// `to_name` is for errors.
+pub fn decompress(
+    from: &Path,
+    codec: Codec,
+    (to, to_name): (&File, &Path),
+    bounds: Bounds,
+    stop: &dyn Fn() -> bool,
+) -> Result<u64> {
+    let file = File::open(crate::direct::place(from)).map_err(|e| IoError::read(from, e))?;
+    let mut input = BufReader::with_capacity(PIECE_BYTES, file);
+    if input
+        .fill_buf()
+        .map_err(|e| IoError::read(from, e))?
+        .is_empty()
+    {
+        return Err(unreadable(from, codec, "it is empty"));
+    }
+    let mut decoder = decoder(input, codec, bounds).map_err(|e| failed(from, codec, &e))?;
+    let (mut piece, mut bytes, mut line, mut to) = (vec![0; PIECE_BYTES], 0, 0, to);
+    loop {
+        let n = match decoder.read(&mut piece) {
+            Ok(0) => return Ok(bytes),
+            Ok(n) => n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(failed(from, codec, &e)),
+        };
+        // Lines within a piece are short.
+        line = match memrchr2(b'\n', b'\r', &piece[..n]) {
+            Some(end) => (n - end - 1) as u64,
+            None => line + n as u64,
+        };
+        if line > bounds.line {
+            return Err(IoError::LongLine {
+                path: from.to_path_buf(),
+                most: bounds.line,
+            });
+        }
+        let written = to.write_all(&piece[..n]);
+        written.map_err(|e| IoError::write(to_name, e))?;
+        bytes += n as u64;
+        if stop() {
+            return Err(IoError::read(from, std::io::ErrorKind::Interrupted.into()));
+        }
+    }
+}
+
+fn decoder(input: BufReader<File>, codec: Codec, bounds: Bounds) -> std::io::Result<Box<dyn Read>> {
+    Ok(match codec {
+        Codec::Gzip => Box::new(MultiGzDecoder::new(input)),
+        Codec::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
+            let fits = bounds
+                .decoder
+                .max(1)
+                .ilog2()
+                .clamp(LEAST_WINDOW_LOG, MOST_WINDOW_LOG);
+            decoder.window_log_max(fits)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+fn failed(path: &Path, codec: Codec, error: &std::io::Error) -> IoError {
+    if error.raw_os_error().is_some() {
+        return IoError::read(path, std::io::Error::from(error.kind()));
+    }
+    let text = error.to_string();
+    if text.contains("requires too much memory") {
+        return IoError::Window {
+            path: path.to_path_buf(),
+        };
+    }
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => unreadable(path, codec, "it ends too early"),
+        _ => unreadable(path, codec, &text),
+    }
+}
+
+fn unreadable(path: &Path, codec: Codec, reason: &str) -> IoError {
+    let codec = match codec {
+        Codec::Gzip => "gzip",
+        Codec::Zstd => "zstd",
+    };
+    IoError::CorruptCompressed {
+        path: path.to_path_buf(),
+        codec,
+        reason: crate::error::one_line(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        decoder: 0,
+        line: 3_000_000,
+    };
+
+    fn decompressed(name: &str, content: &[u8]) -> Result<Vec<u8>> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let out = dir.path().join("out");
+        let file = File::create(&out).unwrap();
+        let codec = codec_of_name(&path).unwrap();
+        let bytes = decompress(&path, codec, (&file, &out), BOUNDS, &|| false)?;
+        let made = std::fs::read(out).unwrap();
+        assert_eq!(bytes, made.len() as u64);
+        Ok(made)
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        zstd::encode_all(text, 1).unwrap()
+    }
+
+    #[test]
+    fn members_and_frames_follow_each_other() {
+        let text = b"some text, and more\n".repeat(200_000);
+        for (name, encode) in [("x.gz", gzip as fn(&[u8]) -> Vec<u8>), ("x.zst", zstd)] {
+            let mut content = encode(&text);
+            content.extend(encode(b""));
+            content.extend(encode(b"end"));
+            let mut wanted = text.clone();
+            wanted.extend(b"end");
+            assert!(decompressed(name, &content).unwrap() == wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_window_larger_than_memory_is_refused() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(MOST_WINDOW_LOG).unwrap();
+        encoder.write_all(b"some text").unwrap();
+        let content = encoder.finish().unwrap();
+        let error = decompressed("x.zst", &content).unwrap_err();
+        assert!(matches!(error, IoError::Window { .. }), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let (path, out) = (dir.path().join("x.zst"), dir.path().join("out"));
+        std::fs::write(&path, content).unwrap();
+        let file = File::create(&out).unwrap();
+        let bounds = Bounds {
+            decoder: 1 << MOST_WINDOW_LOG,
+            ..BOUNDS
+        };
+        decompress(&path, Codec::Zstd, (&file, &out), bounds, &|| false).unwrap();
+        assert_eq!(std::fs::read(out).unwrap(), b"some text");
+    }
+
+    #[test]
+    fn a_line_longer_than_anybody_could_read_is_refused() {
+        let text = [vec![b'0'; 2_900_000], vec![b'\r'], vec![b'0'; 2_900_000]].concat();
+        assert_eq!(
+            decompressed("x.gz", &gzip(&text)).unwrap().len(),
+            text.len()
+        );
+        let error = decompressed("x.gz", &gzip(&[b'0'; 5_000_000])).unwrap_err();
+        assert!(matches!(error, IoError::LongLine { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_is_cut_off_or_damaged_is_an_error() {
+        let text: Vec<u8> = (0..300_000_u32)
+            .flat_map(|i| format!("{i}\n").into_bytes())
+            .collect();
+        for (name, encode) in [("x.gz", gzip as fn(&[u8]) -> Vec<u8>), ("x.zst", zstd)] {
+            let whole = encode(&text);
+            for len in [0, 1, 3, 20, whole.len() / 2, whole.len() - 1] {
+                let error = decompressed(name, &whole[..len]).unwrap_err().to_string();
+                assert!(error.contains(name), "{name} of {len} bytes: {error}");
+            }
+            let mut second = [whole.clone(), whole.clone()].concat();
+            second.truncate(whole.len() + 9);
+            assert!(
+                decompressed(name, &second).is_err(),
+                "{name}: half a second one"
+            );
+            let garbage = [whole.clone(), b"garbage".to_vec()].concat();
+            assert!(
+                decompressed(name, &garbage).is_err(),
+                "{name}: garbage behind"
+            );
+        }
+        let mut damaged = gzip(&text);
+        let last = damaged.len() - 6;
+        damaged[last] ^= 1;
+        assert!(decompressed("x.gz", &damaged).is_err(), "checksum of gzip");
+    }
+}
