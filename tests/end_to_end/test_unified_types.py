@@ -264,3 +264,21 @@ def test_joins_of_different_types(name: str, tmp_path: Path, engine: LocalEngine
         ]
         assert sorted(zip(made["n0"].to_pylist(), made["n1"].to_pylist(), strict=True)) == wanted
         assert made.schema.field("v").type == sides[0].schema.field("v").type
+
+
+def test_dictionaries_of_views(tmp_path: Path, engine: LocalEngine) -> None:
+    """As Polars writes categories; pyarrow takes no values out of views."""
+    del engine
+    coded = pa.array(["x", "y", None, "x"]).dictionary_encode()
+    views = pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(pa.string_view()))
+    write_ipc(pa.table({"n": range(4), "v": views}), tmp_path / "0.arrow")
+    write_ipc(pa.table({"w": ["x", "z"]}), tmp_path / "1.arrow")
+    rows, other = (xs.read_ipc(tmp_path / f"{number}.arrow") for number in range(2))
+    assert rows.filter("v = 'x'").to_arrow()["n"].to_pylist() == [0, 3]
+    assert rows.select(x="upper(v)").to_arrow()["x"].to_pylist() == ["X", "Y", None, "X"]
+    counts = rows.group_by("v").agg(c="count", least=("v", "min")).to_arrow()
+    assert counts.to_pydict() == {"v": ["x", "y", None], "c": [2, 1, 1], "least": ["x", "y", None]}
+    assert rows.distinct("v").to_arrow().num_rows == 3
+    made = rows.join(other, left_on="v", right_on="w").to_arrow()
+    assert made["n"].to_pylist() == [0, 3]
+    assert rows.select("v").union(other.rename({"w": "v"})).to_arrow().num_rows == 6

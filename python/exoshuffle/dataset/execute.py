@@ -181,7 +181,7 @@ class Execution:
 
         refs = self._blocks(job)
         tables = [as_reader(_native.Rows.from_ipc(get(ref))).read_all() for ref in refs]
-        return pa.concat_tables([job.schema.empty_table(), *tables])
+        return pa.concat_tables([pa.Table.from_batches([], job.schema), *tables])
 
     def shuffle_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()

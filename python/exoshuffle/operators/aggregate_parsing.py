@@ -87,7 +87,7 @@ def _check(grouping: GroupBy) -> None:
 
     read = pa.schema([grouping.schema.field(column) for column in grouping.columns])
     try:
-        grouping.final(grouping.partial(read.empty_table()))
+        grouping.final(grouping.partial(pa.Table.from_batches([], read)))
     except SchemaError as error:
         if len(grouping.aggregates) == 1:
             about = _described(grouping.schema, grouping.aggregates[0])

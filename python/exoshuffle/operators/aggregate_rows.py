@@ -191,7 +191,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
         if key in keys[:index]:
             raise OptionsError(f"key {key!r} is named twice; name it once")
         try:
-            first_rows(pa.schema([schema.field(key)]).empty_table(), [key])
+            first_rows(pa.Table.from_batches([], pa.schema([schema.field(key)])), [key])
         except SchemaError as error:
             kind = schema.field(key).type
             raise SchemaError(f"column {key!r} is {kind}, which cannot be a key: {error}") from None

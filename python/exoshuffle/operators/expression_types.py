@@ -158,7 +158,7 @@ def _in_one_zone(
     zone = next((zones[name] for name in columns if name in zones), None)
     setting = UTC if zone is None else zone_setting(zone) or UTC
     # Of other columns some may be of types that there are no tables of.
-    rows = _schema(whole.schema.field(name) for name in columns).empty_table()
+    rows = _nothing(whole.schema.field(name) for name in columns)
     is_finer = any(in_microseconds(kind) != kind for kind in rows.schema.types)
     # Comparing works with nanoseconds, functions mostly do not.
     forms = [False, True] if is_finer and has_nanoseconds() else [is_finer]
@@ -276,6 +276,13 @@ def _first_that_fits(text: str, forms: Iterable[str], rows: pa.Table) -> list[st
 
 def _without_columns(text: str, reason: str) -> InputError:
     return too_large(text, f"needs more memory before it sees a row ({reason})", expression_bytes())
+
+
+def _nothing(fields: Iterable[pa.Field]) -> pa.Table:
+    """A table without rows; ``empty_table`` makes none of dictionaries of views."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([], pa.schema(list(fields)))
 
 
 def _schema(fields: Iterable[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.expression_types import unknown_column
-from exoshuffle.operators.relational import plain_type, storable
+from exoshuffle.operators.relational import plain, plain_type, storable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ def cast_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """A key column in the common type. Values that do not fit become null: nothing on the other side equals them."""
     import pyarrow as pa
 
-    column = column.cast(plain_type(column.type))
+    column = plain(column)
     if column.type == kind:
         return column
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):

@@ -154,7 +154,7 @@ def storable(table: pa.Table) -> pa.Table:
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         kind = _stored_type(field.type, field.name)
-        columns.append(column if kind == field.type else column.cast(kind))
+        columns.append(column if kind == field.type else plain(column).cast(kind))
     return pa.table(columns, names=table.column_names)
 
 
@@ -172,10 +172,22 @@ def first_line(error: BaseException) -> str:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a dictionary holds, and any other type as it is."""
+    """What a dictionary holds, plain text for views of it; and any other type as it is."""
     import pyarrow as pa
 
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return movable_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of dictionaries as their values, in ``plain_type``; any other as it is."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not pa.types.is_dictionary(kind):
+        return column
+    values = plain_type(kind)
+    # pyarrow takes no values out of views.
+    return column.cast(pa.dictionary(kind.index_type, values, kind.ordered)).cast(values)
 
 
 def as_python(value: pa.Scalar) -> Any:
@@ -214,7 +226,7 @@ def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
-        return _stored_type(kind.value_type, name)
+        return _stored_type(plain_type(kind), name)
     if pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_float16(kind):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.batches import streamed, tables_of
-from exoshuffle.operators.relational import plain_type
+from exoshuffle.operators.relational import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,8 +68,7 @@ def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if column.type == kind:
         return column
     # Of these no cast makes others; their values are cast.
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(plain_type(column.type))
+    column = plain(column)
     try:
         if pa.types.is_dictionary(kind):
             return _encoded(column.cast(kind.value_type), kind)
