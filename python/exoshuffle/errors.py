@@ -5,7 +5,8 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     ExoshuffleError
     ├─ OptionsError (ValueError)          a wrong option, rejected before any work
     │  └─ MemoryLimitError                cannot fit into the memory limit
-    │     └─ LargeGroupError              nor can the rows of one key, which are needed together
+    │     ├─ LargeGroupError              nor can the rows of one key, which are needed together
+    │     └─ FunctionMemoryError          a function took more than it declared, and there was no more
     ├─ InputError                         the user's data or paths
     │  ├─ SchemaError                     unknown or unsortable column, schemas that differ
     │  └─ CorruptFileError                a file that cannot be read as its format
@@ -62,6 +63,14 @@ class LargeGroupError(MemoryLimitError):
     """The rows of one key must be in memory together and do not fit; found while the shuffle runs. Names the key.
 
     By the strategy ``streaming``, the rows of one partition; names that.
+    """
+
+
+class FunctionMemoryError(MemoryLimitError):
+    """A function took more memory in its worker process than was set apart for it, and the limit had no more.
+
+    The process was stopped before the program would have exceeded its limit. Names the function, what it had, and what
+    to declare (``memory=``). Not retryable: it would take as much again.
     """
 
 

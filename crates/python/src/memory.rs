@@ -1,16 +1,18 @@
-//! Keeps the process under its memory limit: what lies idle in allocators goes back to the system when the limit is
-//! near.
+//! Keeps the program under its memory limit: what lies idle in allocators goes back to the system when the limit is
+//! near, and a worker process that would take the program beyond it is stopped.
 //!
 //! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers what is
 //! in use; what lies idle beside it is harmless only as long as there is room. A thread looks every few milliseconds, so
-//! nothing on the way of the data has to.
+//! nothing on the way of the data has to. Why not a limit of the system for each worker (`RLIMIT_DATA`): it counts what
+//! allocators set aside without touching it, and native code ends the process when an allocation fails, without a word.
 
-use std::fs;
-use std::process;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exoshuffle_allocator::Recycling;
 use exoshuffle_io::BufferPool;
@@ -20,32 +22,89 @@ use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
 const PERIOD: Duration = Duration::from_millis(5);
+/// While a worker takes memory: one core fills up to 10 MB in this time, where it gets huge pages.
+const HURRY: Duration = Duration::from_millis(1);
+/// What a worker takes between two looks that makes the next one come sooner.
+const GROWTH_BYTES: u64 = 1 << 20;
 
 type Running = (Sender<()>, JoinHandle<()>);
 
-/// Watches the memory of the process until it is closed.
+/// Bounds of the program's resident memory.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Above this, idle memory goes back to the system.
+    release_bytes: u64,
+    /// Above this, a worker is stopped, if one has more than is set apart for it.
+    stop_bytes: u64,
+}
+
+/// A worker process.
+struct Worker {
+    /// Its `statm`, which stays that of this process when another gets its number.
+    statm: File,
+    /// What is set apart for it, with the slack that it is granted.
+    allowed_bytes: u64,
+    used_bytes: u64,
+    /// Whether it has taken memory since the look before.
+    is_growing: bool,
+    /// What it had when it was stopped.
+    stopped_bytes: Option<u64>,
+}
+
+type Workers = HashMap<i32, Worker>;
+
+/// Watches the memory of the program until it is closed.
 #[pyclass(frozen)]
 pub struct MemoryGuard {
     running: Mutex<Option<Running>>,
-    /// Which has the thread; a forked child has none.
-    process: u32,
+    workers: Arc<Mutex<Workers>>,
+    peak: Arc<Mutex<Peak>>,
 }
+
+/// The most that was found resident: in all, and of this process beside the store.
+type Peak = (u64, u64);
 
 #[pymethods]
 impl MemoryGuard {
-    /// Releases idle memory whenever the process and its store have more than `limit_bytes`.
+    /// Releases idle memory whenever the program has more than `release_bytes`, and stops a worker beyond
+    /// `stop_bytes`.
     #[new]
-    fn new(store: &Store, limit_bytes: u64) -> PyResult<Self> {
+    fn new(store: &Store, release_bytes: u64, stop_bytes: u64) -> PyResult<Self> {
+        let limits = Limits {
+            release_bytes,
+            stop_bytes,
+        };
         let store = Arc::downgrade(&store.0);
+        let workers: Arc<Mutex<Workers>> = Arc::default();
+        let watched = Arc::clone(&workers);
+        let peak: Arc<Mutex<Peak>> = Arc::default();
+        let noted = Arc::clone(&peak);
         let (sender, receiver) = channel::<()>();
         let watch = move || {
-            while receiver.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            let mut is_growing = false;
+            let mut released = Instant::now();
+            loop {
+                let period = if is_growing { HURRY } else { PERIOD };
+                if receiver.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
                 let Some(store) = store.upgrade() else { return };
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
                 // watched, so all that it has is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
-                if own_bytes().is_some_and(|own| own + arena > limit_bytes) {
+                let workers = &mut lock(&watched);
+                is_growing = measure(workers);
+                let Some(own) = own_bytes() else { continue };
+                let total = own + arena + workers.values().map(|one| one.used_bytes).sum::<u64>();
+                let most = &mut *lock(&noted);
+                *most = (total, own).max(*most);
+                if total > limits.stop_bytes {
+                    stop_worst(workers);
+                }
+                // It takes its time, in which a worker would take more.
+                if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
+                    released = Instant::now();
                 }
             }
         };
@@ -54,21 +113,47 @@ impl MemoryGuard {
             .spawn(watch)?;
         Ok(Self {
             running: Mutex::new(Some((sender, thread))),
-            process: process::id(),
+            workers,
+            peak,
         })
+    }
+
+    /// The most that was found resident: of the program, and of this process beside the store at that time.
+    fn peak(&self) -> (u64, u64) {
+        *lock(&self.peak)
+    }
+
+    /// A child of this process counts from now on, and so much is set apart for it.
+    fn watch(&self, process: i32, allowed_bytes: u64) -> PyResult<()> {
+        let mut workers = lock(&self.workers);
+        if let Some(worker) = workers.get_mut(&process) {
+            worker.allowed_bytes = allowed_bytes;
+            return Ok(());
+        }
+        let worker = Worker {
+            statm: File::open(format!("/proc/{process}/statm"))?,
+            allowed_bytes,
+            used_bytes: 0,
+            is_growing: false,
+            stopped_bytes: None,
+        };
+        workers.insert(process, worker);
+        Ok(())
+    }
+
+    /// What a worker had when it was stopped; None if it was not.
+    fn stopped(&self, process: i32) -> Option<u64> {
+        lock(&self.workers).get(&process)?.stopped_bytes
+    }
+
+    /// A child counts no more; to be called before its number can be that of another process.
+    fn forget(&self, process: i32) {
+        lock(&self.workers).remove(&process);
     }
 
     /// Ends watching and releases what lies idle; harmless when repeated.
     fn close(&self, py: Python<'_>) {
-        if self.is_elsewhere() {
-            return;
-        }
-        let running = self
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some((sender, thread)) = running else {
+        let Some((sender, thread)) = lock(&self.running).take() else {
             return;
         };
         drop(sender);
@@ -80,20 +165,39 @@ impl MemoryGuard {
     }
 }
 
-impl MemoryGuard {
-    /// Whether this process was forked from the one that is watched.
-    fn is_elsewhere(&self) -> bool {
-        self.process != process::id()
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for MemoryGuard {
-    fn drop(&mut self) {
-        if self.is_elsewhere() {
-            // The thread may have held for ever what it waits with, and there is no thread to let go of.
-            let running = self.running.get_mut();
-            std::mem::forget(running.unwrap_or_else(PoisonError::into_inner).take());
-        }
+/// Measures all workers; whether one takes memory.
+fn measure(workers: &mut Workers) -> bool {
+    for worker in workers.values_mut() {
+        let used = private_bytes(&worker.statm);
+        worker.is_growing = used > worker.used_bytes + GROWTH_BYTES;
+        worker.used_bytes = used;
+    }
+    workers.values().any(|worker| worker.is_growing)
+}
+
+/// Stops the worker that has most beyond what is set apart for it, if one has. While another is about to end, whose
+/// memory goes back within some 100 ms, only one that takes more.
+fn stop_worst(workers: &mut Workers) {
+    let is_ending = |worker: &Worker| worker.stopped_bytes.is_some() && worker.used_bytes > 0;
+    let is_one_ending = workers.values().any(is_ending);
+    let beyond = |worker: &Worker| worker.used_bytes.saturating_sub(worker.allowed_bytes);
+    let worst = workers
+        .iter_mut()
+        .filter(|(_, worker)| worker.stopped_bytes.is_none())
+        .filter(|(_, worker)| worker.is_growing || !is_one_ending)
+        .max_by_key(|(_, worker)| beyond(worker));
+    let Some((&process, worker)) = worst.filter(|(_, worker)| beyond(worker) > 0) else {
+        return;
+    };
+    worker.stopped_bytes.get_or_insert(worker.used_bytes);
+    // SAFETY: takes no pointers. The process is a child that nobody has waited for yet: `forget` comes before that, and
+    // what has ended has no memory, so that it is not chosen.
+    unsafe {
+        libc::kill(process, libc::SIGKILL);
     }
 }
 
@@ -125,4 +229,21 @@ fn field_bytes(status: &str, name: &str) -> Option<u64> {
     let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// What only this process has: heaps and stacks. Libraries it has in common with the program, and blocks are counted by
+/// the store. Nothing if it has ended.
+fn private_bytes(statm: &File) -> u64 {
+    let mut text = [0; 128];
+    let len = statm.read_at(&mut text, 0).unwrap_or(0);
+    let fields = std::str::from_utf8(&text[..len]).unwrap_or("");
+    let mut pages = fields.split(' ').skip(1).map_while(|f| f.parse().ok());
+    let (resident, shared): (u64, u64) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    resident.saturating_sub(shared) * page_bytes()
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: takes no pointers.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
 }

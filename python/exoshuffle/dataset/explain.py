@@ -168,7 +168,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         blocks=job.num_maps + plan.num_merges + plan.num_folds + kept,
         slices=plan.num_slices,
         requests=cost.traffic.num_requests,
-        memory_bytes=job.resources.other_bytes + plan.peak_bytes,
+        memory_bytes=job.resources.other_bytes + plan.peak_bytes + job.functions_bytes,
         spilled_bytes=plan.spilled_bytes,
         read_back_bytes=cost.traffic.read_bytes,
         spill_free_bytes=free_bytes(engine.spill_dirs),

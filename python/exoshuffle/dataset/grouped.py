@@ -11,6 +11,7 @@ from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.operators import shuffles
 from exoshuffle.operators.aggregate_parsing import AggregateSpec, parse_aggregates
 from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.units import option_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +75,11 @@ class Grouped:
         return self.agg(count="count")
 
     def map_groups(
-        self, function: Callable[[pa.Table], Any], *, schema: pa.Schema | None = None
+        self,
+        function: Callable[[pa.Table], Any],
+        *,
+        schema: pa.Schema | None = None,
+        memory: int | str = 0,
     ) -> Dataset:
         """Hands every group, as a ``pyarrow.Table`` in input order, to a function of yours, in worker processes.
 
@@ -82,10 +87,14 @@ class Grouped:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
                 worker process.
+            memory: What it takes beside the group and its result, as in ``Dataset.map_batches``. A group may be as
+                large as what the limit leaves beside that; default: beside a copy of the group.
 
         Raises:
-            OptionsError: What was given is no function, or no schema.
+            OptionsError: What was given is no function, no schema, or no size.
+            FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
             SchemaError: While running: it returned another schema.
         """
-        shuffle = shuffles.map_groups(self.schema, self.keys, MapBatches(function, schema), learnt)
+        call = MapBatches(function, schema, memory_bytes=option_bytes("memory", memory, 0))
+        shuffle = shuffles.map_groups(self.schema, self.keys, call, learnt)
         return self.shuffled(shuffle, self.options)

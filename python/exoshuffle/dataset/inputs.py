@@ -16,7 +16,13 @@ from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.order import ByChance, RowsConfig, by_range
 from exoshuffle.operators.readers import BlockReader, FileReader, splits_of
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import Step, apply_steps, executor_of, required_columns
+from exoshuffle.operators.steps import (
+    Step,
+    apply_steps,
+    executor_of,
+    functions_bytes,
+    required_columns,
+)
 from exoshuffle.operators.steps_sample import Numbered
 from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
 from exoshuffle.shuffle.plan import Workload
@@ -186,12 +192,7 @@ class FileInput:
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = remote(
-            sample_keys,
-            name="sample",
-            memory=self.decoding_bytes(side),
-            executor=_executor(map_input),
-        )
+        run = _sampling(map_input, self.decoding_bytes(side))
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so short stretches stand for it.
             every = self._stretches(SAMPLED_BYTES)
@@ -262,7 +263,7 @@ class BlockInput:
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = remote(sample_keys, name="sample", executor=_executor(map_input))
+        run = _sampling(map_input)
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
@@ -363,6 +364,7 @@ def measuring(
     measure: Callable[..., Any], map_input: MapInput, memory_bytes: int = 0
 ) -> RemoteFunction:
     """A function that looks at what is read, as a task."""
+    memory_bytes += _declared_bytes(map_input)
     return remote(measure, name="measure", memory=memory_bytes, executor=_executor(map_input))
 
 
@@ -386,6 +388,15 @@ def _together(measured: Sequence[Workload]) -> Workload:
 
 def _executor(map_input: MapInput) -> Executor:
     return executor_of("thread", map_input.steps if isinstance(map_input, BatchInput) else ())
+
+
+def _sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
+    memory = decoding_bytes + _declared_bytes(map_input)
+    return remote(sample_keys, name="sample", memory=memory, executor=_executor(map_input))
+
+
+def _declared_bytes(map_input: MapInput) -> int:
+    return functions_bytes(map_input.steps if isinstance(map_input, BatchInput) else ())
 
 
 def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> bytes:

@@ -25,7 +25,8 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import SteppedSink
-from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.steps import Step, executor_of, functions_bytes
+from exoshuffle.operators.steps_columns import Drop, Nullable, Rename, Select
 from exoshuffle.operators.table import MapInput, Sink, TableTasks
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
@@ -176,6 +177,14 @@ class ShuffleJob:
         """Where its tasks run, if the sink has no wish of its own."""
         steps = [step for source, _ in self.inputs for step in source.steps]
         return executor_of(self.shuffle.executor, steps)
+
+    @property
+    def functions_bytes(self) -> int:
+        """What users' functions have declared to take, those of the tasks that run at once, within the budget."""
+        in_maps = max((functions_bytes(source.steps) for source, _ in self.inputs), default=0)
+        in_reduces = functions_bytes((*getattr(self.shuffle.finish, "steps", ()), *self.behind))
+        room = max(0, self.engine.budget_bytes - self.plan.peak_bytes)
+        return min(self.engine.num_cpus * max(in_maps, in_reduces), room)
 
     @property
     def resources(self) -> Resources:
@@ -363,3 +372,19 @@ def max_pending(num_cpus: int) -> int:
 def steps_of(sink: Sink) -> tuple[Step, ...]:
     """What a sink does to rows before it takes them."""
     return sink.steps if isinstance(sink, SteppedSink) else ()
+
+
+def sure_bytes(job: Job) -> int:
+    """Size of a result as Arrow data where its rows are those of the input; 0 where it may well be less.
+
+    Conditions and functions keep who knows how many rows, also where stretches of the input tell otherwise, joins and
+    groups cannot be told at all, and dictionaries are smaller than the values in rows.
+    """
+    import pyarrow as pa
+
+    if not isinstance(job, ShuffleJob) or not job.shuffle.keeps_rows or job.behind:
+        return 0
+    steps = itertools.chain.from_iterable(source.steps for source, _ in job.inputs)
+    is_plain = all(isinstance(step, Select | Rename | Nullable | Drop) for step in steps)
+    has_dictionaries = any(pa.types.is_dictionary(kind) for kind in job.shuffle.schema.types)
+    return job.workload.total_bytes if is_plain and not has_dictionaries else 0

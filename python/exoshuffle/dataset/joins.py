@@ -23,8 +23,8 @@ from exoshuffle.operators.join import Join
 from exoshuffle.operators.join_payload import BATCH_BYTES
 from exoshuffle.operators.order import ByKeys, round_robin
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of
-from exoshuffle.operators.table import Sink, as_reader, as_rows, handed, own_errors
+from exoshuffle.operators.steps import executor_of, functions_bytes
+from exoshuffle.operators.table import Sink, as_reader, as_rows, handed, own_errors, sink_steps
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class CrossJob:
 
     def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
-        memory = cross_memory_bytes(self.engine)
+        memory = cross_memory_bytes(self.engine) + functions_bytes(sink_steps(sink))
         executor = executor_of("thread", steps_of(sink))
         run = remote(
             cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor

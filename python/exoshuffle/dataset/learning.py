@@ -26,7 +26,7 @@ def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
     step.check()
     if step.schema is not None:
         return step.resolved(schema)
-    learn = remote(schema_of, name="learn the schema", executor="process")
+    learn = remote(schema_of, name="learn the schema", executor="process", memory=step.memory_bytes)
     with PlainErrors():
         return replace(step, schema=get(learn.remote(step, schema)))
 

@@ -25,6 +25,7 @@ from exoshuffle.operators.keys import names_in
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.units import option_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +97,11 @@ class Narrow(Results):
         return self._stepped(Filter(condition))
 
     def map_batches(
-        self, function: Callable[[pa.Table], Any], *, schema: pa.Schema | None = None
+        self,
+        function: Callable[[pa.Table], Any],
+        *,
+        schema: pa.Schema | None = None,
+        memory: int | str = 0,
     ) -> Dataset:
         """Hands batches of rows to a function of yours, which runs in worker processes.
 
@@ -106,12 +111,18 @@ class Narrow(Results):
                 schema; values that these cannot hold exactly are refused (numbers go to the nearest float).
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
                 worker process.
+            memory: What it takes beside a batch and its result at most, in bytes or as text (``"300MB"``), to be set
+                apart for each of its tasks: as many run at once as have room. What it takes beyond that comes out of
+                what the memory limit happens to have left.
 
         Raises:
-            OptionsError: What was given is no function, or no schema.
+            OptionsError: What was given is no function, no schema, or no size.
             SchemaError: While running: it returned another schema.
+            FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
         """
-        return self._stepped(learnt(MapBatches(function, schema), self.schema))
+        declared = option_bytes("memory", memory, 0)
+        step = MapBatches(function, schema, memory_bytes=declared)
+        return self._stepped(learnt(step, self.schema))
 
     def union(self, *others: Dataset) -> Dataset:
         """The rows of this dataset and of others, one after the other; duplicates stay.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.in_order import batches_of, streams_of
+from exoshuffle.dataset.jobs import Job, sure_bytes
 from exoshuffle.dataset.logical import Node
 from exoshuffle.dataset.write import (
     PlainErrors,
@@ -18,9 +19,10 @@ from exoshuffle.dataset.write import (
     check_rows,
     write_node,
 )
-from exoshuffle.errors import OptionsError, shown
-from exoshuffle.futures import current_engine
+from exoshuffle.errors import MemoryLimitError, OptionsError, shown
+from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.progress import Progress
+from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +32,8 @@ PathLike = str | os.PathLike[str]
 #: Results of this many partitions may be with the caller: a loop still has the last batch of one when it asks for the
 #: next. Plans count them (``shuffle.memory``).
 MAX_LENT = 2
+#: By so much a result must exceed the memory limit to be refused as a table: sizes are measured from stretches.
+UNSURE_PERCENT = 30
 
 
 class Results:
@@ -164,11 +168,19 @@ class Results:
         """
         return self._batches(self._lent_streams())
 
-    def to_arrow(self) -> pa.Table:
-        """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit."""
+    def to_arrow(self, *, force: bool = False) -> pa.Table:
+        """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
+
+        Args:
+            force: Make it, though the table alone is larger than the memory limit.
+
+        Raises:
+            MemoryLimitError: The table alone is surely larger than the memory limit.
+        """
         import pyarrow as pa
 
-        return pa.Table.from_batches(self._batches(map(bytes, self._streams())), schema=self.schema)
+        streams = map(bytes, self._streams(None if force else _check_size))
+        return pa.Table.from_batches(self._batches(streams), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
@@ -191,11 +203,14 @@ class Results:
                 yield bytes(stream)
             del stream  # lets go of the block while the caller is busy
 
-    def _streams(self) -> Iterator[Any]:
-        """See ``streams_of``."""
+    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
+        """See ``streams_of``; ``check`` may refuse the job."""
         engine = current_engine()
         with PlainErrors():
-            yield from streams_of(Execution(engine).job(self.node, "batches"), engine)
+            job = Execution(engine).job(self.node, "batches")
+            if check is not None:
+                check(job, engine)
+            yield from streams_of(job, engine)
 
     def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """The batches of Arrow streams."""
@@ -205,3 +220,14 @@ class Results:
             yield batch
             del batch
         check_rows(self.node, num_rows)
+
+
+def _check_size(job: Job, engine: Engine) -> None:
+    """Raises ``MemoryLimitError`` if a table of the result alone is surely larger than the memory limit."""
+    size = sure_bytes(job)
+    if 100 * size > engine.memory_limit * (100 + UNSURE_PERCENT):
+        raise MemoryLimitError(
+            f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
+            f"{format_bytes(engine.memory_limit)}: take it by iter_batches(), write it to files, or call "
+            "to_arrow(force=True), which takes memory beyond the limit"
+        )

@@ -19,9 +19,9 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.sinks import BlocksSink, SteppedSink
-from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.steps import Step, executor_of, functions_bytes
 from exoshuffle.operators.steps_first import First
-from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors
+from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors, sink_steps
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 from exoshuffle.shuffle.workload import BUFFER_BYTES, buffer_bytes
 
@@ -49,10 +49,11 @@ class ScanJob:
     plan: ShufflePlan | None = None
 
     def task_memory_bytes(self, executor: Executor) -> int:
-        """Working memory of a task that runs there."""
+        """Working memory of a task that runs there, with what decoding takes and functions on the way have declared."""
         decoding = max(source.decoding_bytes(self._side) for source in self.inputs)
         columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
-        return task_memory_bytes(self.engine, executor) + decoding + columns
+        declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
+        return task_memory_bytes(self.engine, executor) + decoding + columns + declared
 
     @property
     def num_tasks(self) -> int:
@@ -76,7 +77,7 @@ class ScanJob:
         run = remote(
             scan,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
             name="scan",
             executor=executor,
         )
@@ -131,7 +132,7 @@ class LimitJob:
         run = remote(
             rewrite,
             num_returns=sink.num_returns,
-            memory=task_memory_bytes(self.engine, executor),
+            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink_steps(sink)),
             name="limit",
             executor=executor,
         )

@@ -23,9 +23,17 @@ from exoshuffle.futures import Engine, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of
+from exoshuffle.operators.steps import executor_of, functions_bytes
 from exoshuffle.operators.steps_sample import numbers
-from exoshuffle.operators.table import MapInput, Sink, as_reader, as_rows, handed, own_errors
+from exoshuffle.operators.table import (
+    MapInput,
+    Sink,
+    as_reader,
+    as_rows,
+    handed,
+    own_errors,
+    sink_steps,
+)
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.workload import BUFFER_BYTES
 from exoshuffle.units import format_bytes, parse_bytes
@@ -87,7 +95,7 @@ class WindowJob:
         run = remote(
             shuffle_windows,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
             name="window",
             executor=executor,
         )

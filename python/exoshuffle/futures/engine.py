@@ -147,9 +147,19 @@ class Engine(Protocol):
 _running = threading.local()
 
 
-def set_task_engine(engine: Engine | None) -> None:
-    """Engines call this around a task, so that ``allocate_block`` and ``waiting`` inside it find them."""
-    _running.engine = engine
+def set_task_engine(engine: Engine | None, note: Callable[[str], None] | None = None) -> None:
+    """Engines call this around a task, so that ``allocate_block`` and ``waiting`` inside it find them.
+
+    ``note`` is told which function of the user the task calls, if the engine wants to know.
+    """
+    _running.engine, _running.note = engine, note
+
+
+def note_function(name: str) -> None:
+    """The running task calls a function of the user from here on; errors of the engine may name it."""
+    note: Callable[[str], None] | None = getattr(_running, "note", None)
+    if note is not None:
+        note(name)
 
 
 def running_engine() -> Engine | None:

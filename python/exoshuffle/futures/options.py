@@ -33,7 +33,9 @@ class TaskOptions:
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
             engine's budget before the task starts. The embedded engine fails a task for which this and its arguments
-            can never be in memory together, with a ``MemoryLimitError`` as the cause.
+            can never be in memory together, with a ``MemoryLimitError`` as the cause; and it stops a worker process
+            that has more than this when the program comes near its limit, with a ``FunctionMemoryError``. Tasks on
+            threads cannot be stopped.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own (its worker
             died, its result was lost, an exception with ``retryable = True``). The embedded engine does not count
@@ -99,7 +101,8 @@ class ActorOptions:
         num_cpus: CPU slots; the default of 0 lets any number of actors live beside tasks.
         num_gpus: Declared GPUs.
         resources: Further declared resources by name.
-        memory: Working memory in bytes, reserved from the engine's budget.
+        memory: Working memory in bytes, reserved from the engine's budget; with what a call declares, what its process
+            may take, as for tasks.
         node: Name of the node to run on, as far as that is possible (soft).
         max_restarts: How many times to make the actor anew, by its constructor, after its process died. Its state is
             that of the constructor again; calls that were running fail with ``ActorDiedError`` (unless the call has

@@ -148,7 +148,9 @@ def _alone(tasks: TableTasks, large: Large, finish: Gathered) -> Streamed:
     needed, room = finish.alone.memory(large.num_bytes, num_rows), large.plan.alone_bytes
     if needed > room:
         raise _too_large(_again(tasks, large, finish.config), large, needed, room)
-    return Streamed(made, runs, needed + large.plan.buffer_bytes)
+    # What the function has declared is added where the task is submitted.
+    needed += large.plan.buffer_bytes - finish.alone.more_bytes
+    return Streamed(made, runs, needed)
 
 
 def _streaming(

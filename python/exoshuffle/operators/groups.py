@@ -27,6 +27,11 @@ class MapGroups:
     keys: tuple[str, ...]
     call: MapBatches
 
+    @property
+    def memory_bytes(self) -> int:
+        """What the function has declared."""
+        return self.call.memory_bytes
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         return self.call.output_schema(schema)

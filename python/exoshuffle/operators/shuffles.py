@@ -291,9 +291,10 @@ def map_groups(
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), learnt(call, schema))
     final = step.output_schema(schema)
-    # A group alone is handed over as it came; the function may copy it once.
     shuffle = _meeting("map_groups", keys, (), schema, step, final)
-    shuffle = _finished_alone(shuffle, Alone(100, 0))
+    # A group alone is handed over as it came; a function that declares nothing may copy it once.
+    declared = call.memory_bytes
+    shuffle = _finished_alone(shuffle, Alone(0 if declared else 100, 0, declared))
     return dataclasses.replace(shuffle, executor="process")
 
 

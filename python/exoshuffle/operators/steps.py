@@ -59,6 +59,11 @@ def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
     return "process" if has_functions else shuffle_executor
 
 
+def functions_bytes(steps: Iterable[Step]) -> int:
+    """What users' functions among the steps have declared to take, all of them in one task."""
+    return sum(getattr(step, "memory_bytes", 0) for step in steps)
+
+
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
     """The schema after all steps.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, shown
 from exoshuffle.futures.callables import check_plain
+from exoshuffle.futures.engine import note_function
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
 
@@ -33,11 +34,13 @@ class MapBatches:
         function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns.
         schema: Of what it returns; None until it is ``resolved``.
         place: What the rows are a part of, for the note; known in the task.
+        memory_bytes: What it has declared to take beside its rows and its result.
     """
 
     function: Callable[[pa.Table], Any]
     schema: pa.Schema | None = None
     place: str = ""
+    memory_bytes: int = 0
 
     def check(self) -> None:
         """Raises ``OptionsError`` unless what was given is a function, and a schema if anything."""
@@ -105,6 +108,7 @@ class MapBatches:
         return _conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> Any:
+        note_function(_name(self.function))
         with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
 

@@ -24,7 +24,7 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.order import RowsConfig
 from exoshuffle.operators.readers import Reader, splits_of
-from exoshuffle.operators.steps import Step, apply_steps
+from exoshuffle.operators.steps import Step, apply_steps, functions_bytes
 from exoshuffle.operators.steps_sample import Numbered
 
 if TYPE_CHECKING:
@@ -238,11 +238,26 @@ class TableTasks:
         with placed(place), opened(slices, partition, 0, self.num_maps) as sections, own_errors():
             yield from self.sink(partition, self.finish(sections))
 
+    def functions_bytes(self, name: str) -> int:
+        """What users' functions have declared to take that run in the tasks of this name."""
+        if name in ("map", "sample"):
+            return max(functions_bytes(getattr(source, "steps", ())) for source in self.inputs)
+        if name not in ("reduce", "stream", "rejoin"):
+            return 0
+        return functions_bytes((*getattr(self.finish, "steps", ()), *sink_steps(self.sink)))
+
     def divide(self, large: Large) -> Division:
         """See ``DividingTaskSet``."""
         from exoshuffle.operators.division import divide
 
         return divide(self, large)
+
+
+def sink_steps(sink: Sink) -> tuple[Step, ...]:
+    """What a sink, and those behind it, do to rows before they take them."""
+    behind = getattr(sink, "sink", None)
+    steps: tuple[Step, ...] = getattr(sink, "steps", ())
+    return steps if behind is None else (*steps, *sink_steps(behind))
 
 
 def handed(sink: Sink, results: Iterator[Any]) -> Any:

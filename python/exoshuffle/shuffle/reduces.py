@@ -33,7 +33,7 @@ from exoshuffle.shuffle.division import (
     Streamed,
 )
 from exoshuffle.shuffle.plan import ShufflePlan
-from exoshuffle.shuffle.strategy import TaskSet, stage
+from exoshuffle.shuffle.strategy import TaskSet, functions_bytes, stage
 from exoshuffle.units import format_bytes
 
 #: Parts of a divided partition: enough that one holds a third of what may be, so that few have to be divided again, and
@@ -97,8 +97,9 @@ def reduce_states(
         plan: Of the shuffle.
     """
     run_reduce = stage(tasks, "reduce")
+    more = functions_bytes(tasks, "reduce")
     for partition, num_bytes in enumerate(sizes):
-        run = run_reduce.options(memory=plan.reduce_memory(num_bytes))
+        run = run_reduce.options(memory=plan.reduce_memory(num_bytes) + more)
         yield run.remote(partition, Refs([states.popleft()]).column(0))
 
 
@@ -106,6 +107,7 @@ def _reduces(
     tasks: Any, blocks: Refs, plan: ShufflePlan, totals: Sequence[int], large: Mapping[int, Large]
 ) -> Iterator[Ref]:
     run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
+    more = functions_bytes(tasks, "reduce")
     for partition, num_bytes in enumerate(totals):
         if partition in large:
             yield from _divided(tasks, large[partition])
@@ -113,7 +115,7 @@ def _reduces(
         memory = plan.reduce_memory(num_bytes)
         run = run_reduce
         if memory > plan.reduce_memory_bytes:
-            run = run_reduce.options(memory=memory)
+            run = run_reduce.options(memory=memory + more)
         yield run.remote(partition, blocks.column(partition))
 
 

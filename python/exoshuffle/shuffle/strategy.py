@@ -76,8 +76,17 @@ def stage(
         )
     if name in _LAST:
         options.setdefault("num_returns", getattr(tasks, "reduce_returns", 1))
-    made: RemoteFunction = remote(function, name=name, executor=tasks.executor, **options)
+    memory = options.pop("memory", 0) + functions_bytes(tasks, name)
+    made: RemoteFunction = remote(
+        function, name=name, executor=tasks.executor, memory=memory, **options
+    )
     return made
+
+
+def functions_bytes(tasks: Any, name: str) -> int:
+    """What users' functions have declared to take in the tasks of this name, if the task set tells."""
+    declared = getattr(tasks, "functions_bytes", None)
+    return 0 if declared is None else declared(name)
 
 
 class Strategy(Protocol):

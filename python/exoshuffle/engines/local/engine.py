@@ -22,10 +22,12 @@ from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
+from exoshuffle.engines.local.kept import Kept
 from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import ObjectState, Status, Task
-from exoshuffle.engines.local.pool import WORKER_BYTES, ProcessPool
+from exoshuffle.engines.local.pool import ProcessPool
+from exoshuffle.engines.local.processes import WORKER_BYTES
 from exoshuffle.engines.local.resources import Need, Resources
 from exoshuffle.engines.local.scheduler import Scheduler
 from exoshuffle.engines.local.streams import Stream
@@ -84,7 +86,8 @@ class LocalEngine:
         self._libraries = Libraries(self._reserve_library)
         keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
-        self._guard = _native.MemoryGuard(self.store, near)
+        self.guard = _native.MemoryGuard(self.store, near, limits.stop_bytes(self.memory_limit))
+        self._kept = Kept(self.memory_limit, self.guard.peak)
         self.table = ObjectTable(self.store)
         self.lock = self.table.lock
         self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
@@ -235,6 +238,7 @@ class LocalEngine:
         """What ``get`` returns, before it is decoded."""
         ((state, index),) = arguments.wanted(ref)
         self.table.own(state)
+        self._kept.look()
         return self._waits.look(
             state, timeout, lambda state: loading.load(self.store, [(state, index)])[0]
         )
@@ -324,13 +328,14 @@ class LocalEngine:
             if self.table.closed:
                 return
             self.table.close()
+            self._kept.look()
             for actor in self._submissions.actors:
                 actor.wake()
         # All of it, also if one step is interrupted; the last one named comes first.
         with contextlib.ExitStack() as steps:
             if self._watchdog is not None:
                 steps.callback(self._watchdog.close)
-            steps.callback(self._guard.close)
+            steps.callback(self.guard.close)
             steps.callback(self._scheduler.close)
             steps.callback(self.pool.close)
             steps.callback(self.store.close)

@@ -24,6 +24,11 @@ SLACK_BYTES = 40_000_000
 #: And this part of the limit: what is freed and not yet returned grows with the buffers in use. Without it, sorts of
 #: 4 GB under 2 GB peaked at 1.95-2.02 GB.
 SLACK_PART = 40
+#: Share of the slack that is left when a worker is stopped that takes more memory than is set apart for it.
+STOP_PERCENT = 55
+#: What a worker may have beyond that, and this share of it, before it is blamed: allocators keep some of what is freed.
+WORKER_SLACK_BYTES = 16_000_000
+WORKER_SLACK_PART = 10
 #: Below this no plan works; two tasks need two input windows, two output buffers and a block each.
 MIN_BUDGET_BYTES = 48_000_000
 
@@ -94,6 +99,16 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
 def slack_bytes(limit: int) -> int:
     """What is kept out of the budget beside what the program has already."""
     return SLACK_BYTES + limit // SLACK_PART
+
+
+def stop_bytes(limit: int) -> int:
+    """What the program may have resident before a worker is stopped that is to blame."""
+    return limit - slack_bytes(limit) * STOP_PERCENT // 100
+
+
+def allowed_bytes(set_apart: int) -> int:
+    """What a worker may have before it is to blame, by what is set apart for it."""
+    return set_apart + set_apart // WORKER_SLACK_PART + WORKER_SLACK_BYTES
 
 
 def limit_for(budget_bytes: int) -> int:

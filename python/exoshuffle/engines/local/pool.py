@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines.local import deaths, limits, wire
 from exoshuffle.engines.local.objects import Task
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local.processes import WORKER_BYTES, WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
-from exoshuffle.errors import MemoryLimitError, TaskCancelledError, WorkerDiedError
+from exoshuffle.errors import (
+    FunctionMemoryError,
+    MemoryLimitError,
+    TaskCancelledError,
+    WorkerDiedError,
+)
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
 
-#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
-#: each from the engine's budget.
-WORKER_BYTES = 24_000_000
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
 #: So long may all workers wait without any of them going on, while a task waits for one, before that is an error. What
@@ -107,7 +109,9 @@ class ProcessPool:
         try:
             return worker.run(task, wire.TASK, loaded)
         except BaseException as error:
-            reusable = not isinstance(error, WorkerDiedError | TaskCancelledError)
+            reusable = not isinstance(
+                error, WorkerDiedError | TaskCancelledError | FunctionMemoryError
+            )
             if task.cancelled:
                 raise _cancelled(task) from error
             raise

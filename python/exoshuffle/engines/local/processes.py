@@ -24,22 +24,23 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local import deaths, forks, hearing, identity, stacks, wire
+from exoshuffle.engines.local import deaths, forks, hearing, identity, limits, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
 from exoshuffle.engines.local.values import StoredValue
-from exoshuffle.errors import (
-    ProtocolError,
-    WorkerDiedError,
-)
+from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.futures.refs import Ref
 from exoshuffle.observe.activity import Frame
+from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
 
+#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
+#: each from the engine's budget.
+WORKER_BYTES = 24_000_000
 #: Functions that a worker keeps: programs that make a new one for each task would fill it.
 _MAX_CODES = 256
 
@@ -64,6 +65,9 @@ class WorkerProcess:
         self._pins: dict[int, Any] = {}
         self._pin_numbers = itertools.count()
         self._requests = Requests(engine)
+        #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
+        self._actor_bytes = 0
+        self._function = ""
         mine, self._theirs = socket.socketpair()
         self._connection = Connection(mine.detach())
         lifeline, self._lifeline = os.pipe()
@@ -85,6 +89,7 @@ class WorkerProcess:
             for descriptor in (lifeline, arena):
                 os.close(descriptor)
             self._theirs.close()
+        self._set_apart(0)
 
     @property
     def process_id(self) -> int:
@@ -112,8 +117,13 @@ class WorkerProcess:
 
         Raises:
             WorkerDiedError: The process ended.
+            FunctionMemoryError: It was stopped, since it had more memory than was set apart for it.
             BaseException: What the function raised.
         """
+        self._function = ""
+        if kind == wire.ACTOR:
+            self._actor_bytes = task.options.memory
+        self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
         try:
             self._send(*self._order(task, kind, loaded))
         finally:
@@ -122,14 +132,39 @@ class WorkerProcess:
         task.worker = self
         try:
             return self._converse(task)
+        except WorkerDiedError as error:
+            self._blame(task, error)
+            raise
         finally:
             task.worker = None
+
+    def _set_apart(self, memory: int) -> None:
+        """What the process may have from now on, beside itself and its actor."""
+        self._allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
+        with contextlib.suppress(OSError):  # it has ended, which whoever talks to it finds out
+            self._engine.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+
+    def _blame(self, task: Task, error: WorkerDiedError) -> None:
+        """Raises ``FunctionMemoryError`` if the process was stopped for its memory."""
+        had = self._engine.guard.stopped(self._process.pid)
+        if had is None:
+            return
+        name = f"{self._function}, in task {task.name}," if self._function else f"task {task.name}"
+        raise FunctionMemoryError(
+            f"{name} had {format_bytes(had)} of memory in its worker process, {format_bytes(self._allowed_bytes)} were "
+            f"set apart for it, and the memory limit of {format_bytes(self._engine.memory_limit)} had no more: declare "
+            "with memory= what it takes beside its rows, so that no more tasks run at once than there is room for, let "
+            "it take fewer rows at a time, or raise memory_limit"
+        ) from error
 
     def _converse(self, task: Task) -> StoredValue:
         while True:
             kind, payload = self._receive()
             if kind == wire.DONE:
                 return self._requests.stored(payload)
+            if kind == wire.FUNCTION:
+                self._function = payload
+                continue
             if kind == wire.RETURNED:
                 return self._engine.attempts.returned(task, payload)
             if kind == wire.ITEM:
@@ -204,6 +239,7 @@ class WorkerProcess:
     def dispose(self) -> None:
         """Ends the process and gives back all that it held."""
         self.kill()
+        self._engine.guard.forget(self._process.pid)
         self._process.wait()
         self._connection.close()
         if self._lifeline >= 0:

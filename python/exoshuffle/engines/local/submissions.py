@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from exoshuffle.engines.local import limits
 from exoshuffle.engines.local.actors import LocalActor
 from exoshuffle.engines.local.objects import ObjectState, Task
 from exoshuffle.engines.local.resources import Resources
@@ -53,9 +54,11 @@ class Submissions:
         self._resources.check(f"task {name}", options.demand)
         budget = self._engine.budget_bytes - taken_bytes
         if options.memory > budget:
+            limit = limits.raised(self._engine.memory_limit, options.memory - budget)
             raise MemoryLimitError(
-                f"task {name} declares {format_bytes(options.memory)} of working memory, "
-                f"but the budget is {format_bytes(budget)}; raise memory_limit"
+                f"task {name} declares {format_bytes(options.memory)} of working memory, and the memory limit of "
+                f"{format_bytes(self._engine.memory_limit)} leaves {format_bytes(budget)} for tasks; raise "
+                f"memory_limit to {format_bytes(limit)}"
             )
 
     def task(self, task: Task) -> Ref | RefStream:

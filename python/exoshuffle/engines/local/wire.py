@@ -25,6 +25,8 @@ HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method",
 # Worker to engine.
 READY, ASK, ITEM, SAID, ENDS = "ready", "ask", "item", "said", "ends"
 DONE, RETURNED, ERROR = "done", "returned", "error"
+#: Which function of the user a task calls from here on.
+FUNCTION = "function"
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ class WorkerEngine:
     """The engine, seen from a task in a worker process."""
 
     name = "local"
+    #: Of the user; which the running task called last.
+    _function_name = ""
 
     def __init__(self, link: Link, hello: wire.Hello) -> None:
         self._link = link
@@ -146,6 +148,7 @@ class WorkerEngine:
             return
         self._busy = True
         self._speaker.begin()
+        self._function_name = ""
         failure = None
         try:
             self._serve(kind, payload)
@@ -252,6 +255,13 @@ class WorkerEngine:
                     "in a worker process the engine can be used while a task runs only"
                 )
             return self._exchange(wire.ASK, (name, args))
+
+    def note(self, function: str) -> None:
+        """See ``futures.engine.note_function``; a name is sent once in a row."""
+        with self._lock:
+            if self._busy and function != self._function_name:
+                self._function_name = function
+                self._link.send(wire.FUNCTION, function)
 
     def _exchange(self, kind: str, payload: Any) -> Any:
         self._link.send(kind, payload)
@@ -426,7 +436,7 @@ def main() -> None:
     sys.addaudithook(engine.notice)
     forks.tell_children(engine)
     adopt(engine)
-    set_task_engine(engine)
+    set_task_engine(engine, engine.note)
     while True:
         if link.is_idle(_IDLE_MS):
             _native.release_idle_memory()

@@ -1,0 +1,131 @@
+"""Functions that take more memory than they declared are stopped before the program exceeds its limit, by name."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.memory.test_functions import shared_out_bytes
+from tests.memory.test_resident import write_table
+
+LIMIT_BYTES = 512_000_000
+PROGRAM = """
+import sys
+import exoshuffle as xs
+from exoshuffle.errors import MemoryLimitError, TaskError
+
+def taking(num_bytes):
+    def greedy(rows, *_):
+        # Not where the schema is learnt.
+        taken = bytearray(b"x") * num_bytes if getattr(rows, "num_rows", 1) else None
+        return rows
+    return greedy
+
+class Greedy:
+    def grow(self, num_bytes):
+        self.taken = bytearray(b"x") * num_bytes
+        return len(self.taken)
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+rows, groups = xs.read_parquet({source!r} + "/*.parquet"), xs.read_parquet({source!r} + "/groups")
+try:
+    made = {made}
+except MemoryLimitError as error:
+    made = error
+except TaskError as error:
+    made = error.__cause__
+sys.stdout.write(f"{{type(made).__name__}}: {{made}}")
+"""
+HUGE = "300_000_000"
+#: What is asked for; what comes of it.
+WAYS = {
+    "batches": (
+        f"rows.map_batches(taking({HUGE})).write_parquet(OUT).rows",
+        r"FunctionMemoryError: taking.<locals>.greedy, in task scan, had \d+ MB .*declare with memory=",
+    ),
+    "declared": (
+        "rows.map_batches(taking(180_000_000), memory='190MB').write_parquet(OUT).rows",
+        "int: 120000",
+    ),
+    "declared too little": (
+        "rows.map_batches(taking(600_000_000), memory='100MB').write_parquet(OUT).rows",
+        "FunctionMemoryError: .*greedy",
+    ),
+    "more than there is": (
+        "rows.map_batches(taking(1), memory='600MB').write_parquet(OUT).rows",
+        "MemoryLimitError: task learn the schema declares 6.. MB .*raise memory_limit to",
+    ),
+    "little": ("rows.map_batches(taking(50_000_000)).write_parquet(OUT).rows", "int: 120000"),
+    "before a shuffle": (
+        "rows.map_batches(taking(180_000_000), memory='190MB').sort('key').write_parquet(OUT).rows",
+        "int: 120000",
+    ),
+    "behind a shuffle": (
+        f"rows.sort('key').map_batches(taking({HUGE})).write_parquet(OUT).rows",
+        "FunctionMemoryError: .*greedy, in task reduce",
+    ),
+    "groups": (
+        f"groups.group_by('g').map_groups(taking({HUGE})).write_parquet(OUT).rows",
+        "FunctionMemoryError: .*greedy, in task reduce",
+    ),
+    "declared groups": (
+        "groups.group_by('g').map_groups(taking(180_000_000), memory='190MB')"
+        ".write_parquet(OUT).rows",
+        "int: 120000",
+    ),
+    "a task": (
+        f"xs.get([xs.remote(taking({HUGE})).remote(n) for n in range(2)])",
+        "FunctionMemoryError: task greedy had",
+    ),
+    "a declared task": (
+        f"xs.get([xs.remote(memory='300MB')(taking({HUGE})).remote(n) for n in range(3)])",
+        r"list: \[0, 1, 2\]",
+    ),
+    "an actor": (
+        "xs.get(xs.remote(Greedy).remote().grow.remote(600_000_000))",
+        "FunctionMemoryError: task .*grow.* had",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 MB, and a table of four groups."""
+    folder = write_table(tmp_path_factory.mktemp("greedy") / "in", 2, 60_000, 192)
+    (folder / "groups").mkdir()
+    numbers = pa.array(range(120_000), pa.int64())
+    groups = pa.table({"g": pc.bit_wise_and(numbers, 3), "n": numbers})
+    pq.write_table(groups, folder / "groups/0.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_program_stays_within_memory(way: str, source: Path, tmp_path: Path) -> None:
+    made, wanted = WAYS[way]
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES,
+        folder=str(tmp_path),
+        source=str(source),
+        made=made.replace("OUT", repr(str(tmp_path / "out"))),
+    )
+    peak_bytes = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        process = psutil.Process(running.pid)
+        while running.poll() is None:
+            with contextlib.suppress(psutil.Error):
+                peak_bytes = max(peak_bytes, shared_out_bytes(process))
+        out, err = running.communicate()
+    assert running.returncode == 0, err.decode()
+    assert re.match(wanted, out.decode()), out.decode()
+    assert peak_bytes <= LIMIT_BYTES
