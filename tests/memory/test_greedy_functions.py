@@ -45,7 +45,7 @@ except TaskError as error:
     made = error.__cause__
 sys.stdout.write(f"{{type(made).__name__}}: {{made}}")
 """
-HUGE = "300_000_000"
+HUGE = "450_000_000"
 #: What is asked for; what comes of it.
 WAYS = {
     "batches": (
@@ -87,7 +87,7 @@ WAYS = {
         "FunctionMemoryError: task greedy had",
     ),
     "a declared task": (
-        f"xs.get([xs.remote(memory='300MB')(taking({HUGE})).remote(n) for n in range(3)])",
+        "xs.get([xs.remote(memory='300MB')(taking(300_000_000)).remote(n) for n in range(3)])",
         r"list: \[0, 1, 2\]",
     ),
     "an actor": (
