@@ -16,9 +16,11 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
 from exoshuffle.dataset import Dataset
+from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
+from exoshuffle.operators.shuffles import Side
 from exoshuffle.operators.table import TableTasks
 from exoshuffle.shuffle import (
     FixedFiles,
@@ -34,6 +36,7 @@ from exoshuffle.shuffle.division import Division, Large, Pieces
 from exoshuffle.shuffle.reduces import run_reduces
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
+from exoshuffle.shuffle.workload import Workload
 from exoshuffle.testing.meeting import poll
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files
@@ -272,6 +275,17 @@ OPERATORS: dict[str, Operator] = {
 }
 
 IN_TURN = itertools.cycle(["join", "group_by", "sort", "random_shuffle"])
+
+
+@pytest.fixture(autouse=True)
+def a_map_per_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defects are planted between maps, and one map would read all of these small files."""
+
+    def cut(self: FileInput, side: Side, split_bytes: int, workload: Workload) -> list[str]:
+        del side, workload
+        return self.pieces(split_bytes)
+
+    monkeypatch.setattr(FileInput, "cut", cut)
 
 
 @pytest.fixture(scope="module")

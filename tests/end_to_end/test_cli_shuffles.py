@@ -114,7 +114,7 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["shuffle", "nowhere", "out"], 1, ["nowhere", "does not exist"]),
-        (["shuffle", "good", "good"], 1, ["good", "another directory"]),
+        (["shuffle", "good", "good"], 1, ["good", "another place"]),
         (["shuffle", "good", "out", "--window", "0"], 2, ["window is 0", "number of rows"]),
         (["shuffle", "good", "out", "--window", "-1"], 2, ["'-1' is not a size"]),
         (["shuffle", "good", "out", "--window", "9", "--partitions", "3"], 2, ["num_partitions"]),

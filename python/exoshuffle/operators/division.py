@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import get, remote
@@ -39,9 +38,6 @@ from exoshuffle.shuffle.division import (
     Whole,
 )
 from exoshuffle.units import format_bytes
-
-if TYPE_CHECKING:
-    pass
 
 #: Sides of which a join must see all rows to know what matches nothing; the other one can be cut.
 _NEEDS_WHOLE = {
