@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def expected(root: Path) -> dict[str, dict[str, bytes]]:
         made[extension] = sort(root / f"{extension}-in", root / f"{extension}-local", extension)
     xs.shutdown()
     return made
+
+
+def test_compressed_text_and_one_file(root: Path, engine: RayEngine) -> None:
+    del engine
+    text = "id,name\n" + "".join(f"{number * 7 % 500},x\n" for number in range(500))
+    (root / "in.csv.gz").write_bytes(gzip.compress(text.encode()))
+    rows = xs.read_csv(root / "in.csv.gz").sort("id", num_partitions=NUM_PARTITIONS)
+    assert rows.write_csv(root / "out.csv").rows == 500
+    ordered = "id,name\n" + "".join(f"{number},x\n" for number in range(500))
+    assert (root / "out.csv").read_text() == ordered
 
 
 def test_hive_directories(root: Path, engine: RayEngine) -> None:

@@ -78,7 +78,8 @@ class Spool:
 
     def add(self) -> Kept:
         """A new file."""
-        folders = current_engine().spill_dirs
+        # An engine that spills by itself may name none.
+        folders = current_engine().spill_dirs or [tempfile.gettempdir()]
         self.files.append(Kept(folders[len(self.files) % len(folders)]))
         return self.files[-1]
 
