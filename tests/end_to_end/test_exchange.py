@@ -101,5 +101,5 @@ def test_a_dataset_describes_itself(dataset: xs.Dataset) -> None:
     bill = dataset.explain()
     assert bill.rows == 20_000
     assert bill.partitions == 6
-    assert bill.splits == 4
+    assert bill.splits == 1  # which reads all of these small files
     assert bill.slices == bill.splits * bill.partitions
