@@ -64,11 +64,14 @@ def test_what_is_not_compressed_is_as_large_as_the_bill_says(
     bill = dataset.explain(tmp_path / "out", options=options)
     result = dataset.write(tmp_path / "out", options)
     # How many digits numbers have is not known before.
-    assert result.bytes == pytest.approx(
-        bill.output_bytes, rel=0.25 if file_format in ("parquet", "arrow") else 0.5
-    )
-    if file_format == "parquet":
-        assert not bill.output_is_most
+    rel = 0.25 if file_format in ("parquet", "arrow") else 0.5
+    if file_format == "parquet" and name == "dictionary" and not is_sorted:
+        # These small files become one, whose dictionaries are theirs together.
+        assert bill.output_is_most
+        assert bill.output_bytes / 2 < result.bytes < bill.output_bytes * (1 + rel)
+    else:
+        assert result.bytes == pytest.approx(bill.output_bytes, rel=rel)
+        assert not (file_format == "parquet" and bill.output_is_most)
 
 
 @pytest.mark.parametrize("name", ["plain", "zstd"])

@@ -88,7 +88,9 @@ def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputS
     """
     num_bytes = _plain_bytes(node, result, options.format)
     repeats = options.format == "parquet" and any(dictionary_columns(node))
-    is_most = options.compression != "none" or (repeats and not _is_as_read(node, options.format))
+    # Rows of several files in one share the values of its dictionaries.
+    is_as_read = _is_as_read(node, options.format) and result.num_parts >= _num_files(node)
+    is_most = options.compression != "none" or (repeats and not is_as_read)
     per_file = result.num_rows
     if options.target_bytes is not None:
         rows = options.target_bytes * result.num_rows // max(num_bytes, 1)
@@ -199,6 +201,10 @@ def _is_as_read(node: Node, file_format: str) -> bool:
         isinstance(node, Shuffled) and node.shuffle.keeps_rows
     )
     return keeps and all(_is_as_read(child, file_format) for child in node.children)
+
+
+def _num_files(node: Node) -> int:
+    return sum(len(source.files) for source in sources(node))
 
 
 def _uncompressed_bytes(source: Any) -> int:
