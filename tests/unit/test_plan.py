@@ -258,3 +258,25 @@ def test_a_row_larger_than_any_partition_is_refused_or_planned_for(strategy: str
         plan_shuffle(workload, Resources(row, 2), strategy)
     plan = plan_shuffle(workload, Resources(40 * row, 2), strategy)
     assert plan.split_bytes >= row
+
+
+@given(workloads, resources, st.integers(0, 10**9), st.integers(0, 20_000))
+def test_a_map_has_room_for_what_it_decodes(
+    workload: Workload, given: Resources, decoding_bytes: int, num_columns: int
+) -> None:
+    reading = replace(workload, decoding_bytes=decoding_bytes, num_columns=num_columns)
+    plan = try_plan(reading, given, "auto")
+    if plan is not None:
+        assert plan.map_memory_bytes >= decoding_bytes
+        assert plan.map_memory_bytes + plan.split_bytes <= given.budget_bytes
+
+
+def test_splits_do_not_shrink_because_a_page_is_large() -> None:
+    """Each map decodes all of it: fewer run at once instead."""
+    workload = Workload(300_000_000, 10**7, 30, decoding_bytes=200_000_000)
+    assert plan_shuffle(workload, Resources(400_000_000, 2)).split_bytes > 10_000_000
+
+
+def test_a_refusal_names_the_number_of_columns() -> None:
+    with pytest.raises(MemoryLimitError, match="200 kB of 10,000 columns does not fit"):
+        plan_shuffle(Workload(200_000, 1, num_columns=10_000), Resources(100_000_000, 2))

@@ -25,7 +25,7 @@ from exoshuffle.shuffle.memory import (
     merge_memory_bytes,
     most_merged,
 )
-from exoshuffle.shuffle.workload import Resources, Workload, ceil_div
+from exoshuffle.shuffle.workload import FREE_COLUMNS, Resources, Workload, ceil_div
 from exoshuffle.units import format_bytes
 
 __all__ = [
@@ -194,11 +194,12 @@ def plan_shuffle(
     if plan is not None:
         return plan
     smallest = smallest_budget(workload, resources, strategy, num_partitions)
-    with_partitions = f" in {num_partitions} partitions" if num_partitions else ""
+    what = f" of {workload.num_columns:,} columns" if workload.num_columns > FREE_COLUMNS else ""
+    what += f" in {num_partitions} partitions" if num_partitions else ""
     limit = resources.budget_bytes + resources.other_bytes
     enough = enough_bytes(limit, smallest - resources.budget_bytes)
     raise MemoryLimitError(
-        f"shuffling {format_bytes(workload.total_bytes)}{with_partitions} does not fit into a memory limit of "
+        f"shuffling {format_bytes(workload.total_bytes)}{what} does not fit into a memory limit of "
         f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
         + (", or ask for more partitions" if num_partitions else "")
     )
