@@ -33,8 +33,10 @@ ROOMY_BUDGET_BYTES = 160_000_000
 
 def pytest_configure(config: pytest.Config) -> None:
     """Every test is looked after."""
-    # A shell that starts pytest in the background has it ignored, and tests interrupt what they run.
+    # Shells and nohup have signals ignored in what they start in the background, and tests send them to what they run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     config.pluginmanager.register(LeakCheck())
     for marker in (
         "keeps(word, why): what has the word in its name may stay after the test",

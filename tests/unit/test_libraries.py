@@ -77,3 +77,27 @@ def test_one_that_has_no_room_is_refused() -> None:
     assert first.startswith("MemoryLimitError memory limit ")
     assert "the smallest that works is" in first
     assert again.startswith("MemoryLimitError memory limit ")
+
+
+#: A task has set apart for itself what the library would take.
+IN_A_TASK = """
+import json
+import exoshuffle as xs
+engine = xs.init(memory_limit="400MB", num_cpus=1)
+import pyarrow
+full = engine.budget_bytes
+def load():
+    import duckdb
+    return engine.budget_bytes
+loading = xs.remote(load, executor="thread", memory=full - 10_000_000)
+print(json.dumps([full, xs.get(loading.remote()), engine.budget_bytes]))
+"""
+
+
+def test_a_task_does_not_wait_for_room() -> None:
+    """Memory that it has itself, or that a task has which waits for it, would never come."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_TASK], capture_output=True, text=True, timeout=60, check=True
+    )
+    full, in_task, behind = json.loads(done.stdout)
+    assert in_task == behind == full - LIBRARY_BYTES["duckdb"]

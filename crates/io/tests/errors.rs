@@ -94,7 +94,7 @@ fn files_of_one_input_agree_on_their_columns() {
     assert_parts(&message, &["a.csv", "b.csv", "2 columns", "has 1, and 'y'"]);
     assert_parts(&error_of(&[("a.csv", "x,x\n1,2\n")]), &["a.csv", "'x'"]);
     let dir = tempfile::tempdir().unwrap();
-    for (part, data_type) in [(0, DataType::Int64), (1, DataType::Float64)] {
+    for (part, data_type) in [(0, DataType::Int64), (1, DataType::Utf8)] {
         let schema = Arc::new(Schema::new(vec![Field::new("v", data_type, true)]));
         write_part(
             dir.path(),
@@ -109,7 +109,7 @@ fn files_of_one_input_agree_on_their_columns() {
         &[
             "'v'",
             "Int64",
-            "Float64",
+            "Utf8",
             "part-00000.parquet",
             "part-00001.parquet",
         ],

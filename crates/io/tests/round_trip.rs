@@ -298,8 +298,10 @@ fn files_roll_at_their_target_size() {
                 .all(|file| (150_000..2_000_000).contains(&file.bytes)),
             "{files:?}"
         );
+        // Of other formats, it is of columns that folders give.
+        let is_text = matches!(format, Format::Csv | Format::JsonLines);
         let read = ReadOptions {
-            schema: Some(table.schema()),
+            schema: is_text.then(|| table.schema()),
             ..ReadOptions::default()
         };
         let found = read_all(&source(dir.path(), &read), &read, 100_000);

@@ -105,6 +105,9 @@ class LocalEngine:
     def budget_bytes(self) -> int:
         """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
         self.table.check_process()
+        if self._scheduler.current_task() is not None:
+            # Two reduces that loaded DuckDB waited here for memory that blocks had, which only they would free.
+            return self._budget_bytes - self._libraries.loaded_bytes
         return self._budget_bytes - self._libraries.taken_bytes()
 
     @property

@@ -27,7 +27,8 @@ class Libraries:
     def __init__(self, reserve: Callable[[int], Any]) -> None:
         self._reserve = reserve
         self._lock = threading.Lock()
-        self._seen = {name for name in LIBRARY_BYTES if name in sys.modules}
+        self._known = {name for name in LIBRARY_BYTES if name in sys.modules}
+        self._seen = set(self._known)
         self._reservations: list[Any] = []
         self._taken_bytes = 0
         self._has_allocator = False
@@ -37,8 +38,16 @@ class Libraries:
         """What was taken off until the last look."""
         return self._taken_bytes
 
+    @property
+    def loaded_bytes(self) -> int:
+        """What has to be taken off, whether it was until now or not; waits for nothing."""
+        loaded = [name for name in LIBRARY_BYTES.keys() - self._known if name in sys.modules]
+        return sum(LIBRARY_BYTES[name] for name in loaded)
+
     def taken_bytes(self) -> int:
         """What was taken off until now; takes libraries into account that were loaded meanwhile.
+
+        Waits until there is room. So no task may call it, which has memory that others wait for.
 
         Raises:
             MemoryLimitError: They leave nothing of the budget.
