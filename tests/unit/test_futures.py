@@ -279,7 +279,7 @@ def test_unknown_options_are_named() -> None:
         on_thread(num_returns=0)
     with pytest.raises(OptionsError, match="needs 3 CPU; the engine has 2"):
         double.options(num_cpus=3).remote(1)
-    with pytest.raises(OptionsError, match="budget"):
+    with pytest.raises(OptionsError, match=r"declares 1\.00 TB of working memory"):
         double.options(memory=10**12).remote(1)
 
 

@@ -45,9 +45,9 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     read: list[str] = []
     weighed = inputs._weighed
 
-    def noted(map_input: Any, parts: list[list[str]], share: float) -> Any:
+    def noted(map_input: Any, parts: list[list[str]], share: float, memory: int) -> Any:
         read.extend(split for part in parts for split in part)
-        return weighed(map_input, parts, share)
+        return weighed(map_input, parts, share, memory)
 
     monkeypatch.setattr(inputs, "_weighed", noted)
     rows = made(tmp_path)

@@ -273,7 +273,7 @@ def test_failed_merges_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     [record] = caplog.records
     assert (record.name, record.levelname) == ("exoshuffle", "WARNING")
     assert record.getMessage().startswith("3 of 4 merges failed, and their inputs are read instead")
-    assert "the first: task merge failed in attempt" in record.getMessage()
+    assert "the first: ValueError: by script\n  task merge failed in attempt" in record.getMessage()
 
 
 def test_merges_that_are_late_or_lost_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:

@@ -90,14 +90,19 @@ def least_bytes(store: Any, wanted: Sequence[arguments.Wanted]) -> int:
 
 
 def _held(sizes: Sequence[int], chosen: set[int]) -> int:
-    """What slices of a block take: the pages that they lie in if they are brought back, or all of a block in memory."""
+    """What slices of a block take: the pages that they lie in if they are brought back, or all of a block in memory.
+
+    Pages that several of them lie in count once.
+    """
     bounds = [0, *itertools.accumulate(sizes)]
     image = _rounded(_rounded(bounds[-1], 8) + _ENTRY_BYTES * len(bounds), _PAGE_BYTES)
-    pages = 0
-    for index in chosen:
+    pages = counted_to = 0
+    for index in sorted(chosen):
         start, end = bounds[index], bounds[index + 1]
         if start < end:
-            pages += _rounded(end, _PAGE_BYTES) - start // _PAGE_BYTES * _PAGE_BYTES
+            first = max(start // _PAGE_BYTES * _PAGE_BYTES, counted_to)
+            counted_to = _rounded(end, _PAGE_BYTES)
+            pages += counted_to - first
     return min(image, pages)
 
 
