@@ -318,4 +318,5 @@ def test_all_is_on_disk_before_it_is_in_place(
     _make(tmp_path / "a" / "out", "new")
     before = {"part not there", ".exoshuffle not there", ".out.exoshuffle not there"}
     assert set(synced[:3]) == before
+    assert synced[2] == ".out.exoshuffle not there"
     assert set(synced[3:]) == {"a there", f"{tmp_path.name.split('-')[0]} there"}

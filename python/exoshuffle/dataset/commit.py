@@ -199,7 +199,8 @@ class Output:
         """
         folders = {folder for name in names for folder in Path(name).parents}
         with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
-            list(pool.map(lambda name: replacing.sync(self.staging / name), [*names, *folders]))
+            for some in (names, folders):  # files before the folders that they are in
+                list(pool.map(lambda name: replacing.sync(self.staging / name), some))
 
     def __exit__(
         self,
