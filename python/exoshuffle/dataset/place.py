@@ -15,8 +15,6 @@ from exoshuffle.errors import OptionsError
 #: The path that is standard output.
 STANDARD = "-"
 Kind = Literal["directory", "file", "standard output"]
-#: Files with this ending are read with tabs between values, which nothing here writes.
-_TABS = ".tsv"
 #: Endings of files that nothing here writes.
 _COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".zip", ".sz", ".br")
 
@@ -31,8 +29,7 @@ def kind_of(path: str) -> Kind:
 
 def format_of(path: str) -> str | None:
     """The format that the ending of a file says; None if it is no file, or no format has its ending."""
-    is_written = kind_of(path) == "file" and Path(path).suffix.lower() != _TABS
-    return _native.format_of_name(path) if is_written else None
+    return _native.format_of_name(path) if kind_of(path) == "file" else None
 
 
 def check_ending(path: str, file_format: str) -> None:
@@ -45,10 +42,6 @@ def check_ending(path: str, file_format: str) -> None:
         raise OptionsError(
             f"output {path} ends in {suffix}, which is {said}, and is to be written as {file_format}; name a file with "
             f"another ending, or {path}/ for a directory"
-        )
-    if suffix.lower() == _TABS:
-        raise OptionsError(
-            f"output {path} ends in {suffix}, and CSV is written with commas; name a file that ends in .csv"
         )
     if suffix.lower() in _COMPRESSED:
         raise OptionsError(
