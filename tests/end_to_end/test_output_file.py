@@ -244,8 +244,37 @@ def test_standard_output(extension: str, source: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(source: Path) -> None:
-    arguments = ["sort", source, "-", "--by", "key", "--output-format", "csv", *LIMIT]
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """So many rows that their stream is not at its end when the first of them cannot be written."""
+    path = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"key": range(2_000_000)}), path)
+    return path
+
+
+def test_a_full_disk_is_named(many: Path) -> None:
+    arguments = ["sort", many, "-", "--by", "key", "--output-format", "csv", *LIMIT]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *map(str, arguments)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "standard output" in done.stderr
+    assert "No space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("rows", ["source", "many"])
+def test_a_reader_that_has_enough_ends_it_quietly(
+    rows: str, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(rows)
+    arguments = ["sort", path, "-", "--by", "key", "--output-format", "csv", *LIMIT]
     # The reading end is closed before the program writes.
     with subprocess.Popen(
         [*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
