@@ -88,6 +88,43 @@ def test_records_reach_the_loggers_of_the_program(caplog: pytest.LogCaptureFixtu
     assert second.getMessage().endswith(" plain")
 
 
+class Failing(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise RuntimeError(record.getMessage())
+
+
+class FailingStream:
+    def write(self, text: str) -> None:
+        raise RuntimeError(text)
+
+
+@pytest.mark.parametrize("executor", ["task", "actor"])
+def test_a_handler_that_fails_leaves_every_task_its_own_result(
+    executor: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def says(number: int) -> int:
+        logging.getLogger("failing").error("said %d", number)
+        print("on a stream that fails")
+        return number
+
+    class Speaker:
+        def says(self, number: int) -> int:
+            return says(number)
+
+    logger = logging.getLogger("failing")
+    handler = Failing()
+    logger.addHandler(handler)
+    monkeypatch.setattr(sys, "stdout", FailingStream())
+    call = xs.remote(says).remote if executor == "task" else xs.remote(Speaker).remote().says.remote
+    try:
+        assert [xs.get(call(number)) for number in range(6)] == [*range(6)]
+    finally:
+        logger.removeHandler(handler)
+    told = capsys.readouterr().err
+    assert "said 3" in told
+    assert "RuntimeError" in told
+
+
 def test_printing_where_values_are_unpickled(capsys: pytest.CaptureFixture[str]) -> None:
     xs.get(xs.remote(tell_when_loaded).remote(Talker()))
     assert re.search(r"\(tell_when_loaded pid=\d+\) loaded\n", capsys.readouterr().out)

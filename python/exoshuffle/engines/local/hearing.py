@@ -2,6 +2,9 @@
 
 Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time, so that what shows progress or
 captures output sees them; records to the logger of the same name, if that has their level.
+
+Guarantee: a stream or a handler of the program that fails does not disturb the task, whose answer is still to come. Its
+error is printed, as those of handlers are that the logging module calls.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import traceback
 from typing import Any
 
 
@@ -16,10 +20,14 @@ def hear(said: list[Any], task_name: str, process: int) -> None:
     """Passes on what a worker sent."""
     prefix = f"({task_name} pid={process})"
     for kind, content in said:
-        if kind == "log":
-            _log(content, prefix)
-        else:
-            _print(kind, content, prefix)
+        try:
+            if kind == "log":
+                _log(content, prefix)
+            else:
+                _print(kind, content, prefix)
+        except Exception:  # noqa: BLE001  whatever a handler of the program raises
+            with contextlib.suppress(Exception):
+                traceback.print_exc()
 
 
 def least_level() -> int:

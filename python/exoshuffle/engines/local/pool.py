@@ -19,7 +19,6 @@ from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.processes import WORKER_BYTES, WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import (
-    FunctionMemoryError,
     MemoryLimitError,
     TaskCancelledError,
     WorkerDiedError,
@@ -105,13 +104,9 @@ class ProcessPool:
             return not task.cancelled
 
     def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
-        reusable = True
         try:
             return worker.run(task, wire.TASK, loaded)
         except BaseException as error:
-            reusable = not isinstance(
-                error, WorkerDiedError | TaskCancelledError | FunctionMemoryError
-            )
             if task.cancelled:
                 raise _cancelled(task) from error
             raise
@@ -119,7 +114,7 @@ class ProcessPool:
             with self._lock:
                 del self._running[task]
             # One that was cancelled when it had just ended may have taken the worker with it.
-            self.give_back(worker, reusable=reusable and not task.cancelled)
+            self.give_back(worker, reusable=worker.is_at_rest and not task.cancelled)
 
     def interrupt_of(self, task: Task) -> Callable[[], None] | None:
         """What stops a task, from now until it is over, if it is one for a worker."""

@@ -68,6 +68,8 @@ class WorkerProcess:
         #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
         self._actor_bytes = 0
         self._function = ""
+        #: Whether the last message of the task that it was given has been read: else its next answer is that one's.
+        self.is_at_rest = True
         mine, self._theirs = socket.socketpair()
         self._connection = Connection(mine.detach())
         lifeline, self._lifeline = os.pipe()
@@ -124,6 +126,7 @@ class WorkerProcess:
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
+        self.is_at_rest = False
         try:
             self._send(*self._order(task, kind, loaded))
         finally:
@@ -160,6 +163,7 @@ class WorkerProcess:
     def _converse(self, task: Task) -> StoredValue:
         while True:
             kind, payload = self._receive()
+            self.is_at_rest = kind in (wire.DONE, wire.RETURNED, wire.ERROR)
             if kind == wire.DONE:
                 return self._requests.stored(payload)
             if kind == wire.FUNCTION:
