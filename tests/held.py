@@ -107,7 +107,7 @@ def _threads(engine: LocalEngine | None) -> Iterator[str]:
 
 def _native_threads_and_processes(engine: LocalEngine | None) -> Iterator[str]:
     """Children are those of single threads; one that has ended is there until somebody has waited for it."""
-    own = set() if engine is None else {worker.process_id for worker in engine.pool._all}
+    own = set() if engine is None else set(engine.pool.servers.process_ids)
     for thread in os.listdir("/proc/self/task"):
         try:
             name = Path(f"/proc/self/task/{thread}/comm").read_text().strip()
@@ -132,11 +132,12 @@ def _descriptors_of(engine: LocalEngine) -> set[int]:
     own = set()
     watched = {f"/proc/{worker.process_id}/statm" for worker in engine.pool._all}
     for worker in list(engine.pool._all):
-        own |= {worker._lifeline, worker._stack}
+        own |= {worker._lifeline, worker._stack, worker._process._told, worker._process._stat}
         with contextlib.suppress(
             OSError
         ):  # closed: another thread is about to dispose of the worker
             own.add(worker._connection.fileno())
+    own |= {server.control.fileno() for server in engine.pool.servers._all}
     copy = engine.store.arena_fd()
     arena = os.fstat(copy).st_ino
     os.close(copy)

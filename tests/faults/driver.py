@@ -59,7 +59,7 @@ def leave() -> None:
 
 
 def tell(what: dict[str, int]) -> None:
-    children = [child.pid for child in psutil.Process().children()]
+    children = [child.pid for child in psutil.Process().children(recursive=True)]
     sys.stdout.write(json.dumps({"children": children, **what}) + "\n")
     sys.stdout.flush()
 

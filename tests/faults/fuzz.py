@@ -12,9 +12,9 @@ import random
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import exoshuffle as xs
@@ -22,6 +22,7 @@ from exoshuffle.errors import ActorDiedError, TaskCancelledError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper, poll
 from tests.faults import programs
 from tests.faults.model import Entry, Group, Leaf, Risk, Spec, digest_of
+from tests.worker_processes import worker_processes
 
 log = logging.getLogger(__name__)
 
@@ -367,8 +368,7 @@ class Program:
 
     def kill_worker(self) -> None:
         """One that runs tasks, or is idle, or just starts."""
-        children = psutil.Process().children()
-        workers = [child for child in children if child.pid not in self.actor_pids]
+        workers = [child for child in worker_processes() if child.pid not in self.actor_pids]
         if workers and self.deaths_left:
             self.kill(self.random.choice(workers).pid)
 
@@ -385,11 +385,12 @@ class Program:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child has ended, with all its threads; leaves it for its parent's own wait."""
+    """Whether a process has ended, with all its threads; its parent may not have waited for it yet."""
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
         return True
+    return state in "ZX" and int(fields[16]) <= 1
 
 
 def is_many(entry: Entry) -> bool:

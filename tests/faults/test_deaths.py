@@ -15,7 +15,7 @@ from pyarrow import parquet
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, deaths
 from exoshuffle.engines.local.processes import WorkerProcess
-from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper
 from exoshuffle.testing.programs import double
@@ -61,7 +61,7 @@ def test_who_ends_its_worker_every_time_fails() -> None:
     attempts = helper(Counter)
     ref = xs.remote(die_at_first, max_retries=1).remote(attempts, 10**6, signal.SIGKILL)
     error = died(ref)
-    assert f"{FEW + 1}th one under this task" in str(error)
+    assert f"{FEW + 1}th one under this task, whose longest attempt took " in str(error)
     assert error.attempt == xs.get(attempts.value.remote()) == FEW + 1
 
 
@@ -89,6 +89,47 @@ def test_who_wants_no_retries_gets_none() -> None:
     attempts = helper(Counter)
     error = died(xs.remote(die_at_first, max_retries=0).remote(attempts, 10**6, signal.SIGKILL))
     assert error.attempt == xs.get(attempts.value.remote()) == 1
+
+
+class Mortal:
+    """An actor whose process ends in the calls that are told to."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+
+    def call(self, attempts: ActorHandle, number: int, how: int) -> tuple[int, int]:
+        attempt = die_at_first(attempts, number, how)
+        self.num_calls += 1
+        return attempt, self.num_calls
+
+
+@pytest.mark.usefixtures("engine", "impatient")
+def test_an_actor_is_ended_from_outside_more_often_than_it_is_made_anew() -> None:
+    actor = xs.remote(Mortal, max_restarts=1).remote()
+    for _ in range(2):
+        call = actor.call.options(max_retries=1)
+        found = xs.get(call.remote(helper(Counter), FEW, signal.SIGKILL), timeout=PATIENCE_SECONDS)
+        # The state is that of the constructor.
+        assert found == (FEW + 1, 1)
+
+
+@pytest.mark.usefixtures("engine", "impatient")
+def test_an_actor_that_ends_its_process_every_time_ends() -> None:
+    actor, attempts = xs.remote(Mortal, max_restarts=1).remote(), helper(Counter)
+    with pytest.raises(TaskError):
+        xs.get(
+            actor.call.options(max_retries=1).remote(attempts, 10**6, signal.SIGKILL),
+            timeout=PATIENCE_SECONDS,
+        )
+    assert xs.get(attempts.value.remote()) <= 2 * FEW
+
+
+@pytest.mark.usefixtures("engine", "impatient")
+def test_actors_that_are_not_to_be_made_anew_are_not() -> None:
+    actor, attempts = xs.remote(Mortal).remote(), helper(Counter)
+    with pytest.raises(ActorDiedError):
+        xs.get(actor.call.options(max_retries=1).remote(attempts, 10**6, signal.SIGKILL))
+    assert xs.get(attempts.value.remote()) == 1
 
 
 def test_the_bound_grows_with_what_others_finish() -> None:

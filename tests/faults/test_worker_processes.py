@@ -27,6 +27,7 @@ from exoshuffle.testing.programs import Servant, double, fill, nest, positions
 from tests.faults import programs
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Wrapped, payload
+from tests.worker_processes import worker_processes
 
 #: Workers that the engine of these tests has room for.
 NUM_WORKERS = 3
@@ -296,7 +297,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(TaskError, match="protocol -1") as caught:
             xs.get(xs.remote(double).remote(1))
     assert isinstance(caught.value.__cause__, ProtocolError)
-    assert psutil.Process().children() == []
+    assert worker_processes() == []
     assert_workers_work()
 
 

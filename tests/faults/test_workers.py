@@ -23,6 +23,7 @@ from tests.faults import programs
 from tests.faults.fuzz import has_ended
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Spot, Wrapped, payload
+from tests.worker_processes import worker_processes
 
 DATA = payload(7, 2_000_000)
 PHASES = [
@@ -42,8 +43,12 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
 
 def children() -> list[int]:
     """The workers, in the order in which they started."""
-    found = psutil.Process().children()
-    return [child.pid for child in sorted(found, key=psutil.Process.create_time)]
+    return [worker.pid for worker in worker_processes()]
+
+
+def servers() -> list[int]:
+    """What workers are forked from."""
+    return [server.pid for server in psutil.Process().children()]
 
 
 def await_end(pid: int) -> None:
@@ -107,11 +112,11 @@ def test_a_worker_that_was_killed_a_moment_ago_costs_an_attempt() -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_worker_that_is_killed_while_it_starts_costs_nothing() -> None:
+def test_a_fork_server_that_is_killed_while_it_starts_costs_nothing() -> None:
     result = xs.remote(double, max_retries=0).remote(4)
-    poll(lambda: bool(children()))
+    poll(lambda: bool(servers()))
     # It imports our package for longer than it takes to see that it is there.
-    kill(children()[0])
+    kill(servers()[0])
     assert xs.get(result, timeout=PATIENCE_SECONDS) == 8
 
 

@@ -73,17 +73,17 @@ def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path
 
 
 IDLE_PROGRAM = """
-import psutil
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.testing.meeting import poll
+from tests.worker_processes import worker_processes
 
 def same(rows):
     return rows
 
 xs.init(memory_limit="500MB", num_cpus=1, spill_dirs=[{folder!r}])
 xs.read_parquet({small!r}).map_batches(same).write_parquet({folder!r} + "/first")
-(worker,) = psutil.Process().children()
+(worker,) = worker_processes()
 before = anonymous_bytes(worker.pid)
 xs.read_parquet({source!r}).map_batches(same).write_parquet({folder!r} + "/out")
 poll(lambda: anonymous_bytes(worker.pid) < before + 6_000_000)

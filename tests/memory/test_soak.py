@@ -13,6 +13,7 @@ from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import count
+from tests.worker_processes import worker_processes
 
 #: What an allocator may keep beside what is in use: 2 to 3 MB were seen, up and down.
 SLACK_BYTES = 6_000_000
@@ -25,7 +26,7 @@ def own_bytes() -> int:
     """
     gc.collect()
     return anonymous_bytes() + sum(
-        anonymous_bytes(child.pid) for child in psutil.Process().children()
+        anonymous_bytes(child.pid) for child in psutil.Process().children(recursive=True)
     )
 
 
@@ -36,11 +37,11 @@ def nothing() -> None:
 def assert_flat(engine: LocalEngine, run: Callable[[], Any], times: int) -> None:
     for _ in range(times // 5):
         run()
-    before, workers = own_bytes(), psutil.Process().children()
+    before, workers = own_bytes(), worker_processes()
     for _ in range(times - times // 5):
         run()
     assert own_bytes() - before < SLACK_BYTES
-    assert psutil.Process().children() == workers
+    assert worker_processes() == workers
     poll(lambda: engine.stats()["num_blocks"] == 0)
 
 

@@ -123,8 +123,11 @@ class FileInput:
         if self.steps + side.steps or (is_text(source) and partitions_of(source).num_columns):
             read = [_beginning(split, MEASURED_BYTES) for split in chosen]
             share = len(every) / len(chosen) * _rows_of(chosen) / _rows_of(read)
-            parts = [part for part in (read[::2], read[1::2]) if part]
-            return _together(_weighed(self._stepped(side), parts, share, memory_bytes))
+            stepped = self._stepped(side)
+            # A worker process may end in each; a function runs over one stretch again then, not over all.
+            count = len(read) if _executor(stepped) == "process" else min(2, len(read))
+            parts = [read[at::count] for at in range(count)]
+            return _together(_weighed(stepped, parts, share, memory_bytes))
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))

@@ -106,7 +106,7 @@ class ActorOptions:
         node: Name of the node to run on, as far as that is possible (soft).
         max_restarts: How many times to make the actor anew, by its constructor, after its process died. Its state is
             that of the constructor again; calls that were running fail with ``ActorDiedError`` (unless the call has
-            ``max_retries``), later ones reach the new one.
+            ``max_retries``), later ones reach the new one. Which deaths count is as for ``max_retries`` of tasks.
         name: Name in errors and events; default: the class's.
         executor: As for tasks: a worker process of its own, or a thread of this process.
     """

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import room, threads, wire
+from exoshuffle.engines.local import deaths, room, threads, wire
 from exoshuffle.engines.local.objects import Task, ValueGoneError
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.engines.local.values import StoredValue
@@ -45,6 +45,8 @@ class LocalActor:
         self._engine = engine
         self._creation = creation
         self._restarts_left = options.max_restarts
+        #: Whether a call has seen the process end, and who may have ended it.
+        self._ended_from_outside: bool | None = None
         self._changed = threading.Condition(engine.lock)
         self._calls: dict[int | None, collections.deque[Task]] = {}
         self._worker: WorkerProcess | None = None
@@ -137,11 +139,14 @@ class LocalActor:
             WorkerDiedError: It has no restarts left.
         """
         worker, self._worker = self._worker, None
+        from_outside, self._ended_from_outside = self._ended_from_outside, None
         if worker is not None:
+            from_outside = worker.was_ended if from_outside is None else from_outside
             self._engine.pool.give_back(worker, reusable=False)
         if self._restarts_left == 0:
             raise WorkerDiedError(f"the process of actor {self.name} has ended")
-        self._restarts_left -= 1
+        if not (from_outside and self._engine.attempts.forgive(self._creation)):
+            self._restarts_left -= 1
         self._creation.values = self._engine.attempts.resolve(self._creation)
         self._construct(self._creation)
 
@@ -206,10 +211,15 @@ class LocalActor:
 
     def _died(self, task: Task, error: WorkerDiedError) -> None:
         with self._engine.lock:
+            self._ended_from_outside = error.from_outside
             final = self._restarts_left == 0
             if final:
                 self.end(ActorDiedError(f"actor {self.name} died: {error}"))
-        if final or task.attempt > task.options.max_retries:
+        may_run_again = (
+            deaths.may_be_forgiven(task, error)
+            or task.attempt - task.deaths <= task.options.max_retries
+        )
+        if final or not may_run_again:
             cause = self.error or ActorDiedError(
                 f"actor {self.name} died during a call of {task.method} and was made anew: {error}"
             )

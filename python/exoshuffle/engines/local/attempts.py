@@ -152,8 +152,12 @@ class Attempts:
         if not getattr(error, "retryable", False):
             return False
         if deaths.may_be_forgiven(task, error):
-            return deaths.forgive(task, self._num_finished + self._engine.pool.num_blameless)
+            return self.forgive(task)
         return task.attempt - task.deaths <= task.options.max_retries
+
+    def forgive(self, task: Task) -> bool:
+        """Notes a death that the task may not have caused; whether it is not one too many."""
+        return deaths.forgive(task, self._num_finished + self._engine.pool.num_blameless)
 
     def await_again(self, task: Task) -> None:
         """Values of a task's arguments were lost before it started: waits until they have been computed again.

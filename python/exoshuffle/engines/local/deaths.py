@@ -1,8 +1,9 @@
 """Which deaths of workers count against a task: those that it may have caused.
 
 Guarantee: a task whose worker is ended from outside, by the system for want of memory or by somebody, is run again for
-as long as that may help, however small its ``max_retries`` (unless 0); and one that ends its worker every time fails. A
-crash or an exit of the process is its own and counts like an error of its function.
+as long as that may help, however small its ``max_retries`` (unless 0); and one that ends its worker every time fails.
+So it is with an actor and its ``max_restarts``. A crash or an exit of the process is its own and counts like an error
+of its function.
 
 Who sent a signal cannot be told, unless the task's own Python code did, which the worker tells before. So deaths have a
 bound, in number and in time: both have to be exceeded, since a worker that is ended every 0.2 s dies often in a short
@@ -46,6 +47,13 @@ def is_from_outside(exit_code: int) -> bool:
     return exit_code < 0 and -exit_code not in _FAULTS
 
 
+def told(exit_code: int) -> str:
+    """How a process ended, in words."""
+    if exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}"
+
+
 def most_deaths(num_signs: int) -> int:
     """Deaths that are forgiven to a task, by how many signs there have been since the first that it is not to blame."""
     return PATIENCE * (1 + num_signs.bit_length())
@@ -54,7 +62,7 @@ def most_deaths(num_signs: int) -> int:
 def may_be_forgiven(task: Task, error: BaseException) -> bool:
     """Whether this failure of an attempt is a death that the task may not have caused, and is one to run again."""
     is_death = isinstance(error, WorkerDiedError) and error.from_outside
-    return is_death and task.actor is None and task.options.max_retries > 0
+    return is_death and task.options.max_retries > 0
 
 
 def forgive(task: Task, num_signs: int) -> bool:
@@ -72,6 +80,8 @@ def forgive(task: Task, num_signs: int) -> bool:
 def final(task: Task, error: WorkerDiedError) -> WorkerDiedError:
     """The error of the last of many deaths."""
     return WorkerDiedError(
-        f"{error}, the {task.deaths + 1}th one under this task, while others went on or there were none: its function "
-        "ends the process, or the system does for want of memory, which the task should declare (memory=)"
+        f"{error}, the {task.deaths + 1}th one under this task, whose longest attempt took "
+        f"{task.longest_seconds:.2g} s: its function ends the process, or the system does for want of memory, which "
+        "the task should declare (memory=), or somebody ends processes too often for it, so that it should do less in "
+        "one call"
     )

@@ -339,6 +339,7 @@ class LocalEngine:
             if self._watchdog is not None:
                 steps.callback(self._watchdog.close)
             steps.callback(self.guard.close)
+            steps.callback(self.pool.servers.end)
             steps.callback(self._scheduler.close)
             steps.callback(self.pool.close)
             steps.callback(self.store.close)

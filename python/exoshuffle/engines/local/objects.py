@@ -166,6 +166,7 @@ class Task:
         "keeps_resources",
         "kwargs",
         "lineage",
+        "longest_seconds",
         "method",
         "missing",
         "name",
@@ -201,6 +202,8 @@ class Task:
         self.deaths = 0
         self.died_at = 0.0
         self.signs_before = 0
+        #: Of the attempts that ended so, the longest.
+        self.longest_seconds = 0.0
         self.cancelled = False
         self.started = False
         self.ready = False

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.engines.local import deaths, limits, wire
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.processes import WORKER_BYTES, WorkerProcess
+from exoshuffle.engines.local.servers import Servers
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import (
     MemoryLimitError,
@@ -58,8 +59,9 @@ class ProcessPool:
         self._num_base_used = 0
         self._moved_at = time.monotonic()
         self._closed = False
-        #: Workers that were ended from outside with no task in them.
+        #: Workers and fork servers that were ended from outside with no task in them.
         self.num_blameless = 0
+        self.servers = Servers()
 
     @property
     def base_bytes(self) -> int:
@@ -144,7 +146,7 @@ class ProcessPool:
                 self._num_starting += worker is None
             if worker is None:
                 return self._start_until_alive()
-            if worker.is_alive:
+            if worker.is_usable:
                 return worker
             self.num_blameless += worker.was_ended
             self.give_back(worker, reusable=False)
@@ -192,6 +194,7 @@ class ProcessPool:
         with self._lock:
             self._closed = True
             self._changed.notify_all()
+            self.servers.close()
             idle, self._idle = self._idle, []
             workers = list(self._all)
         for worker in workers:
@@ -239,7 +242,7 @@ class ProcessPool:
             self._num_base_used += is_base
         try:
             reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
-            worker = WorkerProcess(self._engine, reservation)
+            worker = WorkerProcess(self._engine, self.servers, reservation)
         except BaseException:
             with self._lock:
                 self._num_starting -= 1

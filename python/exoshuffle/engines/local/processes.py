@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import pickle
-import signal
+import select
 import socket
-import subprocess
-import sys
 import threading
+import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines import allocators
 from exoshuffle.engines.local import deaths, forks, hearing, identity, limits, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
+from exoshuffle.engines.local.servers import Servers
 from exoshuffle.engines.local.values import StoredValue
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
@@ -44,16 +42,11 @@ WORKER_BYTES = 24_000_000
 #: Functions that a worker keeps: programs that make a new one for each task would fill it.
 _MAX_CODES = 256
 
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from exoshuffle.engines.local.worker import main; main()"
-)
-
 
 class WorkerProcess:
     """A worker and what it holds. Used by one thread at a time, except ``kill``."""
 
-    def __init__(self, engine: LocalEngine, reservation: Any) -> None:
+    def __init__(self, engine: LocalEngine, servers: Servers, reservation: Any) -> None:
         self._engine = engine
         self._reservation = reservation
         #: Whether it lives on memory that was set apart for it.
@@ -77,16 +70,11 @@ class WorkerProcess:
         arena = engine.store.arena_fd()
         self._stack = os.memfd_create("exoshuffle-stack")
         self._reading_stack = threading.Lock()
-        descriptors = (self._theirs.fileno(), lifeline, arena, self._stack)
         try:
-            self._process = subprocess.Popen(  # noqa: S603  this interpreter
-                [sys.executable, "-c", _START, json.dumps(sys.path), *map(str, descriptors)],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                env=allocators.environment(),
-                # Else Ctrl-C would hit it before it can ignore that.
-                start_new_session=True,
-            )
+            self._process = servers.fork([self._theirs.fileno(), lifeline, arena, self._stack])
+        except BaseException:
+            self._close()
+            raise
         finally:
             for descriptor in (lifeline, arena):
                 os.close(descriptor)
@@ -107,12 +95,23 @@ class WorkerProcess:
     @property
     def is_alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return not self._has_hung_up() and self._process.poll() is None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it runs, and belongs to the program's tree of processes: its fork server has not ended."""
+        return self.is_alive and not self._process.is_orphan
 
     @property
     def was_ended(self) -> bool:
         """Whether the process has ended, and by a signal from outside."""
-        return deaths.is_from_outside(self._process.poll() or 0)
+        return self._has_hung_up() and deaths.is_from_outside(self._process.wait())
+
+    def _has_hung_up(self) -> bool:
+        """Seen at once; how it has ended, the fork server tells a little later."""
+        poll = select.poll()
+        poll.register(self._connection, 0)
+        return bool(poll.poll(0))
 
     def run(self, task: Task, kind: str, loaded: list[Any]) -> StoredValue:
         """Has the task run; answers what it asks meanwhile.
@@ -133,9 +132,11 @@ class WorkerProcess:
             # What was fetched is held by its pins from here on, as long as the worker wants it.
             loaded.clear()
         task.worker = self
+        begun = time.monotonic()
         try:
             return self._converse(task)
         except WorkerDiedError as error:
+            task.longest_seconds = max(task.longest_seconds, time.monotonic() - begun)
             self._blame(task, error)
             raise
         finally:
@@ -245,6 +246,9 @@ class WorkerProcess:
         self.kill()
         self._engine.guard.forget(self._process.pid)
         self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
         self._connection.close()
         if self._lifeline >= 0:
             os.close(self._lifeline)
@@ -311,8 +315,8 @@ class WorkerProcess:
 
     def _died(self) -> WorkerDiedError:
         code = self._process.wait()
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        died = WorkerDiedError(f"worker process {self._process.pid} ended with {how}")
+        how = "after its fork server" if self._process.is_orphan else f"with {deaths.told(code)}"
+        died = WorkerDiedError(f"worker process {self._process.pid} ended {how}")
         died.from_outside = deaths.is_from_outside(code) and -code != self._sent_itself
         return died
 

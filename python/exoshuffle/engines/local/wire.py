@@ -12,6 +12,7 @@ slices given back, blocks discarded, streams dropped).
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,12 @@ READY, ASK, ITEM, SAID, ENDS = "ready", "ask", "item", "said", "ends"
 DONE, RETURNED, ERROR = "done", "returned", "error"
 #: Which function of the user a task calls from here on.
 FUNCTION = "function"
+
+#: A fork server's first word, the most that it is told at once, and how it tells the exit code of a child, as
+#: ``subprocess`` has it.
+FORKS = b"forks"
+MAX_FORK_BYTES = 1 << 16
+EXIT_CODE = struct.Struct("i")
 
 
 @dataclass(frozen=True)

@@ -417,12 +417,22 @@ def _arrow_in_store(order: wire.Order, found: list[Any]) -> list[tuple[int, weak
 
 
 def main() -> None:
-    """Runs until the engine closes the connection."""
+    """``run`` in a process that was started with the descriptors as arguments."""
+    run([int(text) for text in sys.argv[2:]])
+
+
+def run(descriptors: Sequence[int]) -> None:
+    """Runs until the engine closes the connection.
+
+    Args:
+        descriptors: The connection, what closes when the engine's process ends, the store's arena, and where to write
+            what it does.
+    """
     # It may be killed at any moment; what was printed is out by then.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     nobody_types()
-    connection, lifeline, arena, stack = descriptors = [int(text) for text in sys.argv[2:6]]
+    connection, lifeline, arena, stack = descriptors
     stacks.write_when_asked(stack)
     for descriptor in descriptors:
         # What a task starts must not keep the connection open when the worker dies.

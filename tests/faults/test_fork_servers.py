@@ -1,0 +1,257 @@
+"""Where workers come from: servers that fork them, and what becomes of tasks when a server ends."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.local import LocalEngine, deaths, servers
+from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.engines.local.servers import Servers
+from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper, poll
+from exoshuffle.testing.programs import double
+from tests.faults.fuzz import has_ended
+from tests.faults.leftovers import checked_engine
+from tests.faults.programs import Spot
+from tests.worker_processes import worker_processes
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[LocalEngine]:
+    """An engine with room for six workers; checks that nothing is left."""
+    with checked_engine(8 * WORKER_BYTES + 10_000_000, tmp_path) as made:
+        yield made
+
+
+def kill(process: psutil.Process) -> None:
+    process.kill()
+    poll(lambda: has_ended(process.pid))
+
+
+def kill_servers() -> None:
+    """Ends what workers are forked from."""
+    for server in psutil.Process().children():
+        kill(server)
+
+
+def place() -> tuple[int, int]:
+    return os.getpid(), os.getppid()
+
+
+def count_and_wait(attempts: Any, spot: Spot) -> int:
+    attempt: int = xs.get(attempts.add.remote())
+    if attempt == 1:
+        spot.stop_here()
+    return attempt
+
+
+# --- servers that end -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_task_goes_on_without_its_server() -> None:
+    attempts, spot = helper(Counter), Spot()
+    task = xs.remote(count_and_wait, max_retries=0).remote(attempts, spot)
+    worker = spot.process()
+    kill_servers()
+    spot.open()
+    assert xs.get(task, timeout=PATIENCE_SECONDS) == 1
+    # But it is no more of the program's tree, so that others get the tasks after it.
+    found = [xs.get(xs.remote(place).remote(), timeout=PATIENCE_SECONDS) for _ in range(4)]
+    assert worker not in [process for process, _ in found]
+    assert {parent for _, parent in found} <= {each.pid for each in psutil.Process().children()}
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_death_of_a_worker_without_server_is_seen() -> None:
+    attempts, spot = helper(Counter), Spot()
+    task = xs.remote(count_and_wait, max_retries=1).remote(attempts, spot)
+    worker = spot.process()
+    kill_servers()
+    os.kill(worker, signal.SIGKILL)
+    assert xs.get(task, timeout=PATIENCE_SECONDS) == 2
+    spot.open()
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_idle_worker_without_server_is_not_used_again() -> None:
+    first, _ = xs.get(xs.remote(place).remote())
+    kill_servers()
+    second, server = xs.get(xs.remote(place, max_retries=0).remote(), timeout=PATIENCE_SECONDS)
+    assert first != second
+    assert server in [each.pid for each in psutil.Process().children()]
+
+
+def test_a_storm_that_hits_servers_and_workers(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each server ends after the second worker that it forked, each second worker before it has run anything."""
+    fork, forks = Servers.fork, 0
+    monkeypatch.setattr(deaths, "PATIENCE_SECONDS", 0.0)
+
+    def fork_and_be_killed(self: Servers, descriptors: Any) -> Any:
+        nonlocal forks
+        forked = fork(self, descriptors)
+        forks += 1
+        if forks % 2 == 0 and forks <= 8:
+            forked.kill()
+            for server in self._all:
+                server.process.kill()
+        return forked
+
+    monkeypatch.setattr(Servers, "fork", fork_and_be_killed)
+    tasks = [xs.remote(double, max_retries=1).remote(number) for number in range(100)]
+    assert xs.get(tasks, timeout=PATIENCE_SECONDS) == [2 * number for number in range(100)]
+    assert forks >= 2
+    assert engine.pool.num_blameless >= 1
+    # At most two stand by.
+    assert len(engine.pool.servers._all) <= 3
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_server_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "_START", "raise SystemExit(3)")
+        with pytest.raises(TaskError, match=r"fork server \d+ ended with exit code 3") as caught:
+            xs.get(xs.remote(double, max_retries=1).remote(2), timeout=PATIENCE_SECONDS)
+    assert caught.value.attempt == 2
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    assert xs.get(xs.remote(double).remote(2), timeout=PATIENCE_SECONDS) == 4
+
+
+# --- what a worker has of its program -------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("engine")
+def test_workers_have_the_surroundings_of_when_they_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def look() -> tuple[str | None, str]:
+        return os.environ.get("SEASON"), os.getcwd()
+
+    here = os.getcwd()
+    assert xs.get(xs.remote(look).remote()) == (os.environ.get("SEASON"), here)
+    for season in ("summer", "winter"):
+        monkeypatch.setenv("SEASON", season)
+        monkeypatch.chdir(tmp_path)
+        # The idle ones are those of before.
+        for worker in worker_processes():
+            kill(worker)
+        found = xs.get(xs.remote(look, max_retries=0).remote(), timeout=PATIENCE_SECONDS)
+        assert found == (season, str(tmp_path))
+    # Those of the other surroundings have ended.
+    assert len(psutil.Process().children()) == 1
+
+
+@pytest.mark.usefixtures("engine")
+def test_each_worker_draws_its_own_numbers() -> None:
+    gates = [Spot(), Spot()]
+
+    def draw(spot: Spot) -> float:
+        spot.stop_here()
+        return random.random()
+
+    tasks = [xs.remote(draw).remote(spot) for spot in gates]
+    assert len({spot.process() for spot in gates}) == 2
+    for spot in gates:
+        spot.open()
+    assert len(set(xs.get(tasks))) == 2
+
+
+@pytest.mark.usefixtures("engine")
+def test_workers_lead_groups_of_their_own() -> None:
+    def group() -> bool:
+        return os.getpid() == os.getpgrp() == os.getsid(0)
+
+    assert xs.get(xs.remote(group).remote())
+
+
+def test_only_one_thread_is_there_when_a_server_forks() -> None:
+    program = (
+        "import os, exoshuffle.engines.local.fork_server as server; "
+        "server._import(['exoshuffle.operators.table', 'exoshuffle.dataset']); "
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+
+
+STARTUP = """
+import sys, threading, types
+module = types.ModuleType("numpy.random")
+module.drawn_anew = 0
+def seed():
+    module.drawn_anew += 1
+module.seed = seed
+sys.modules["numpy.random"] = module
+if {threads}:
+    lock = threading.Lock()
+    lock.acquire()
+    threading.Thread(target=lock.acquire, daemon=True).start()
+"""
+
+PROGRAM = """
+import exoshuffle as xs
+
+def look():
+    import os, sys, threading
+    return threading.active_count(), sys.modules["numpy.random"].drawn_anew
+
+xs.init(memory_limit="300MB", num_cpus=1, spill_dirs=[{folder!r}])
+before, drawn_anew = xs.get(xs.remote(look).remote())
+print(before, drawn_anew)
+"""
+
+
+@pytest.mark.parametrize(("threads", "said"), [(False, "2 1\n"), (True, "3 0\n")])
+def test_startup_files_of_the_site(threads: bool, said: str, tmp_path: Path) -> None:
+    """Where they start threads, workers start anew instead of being forked beside these."""
+    (tmp_path / "sitecustomize.py").write_text(STARTUP.format(threads=threads))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(folder=str(tmp_path))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=PATIENCE_SECONDS,
+    )
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
+def test_close_does_not_wait_for_a_server_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    class Begun(servers.Server):
+        def __init__(self, surroundings: Any) -> None:
+            super().__init__(surroundings)
+            begun.set()
+
+    # It never says that it is ready.
+    monkeypatch.setattr(servers, "_START", "import time; time.sleep(3600)")
+    monkeypatch.setattr(servers, "Server", Begun)
+    xs.init(memory_limit="350MB", spill_dirs=str(tmp_path), num_cpus=1)
+    task = xs.remote(double).remote(1)
+    assert begun.wait(PATIENCE_SECONDS)
+    xs.shutdown()
+    assert psutil.Process().children() == []
+    del task
