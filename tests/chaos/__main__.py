@@ -24,10 +24,14 @@ from tests.fuzz.parent import Peak
 NUM_ROWS, NUM_FILES = 1_600_000, 8
 #: Of a job of some seconds. One that takes this long never ends.
 PATIENCE_SECONDS = 300
-JOBS = ("sort", "push", "shuffle", "distinct", "function")
-LIMITS = {"function": "512MB"}
+JOBS = ("sort", "push", "shuffle", "distinct", "function", "tasks")
+LIMITS = {"function": "512MB", "tasks": "512MB"}
+#: Those that have worker processes.
+KILLED_JOBS = tuple(LIMITS)
 LIMIT = "300MB"
 FULL = "20m"
+#: What must not be: the program fails then, and says so in capitals.
+FAILURES = ("WRONG ROWS", "LIMIT EXCEEDED", "HANG", "NO NAMED ERROR", "ENDED BY A STORM")
 
 
 def main() -> int:
@@ -42,16 +46,9 @@ def main() -> int:
         while time.monotonic() < end:
             counts += _run(seed, Path(name), wanted)
             seed += 1
-    for what, count in sorted(counts.items()):
-        _say(f"{what}: {count}")
-    return int(
-        bool(
-            counts["WRONG ROWS"]
-            + counts["LIMIT EXCEEDED"]
-            + counts["HANG"]
-            + counts["NO NAMED ERROR"]
-        )
-    )
+    for what in sorted({*counts, *FAILURES}):
+        _say(f"{what}: {counts[what]}")
+    return int(any(counts[failure] for failure in FAILURES))
 
 
 def _say(line: str) -> None:
@@ -77,8 +74,8 @@ def _run(seed: int, root: Path, wanted: dict[str, Any]) -> Counter[str]:
     """One job with one kind of fault."""
     rng = random.Random(seed)
     job, fault = rng.choice(JOBS), rng.choice(list(KINDS))
-    if fault == "kill":
-        job = "function"
+    if fault in ("kill", "storm"):
+        job = rng.choice(KILLED_JOBS)
     folder = root / str(seed)
     shutil.copytree(root / "original", folder / "in")
     (folder / "spill").mkdir()
@@ -92,6 +89,8 @@ def _run(seed: int, root: Path, wanted: dict[str, Any]) -> Counter[str]:
             unmount(folder / "spill")
         shutil.rmtree(folder)
     verdict = _verdict(answer, wanted, peak, parse_bytes(LIMITS.get(job, LIMIT)))
+    if fault == "storm" and verdict.startswith("named error"):
+        verdict = "ENDED BY A STORM"
     if verdict.isupper():
         _say(f"{verdict}: seed {seed}, {job}, {fault}: {answer}, peak {peak:,}")
     counted = Counter({"jobs": 1, f"jobs, {fault}": 1, verdict: 1})

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 
-#: Between two faults, at least and at most.
-LEAST_SECONDS, MOST_SECONDS = 0.1, 0.6
+#: Between two faults, at least and at most; in a storm, no shorter than a worker takes to start by itself.
+PAUSE_SECONDS = 0.1, 0.6
+STORM_SECONDS = 0.2, 0.2
 
 
 class Faults(threading.Thread):
@@ -21,12 +22,13 @@ class Faults(threading.Thread):
         super().__init__(daemon=True)
         self.count = 0
         self._fault = KINDS[kind]
+        self._pause_seconds = STORM_SECONDS if kind == "storm" else PAUSE_SECONDS
         self._process, self._folder, self._random = psutil.Process(pid), folder, random.Random(seed)
         self._ended = threading.Event()
 
     def run(self) -> None:
         """See ``threading.Thread``."""
-        while not self._ended.wait(self._random.uniform(LEAST_SECONDS, MOST_SECONDS)):
+        while not self._ended.wait(self._random.uniform(*self._pause_seconds)):
             try:
                 self.count += self._fault(self._process, self._folder, self._random)
             except (psutil.Error, OSError):
@@ -44,12 +46,12 @@ def _nothing(process: psutil.Process, folder: Path, rng: random.Random) -> int:
 
 
 def _kill(process: psutil.Process, folder: Path, rng: random.Random) -> int:
-    """Ends one worker process."""
+    """Ends one of the processes of the program's tree: a worker, or a server that forks them."""
     del folder
-    workers = process.children()
-    if not workers:
+    others = process.children(recursive=True)
+    if not others:
         return 0
-    rng.choice(workers).kill()
+    rng.choice(others).kill()
     return 1
 
 
@@ -83,6 +85,7 @@ def _cut(process: psutil.Process, folder: Path, rng: random.Random) -> int:
 KINDS: dict[str, Callable[[psutil.Process, Path, random.Random], int]] = {
     "nothing": _nothing,
     "kill": _kill,
+    "storm": _kill,
     "corrupt": _corrupt,
     "cut": _cut,
     # The disk is full before the job begins.

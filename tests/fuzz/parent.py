@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import shutil
@@ -142,11 +143,16 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            try:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 members = [self._process, *self._process.children(recursive=True)]
-                self.bytes = max(self.bytes, sum(each.memory_full_info().pss for each in members))
-            except psutil.Error:
-                continue
+                self.bytes = max(self.bytes, sum(map(_resident_bytes, members)))
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    """What it shares with others counts as its share; nothing once it has ended, waited for or not."""
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0
 
 
 def _judged(
