@@ -20,7 +20,7 @@ from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper
 from exoshuffle.testing.programs import double
 
-#: Fewer than by default, since a worker takes 0.2 s to start.
+#: Fewer than by default.
 FEW = 4
 
 

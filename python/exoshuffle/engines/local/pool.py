@@ -37,7 +37,7 @@ _STANDSTILL_SECONDS = 5.0
 
 
 class ProcessPool:
-    """Workers for tasks; some idle ones are kept, since one takes 0.1 to 0.2 s to start."""
+    """Workers for tasks; some idle ones are kept, since a new one imports anew what functions need."""
 
     def __init__(self, engine: LocalEngine, num_cpus: int) -> None:
         self._engine = engine
