@@ -143,7 +143,7 @@ def python_of(contender: Contender) -> str:
 
 def set_cached(files: Iterable[Path], cached: bool) -> None:
     """Puts files into the page cache, by reading them, or out of it."""
-    for path in files:
+    for path in filter(Path.is_file, files):  # and no seal
         with path.open("rb", buffering=0) as file:
             if cached:
                 while file.read(8 * 1024 * 1024):

@@ -151,7 +151,7 @@ def test_without_bad_rows_the_file_has_a_header_only(tmp_path: Path) -> None:
 
 def test_a_bad_header_is_an_error_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text('i,"s"x\n1,2\n')
-    with pytest.raises(InputError, match="line 1: "):
+    with pytest.raises(InputError, match="line 1, the header: "):
         xs.read_csv(tmp_path / "in.csv", bad_rows="skip")
 
 

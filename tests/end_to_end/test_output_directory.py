@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.dataset as ds
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.seal import PREFIX
 from exoshuffle.errors import OutputError
 from tests.end_to_end.formats import READERS, WRITERS
 from tests.end_to_end.oracle import write_files
@@ -40,7 +42,12 @@ def _names(directory: Path) -> list[str]:
 OTHERS: dict[str, Callable[[str], int]] = {
     "pyarrow": lambda out: pq.read_table(f"{out}/").num_rows,
     "pyarrow, dataset": lambda out: ds.dataset(out).count_rows(),
-    "duckdb": lambda out: len(duckdb.connect().execute(f"from '{out}/*.parquet'").fetchall()),
+    **{
+        f"duckdb, {pattern}": lambda out, pattern=pattern: len(
+            duckdb.connect().execute(f"from read_parquet('{out}{pattern}')").fetchall()
+        )
+        for pattern in ("/*.parquet", "/*", "/**")
+    },
     "exoshuffle": lambda out: xs.read_parquet(out).to_arrow().num_rows,
 }
 
@@ -107,10 +114,14 @@ def test_target_file_size_makes_more_files_in_order(
 def test_an_existing_output_stays_unless_overwritten(source: Path, tmp_path: Path) -> None:
     dataset = xs.read_parquet(source)
     dataset.sort("key", num_partitions=5).write_parquet(tmp_path / "out")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+    def contents() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (tmp_path / "out").glob("[!.]*")}
+
+    before = contents()
     with pytest.raises(OutputError, match=r"out exists; .*overwrite"):
         dataset.sort("text", num_partitions=2).write_parquet(tmp_path / "out")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert contents() == before
     dataset.sort("text", num_partitions=2).write_parquet(tmp_path / "out", overwrite=True)
     assert _names(tmp_path / "out") == ["part-00000.parquet", "part-00001.parquet"]
     assert _names(tmp_path) == ["in", "out", "spill"]
@@ -241,10 +252,14 @@ def test_names_as_long_as_a_directory_can_have(source: Path, tmp_path: Path) -> 
 def test_a_disk_that_is_full_at_the_end_is_an_error_of_the_output(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    make = Path.mkdir
 
-    monkeypatch.setattr(Path, "touch", full)
+    def full(path: Path, *arguments: Any, **named: Any) -> None:
+        if path.name.startswith(PREFIX):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        make(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(OutputError, match=r"cannot put .*out in place: No space left"):
         xs.read_parquet(source).sort("key").write_parquet(tmp_path / "out")
     assert _names(tmp_path) == ["in", "spill"]

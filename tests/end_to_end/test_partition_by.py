@@ -146,12 +146,12 @@ def test_types_become_the_text_that_readers_take_for_them(
     by = ["flag", "big", "money", "at", "zoned", "view"]
     result = source(tmp_path, table).write_parquet(tmp_path / "out", partition_by=by)
     expected = [
-        "flag=true", "big=18446744073709551615", "money=1.50", "at=2024-01-02T03%3A04%3A05.000600",
-        "zoned=2024-01-02T04%3A04%3A05.000600%2B01%3A00", "view=v",
+        "flag=true", "big=18446744073709551615", "money=1.50", "at=2024-01-02 03%3A04%3A05.000600",
+        "zoned=2024-01-02 04%3A04%3A05.000600%2B01%3A00", "view=v",
     ]  # fmt: skip
     assert result.files[0]["name"].split("/")[:-1] == expected
     [row] = rows_by("duckdb", tmp_path / "out")
-    assert (row["at"], row["flag"], row["money"]) == ("2024-01-02T03:04:05.000600", "true", "1.50")
+    assert (row["at"], row["flag"], row["money"]) == ("2024-01-02 03:04:05.000600", "true", "1.50")
     read = xs.read_parquet(tmp_path / "out").to_arrow()
     assert read.column("at")[0].as_py() == moment
     assert read.schema.field("zoned").type == pa.timestamp("us", "UTC")
@@ -216,7 +216,7 @@ def test_the_bill_counts_folders(tmp_path: Path, engine: LocalEngine) -> None:
     dataset = source(tmp_path, pa.table({"k": [i % 31 for i in range(9000)], "x": range(9000)}))
     bill = dataset.explain(tmp_path / "out", options=WriteOptions("parquet", partition_by="k"))
     assert (bill.operator, bill.output_folders, bill.output_files) == ("partition_by", 31, 31)
-    assert "about 31, in 31 folders" in str(bill)
+    assert "about 31, in about 31 folders (an estimate from a sample of rows)" in str(bill)
     assert bill.to_dict()["output_folders"] == 31
 
 
@@ -274,7 +274,7 @@ def test_on_the_command_line(tmp_path: Path, command) -> None:
     lines = (tmp_path / "again" / "day=2024-01-02" / "part-00000.csv").read_text().split()
     assert lines[:2] == ["x", "298"]
     bill = command("sort", tmp_path / "in", tmp_path / "bill", *shared, "--explain")
-    assert "in 3 folders" in bill.out
+    assert "in about 3 folders" in bill.out
     refused = command("sort", tmp_path / "out", tmp_path / "out" / "inside", *shared)
     assert refused.code == 1
     replaced = command("sort", tmp_path / "in", tmp_path / "out", *shared, "--overwrite")

@@ -94,8 +94,8 @@ def test_integers_of_json_keep_all_their_digits(tmp_path: Path) -> None:
         ('{"k": 1}', '{"k": "x"}', ["'k'", "x", "Int64"]),
         ('{"k": 1}', '{"k": 99999999999999999999}', ["'k'", "99999999999999999999", "Int64"]),
         ('{"k": 1, "l": [1]}', '{"k": 1, "l": [2.5]}', ["'l'"]),
-        ('{"k": 1}', '{"k": 1, "late": 5}', ["'late'", "first 10000 rows"]),
-        ('{"k": 1, "o": {"a": 1}}', '{"k": 1, "o": {"late": 5}}', ["'late'", "first 10000 rows"]),
+        ('{"k": 1}', '{"k": 1, "late": 5}', ["'late'", "first 10,000 rows"]),
+        ('{"k": 1, "o": {"a": 1}}', '{"k": 1, "o": {"late": 5}}', ["'late'", "first 10,000 rows"]),
     ],
 )
 def test_late_rows_of_json_that_do_not_fit(

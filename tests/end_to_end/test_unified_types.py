@@ -117,6 +117,20 @@ PAIRS: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any], pa.DataTy
             [["b"]],
             pa.large_list(pa.large_string()),
         ),
+        (
+            pa.list_(pa.int32(), 2),
+            [[1, 2], None],
+            pa.list_(pa.int64(), 3),
+            [[1, 2, 2**40]],
+            pa.list_(pa.int64()),
+        ),
+        (
+            pa.list_(pa.int32(), 2),
+            [[1, 2]],
+            pa.large_list(pa.int32()),
+            [[], None],
+            pa.large_list(pa.int32()),
+        ),
     ]
 }
 NO_PAIRS = [
@@ -184,6 +198,44 @@ def test_files_and_unions(name: str, kind: str, tmp_path: Path, engine: LocalEng
                 made.validate(full=True)
                 assert made.schema.field("v").type == rows.schema.field("v").type
                 assert made.sort_by("n")["v"].to_pylist() == values
+
+
+#: Structs whose fields come in another order, or are missing.
+STRUCTS = {
+    "another order": ([{"x": 1, "y": 2}, None], [{"y": 20, "x": 10}]),
+    "a field less": ([{"x": 1, "y": "a"}], [{"x": 2.5}, None]),
+    "a field more": ([{"x": 1}], [{"z": [1], "x": 2}]),
+    "within lists": (
+        [[{"x": 1, "y": 2}], None, []],
+        [[{"y": 20, "x": 10}, None, {"y": 3, "z": "a"}]],
+    ),
+    "within structs": ([{"s": {"x": 1, "y": 2}}], [{"t": True, "s": {"y": 20, "x": 10}}]),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("name", STRUCTS)
+def test_fields_of_structs_meet_by_name_as_in_duckdb(
+    name: str, kind: str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    del engine
+    sides = [
+        pa.table({"n": range(10 * i, 10 * i + len(v)), "v": v}) for i, v in enumerate(STRUCTS[name])
+    ]
+    paths = [tmp_path / f"{number}.{kind}" for number in range(2)]
+    for path, table in zip(paths, sides, strict=True):
+        WRITERS[kind](table, path)
+    with duckdb.connect() as connection:
+        connection.register("a", sides[0])
+        connection.register("b", sides[1])
+        wanted = connection.sql("FROM a UNION ALL FROM b ORDER BY n").to_arrow_table().to_pylist()
+    apart = [READERS[kind](path) for path in paths]
+    for rows in (READERS[kind](paths), apart[0].union(apart[1])):
+        made = rows.sort("n").to_arrow()
+        made.validate(full=True)
+        assert made.to_pylist() == wanted
+    turned = READERS[kind](paths[::-1]).sort("n").to_arrow()
+    assert turned.to_pylist() == wanted
 
 
 @pytest.mark.parametrize(("a", "b"), NO_PAIRS, ids=str)

@@ -69,7 +69,7 @@ def sort_table(data: Path, output: Path, strategy: str) -> None:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
+    return {path.name: path.read_bytes() for path in directory.glob("part-*")}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -20,14 +20,15 @@ def sealed(tmp_path: Path) -> Path:
     (folder / "k=1").mkdir(parents=True)
     (folder / "part-0").write_text("abc")
     (folder / "k=1" / "part-1").write_text("de")
-    seal_of(folder).touch()
+    seal_of(folder).mkdir()
     return folder
 
 
 def test_it_is_empty_and_hidden(sealed: Path) -> None:
     (seal,) = sealed.glob(".*")
     assert seal.name.startswith(PREFIX)
-    assert seal.stat().st_size == 0
+    assert seal.is_dir()
+    assert not any(seal.iterdir())
 
 
 def test_it_holds_wherever_the_directory_goes(sealed: Path, tmp_path: Path) -> None:
@@ -37,9 +38,13 @@ def test_it_holds_wherever_the_directory_goes(sealed: Path, tmp_path: Path) -> N
 
 def _seal_with_a_file_inside(folder: Path) -> None:
     (seal,) = folder.glob(".*")
-    seal.unlink()
-    seal.mkdir()
     (seal / "precious").write_text("")
+
+
+def _seal_that_is_a_file(folder: Path) -> None:
+    (seal,) = folder.glob(".*")
+    seal.rmdir()
+    seal.touch()
 
 
 BREAKS: dict[str, Callable[[Path], object]] = {
@@ -60,7 +65,8 @@ BREAKS: dict[str, Callable[[Path], object]] = {
     "a directory that looks like a seal": lambda out: (out / f"{PREFIX}mine").mkdir(),
     "a file that looks like a seal": lambda out: (out / f"{PREFIX}mine").touch(),
     "a seal with something in it": _seal_with_a_file_inside,
-    "no seal": lambda out: next(out.glob(".*")).unlink(),
+    "a seal that is a file": _seal_that_is_a_file,
+    "no seal": lambda out: next(out.glob(".*")).rmdir(),
     "a marker of another program": lambda out: next(out.glob(".*")).rename(out / "_SUCCESS"),
 }
 

@@ -144,7 +144,7 @@ pub enum IoError {
     },
     /// The number of columns differs between two files.
     #[error(
-        "'{}' has {first_columns} columns but '{}' has {second_columns}, and {extra} in one of them only; what goes together must have the same columns",
+        "'{}' has {first_columns} columns but '{}' has {second_columns}, and {extra} in one of them only; what goes together must have the same columns: read them apart, add or drop columns (with_columns, drop), and unite them by union",
         first.display(), second.display()
     )]
     ColumnCount {
@@ -180,7 +180,10 @@ pub enum IoError {
         reason: String,
     },
     /// Two columns have the same name.
-    #[error("'{}' has two columns named '{column}'; rename one of them", path.display())]
+    #[error(
+        "'{}' has two columns named '{column}'; rename one of them, or, of CSV, leave the header out (skip_rows=1, header=False) \
+         and name all columns by a pyarrow schema (schema=)", path.display()
+    )]
     DuplicateColumn {
         /// The file.
         path: PathBuf,
@@ -339,6 +342,49 @@ pub enum IoError {
         /// What is wrong.
         reason: String,
     },
+    /// The header of CSV is none.
+    #[error(
+        "'{}' line {line}, the header: {reason}; correct the line, or leave it out by skip_rows={line} and header=False \
+         (--skip-rows {line} --no-header)", path.display()
+    )]
+    BadHeader {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file of JSON is one document, not lines.
+    #[error(
+        "'{}' line {line}: it begins {what} over several rows or lines, where each line must be one object; write it so, for \
+         example by jq -c '{program}'", path.display()
+    )]
+    NotLines {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// What begins there.
+        what: &'static str,
+        /// What makes lines of it.
+        program: &'static str,
+    },
+    /// A row of JSON lines has a key that no column is of.
+    #[error(
+        "'{}' line {line}: {}; {}, or leave the row out by bad_rows='skip' (--bad-rows skip)",
+        path.display(), new_key(place.as_deref(), key), new_key_remedy(place.as_deref(), key)
+    )]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Line in the file, from 1.
+        line: u64,
+        /// The key.
+        key: String,
+        /// The column whose value has it; of none, it is one of the row itself.
+        place: Option<String>,
+    },
     /// The size of a record file is no multiple of the record.
     #[error(
         "'{}' has {bytes} bytes, which is no multiple of the record size {record_bytes}; check the record size or whether the file is truncated",
@@ -486,11 +532,30 @@ impl std::fmt::Display for ColumnOrigin {
     }
 }
 
+/// What is new about a key of JSON, and in which column's values.
+fn new_key(place: Option<&str>, key: &str) -> String {
+    let within = place.map_or(String::new(), |column| format!(" of column '{column}'"));
+    format!(
+        "the key '{key}'{within} is in none of the first 10,000 rows, which the columns are from"
+    )
+}
+
+fn new_key_remedy(place: Option<&str>, key: &str) -> String {
+    match place {
+        None => format!(
+            "give it a type (schema={{'{key}': 'text'}}, or on the command line --column-type {key}=text), select the columns \
+             that you need"
+        ),
+        Some(column) => format!("give '{column}' a type that has it (schema=), select other columns"),
+    }
+}
+
 impl IoError {
     /// What is wrong with a row of text, without where it is and what to do.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::BadRecord { reason, .. } => reason.clone(),
+            Self::UnknownKey { key, place, .. } => new_key(place.as_deref(), key),
             Self::BadValue {
                 column,
                 value,

@@ -118,7 +118,7 @@ class Bill:
         output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
         files = f"{self.output_files:,}"
         if self.output_folders:
-            files = f"about {files}, in {self.output_folders:,} folders"
+            files = f"about {files}, in about {self.output_folders:,} folders (an estimate from a sample of rows)"
         lines = [
             ("operator", self.operator),
             ("input", read),

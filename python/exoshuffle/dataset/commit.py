@@ -268,7 +268,7 @@ class OutputDirectory(Output):
 
     def _sync(self, names: Sequence[str]) -> None:
         seal = seal_of(self.staging)
-        seal.touch()
+        seal.mkdir()
         super()._sync([*names, seal.name])
 
     def _put_in_place(self) -> None:

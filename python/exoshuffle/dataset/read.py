@@ -284,7 +284,12 @@ def _opened(names: list[str], read_options: str, located: list[str] | None) -> A
         hint = _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None
     if source.format in ("csv", "jsonl") and not schema_of(source).names:
-        raise InputError(f"file {source.files[0]!r} is empty: it has no columns")
+        if source.format == "csv" or not source.bytes:
+            raise InputError(f"file {source.files[0]!r} is empty: it has no columns")
+        raise InputError(
+            f"file {source.files[0]!r} has no columns: none of its first 10,000 rows is an object with keys; give some "
+            "by schema= (--column-type), or correct the file"
+        )
     return source
 
 

@@ -1,8 +1,9 @@
 """The seal of an output directory: how a later run knows that all there is in it was written here, and is unchanged.
 
-A seal is an empty hidden file whose name has a hash of the names and sizes of all others. Why empty: Polars reads every
-file of a directory that is not, whatever its name; DuckDB, pandas, pyarrow and Spark read past it, too. Why not the
-contents: an overwrite would read all that it is about to remove.
+A seal is an empty hidden folder whose name has a hash of the names and sizes of all files. Why a folder: DuckDB reads
+any file that a pattern like ``out/*`` matches, Polars any in the directory that is not empty; both pass over an empty
+folder, as pandas, pyarrow and Spark do. Why not the contents of files: an overwrite would read all that it is about to
+remove.
 
 Earlier versions left a file ``_SUCCESS`` that lists names and sizes.
 """
@@ -22,7 +23,7 @@ _DIGITS = 32
 
 
 def seal_of(folder: Path) -> Path:
-    """The path that the seal of a directory without one has, as it is now.
+    """The path that the seal of a directory without one has, as it is now; to be made as a folder.
 
     Cost: looks at every file once, some microseconds each.
     """
@@ -32,7 +33,7 @@ def seal_of(folder: Path) -> Path:
 def is_sealed(folder: Path) -> bool:
     """Whether a directory holds what was written here, and nothing else."""
     lines = _lines(folder)
-    seals = [line for line in lines if line.startswith(PREFIX) and line.endswith("\0" + "0")]
+    seals = [line for line in lines if line.startswith(PREFIX) and line.endswith("\0/")]
     return any(seal.split("\0")[0] == _name(lines - {seal}) for seal in seals) or _is_listed(
         folder, lines
     )

@@ -5,17 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_cast::{cast_with_options, CastOptions};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
+use super::nested;
 use super::unify::unified;
 use crate::error::{one_line, ColumnOrigin, IoError, Result};
-
-/// Values that a type cannot hold are errors.
-const STRICT: CastOptions<'static> = CastOptions {
-    safe: false,
-    format_options: arrow_cast::display::FormatOptions::new(),
-};
 
 /// A schema, and where it is from.
 pub(super) type Origin<'a> = (&'a Path, &'a SchemaRef);
@@ -34,23 +28,6 @@ pub(super) fn merge_by_name(first: Origin<'_>, second: Origin<'_>) -> Result<Sch
     let pairs = pairs.map(|(a, place)| (a, second.1.field(place)));
     merged(first, second, pairs, |a, b| {
         unified(a.data_type(), b.data_type())
-    })
-}
-
-/// Adds the schema of another file: same names and types in the same order; a column is nullable if it is anywhere.
-pub(super) fn merge(first: Origin<'_>, second: Origin<'_>) -> Result<SchemaRef> {
-    if first.1 == second.1 {
-        return Ok(first.1.clone());
-    }
-    if first.1.fields().len() != second.1.fields().len() {
-        return Err(other_columns(first, second));
-    }
-    let pairs = first.1.fields().iter().zip(second.1.fields());
-    let pairs = pairs.map(|(a, b)| (a, b.as_ref()));
-    merged(first, second, pairs, |a, b| {
-        (a.name() == b.name())
-            .then(|| merge_type(a.data_type(), b.data_type()))
-            .flatten()
     })
 }
 
@@ -242,7 +219,7 @@ pub(super) fn retyped(path: &Path, batch: RecordBatch, schema: &Schema) -> Resul
         let is_fine = is_delivered(array.data_type(), field.data_type());
         let cast = match is_fine {
             true => Ok(array.clone()),
-            false => cast_with_options(array, field.data_type(), &STRICT),
+            false => nested::cast(array, field.data_type()),
         };
         let array = cast.map_err(|error| IoError::Unfit {
             column: Box::new(ColumnOrigin {
@@ -299,7 +276,7 @@ mod tests {
             Field::new("x", DataType::Int64, true),
             Field::new("l", list(true), false),
         ]);
-        let merged = merge((Path::new("a"), &a), (Path::new("b"), &b)).unwrap();
+        let merged = merge_by_name((Path::new("a"), &a), (Path::new("b"), &b)).unwrap();
         assert!(merged.field(0).is_nullable());
         assert_eq!(merged.field(1), &Field::new("l", list(true), true));
     }
@@ -308,7 +285,7 @@ mod tests {
     fn a_difference_names_both_files_and_types() {
         let a = schema(vec![Field::new("x", DataType::Int64, false)]);
         let b = schema(vec![Field::new("x", DataType::Utf8, false)]);
-        let error = merge((Path::new("a.csv"), &a), (Path::new("b.csv"), &b))
+        let error = merge_by_name((Path::new("a.csv"), &a), (Path::new("b.csv"), &b))
             .unwrap_err()
             .to_string();
         for part in ["a.csv", "b.csv", "Int64", "Utf8", "'x'"] {
@@ -316,7 +293,7 @@ mod tests {
         }
         let c = schema(vec![]);
         assert!(matches!(
-            merge((Path::new("a"), &a), (Path::new("c"), &c)),
+            merge_by_name((Path::new("a"), &a), (Path::new("c"), &c)),
             Err(IoError::ColumnCount { .. })
         ));
     }

@@ -79,6 +79,7 @@ fn inspect(
         memory_bytes: info.memory_bytes,
         index: 0,
         partition: Vec::new(),
+        columns: Vec::new(),
         groups: std::mem::take(&mut info.groups),
         working: std::mem::take(&mut info.working),
     };

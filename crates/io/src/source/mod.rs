@@ -4,9 +4,11 @@ mod conform;
 mod constants;
 mod glob;
 mod inspect;
+mod nested;
 mod partitions;
 mod paths;
 mod rebatch;
+mod reorder;
 mod sample;
 mod split;
 mod unify;
@@ -173,6 +175,8 @@ pub struct SourceFile {
     index: u64,
     /// What the folders say that it is in.
     partition: Vec<PartitionValue>,
+    /// Where the columns of all files are in this one of CSV, if it has them in another order.
+    columns: Vec<usize>,
     groups: Vec<Group>,
     working: Vec<Working>,
 }
@@ -219,10 +223,16 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
             *all &= info.dictionary_columns.get(place).copied().unwrap_or(true);
         }
     }
-    let mut listed: Vec<SourceFile> = inspected.into_iter().map(|(file, _)| file).collect();
-    for (index, file) in listed.iter_mut().enumerate() {
-        file.index = index as u64;
-    }
+    let listed = inspected.into_iter().enumerate();
+    let listed = listed.map(|(index, (file, info))| SourceFile {
+        index: index as u64,
+        columns: match format {
+            Format::Csv => reorder::other_order(&schema, &info.schema),
+            _ => Vec::new(),
+        },
+        ..file
+    });
+    let listed = listed.collect();
     let mut source = Source::of(listed, format, schema, own);
     source.dictionary_columns = dictionary_columns;
     if let Some(partitions) = partitions {
@@ -267,14 +277,6 @@ fn common_schema(
         let given = options.schema.clone().filter(|_| format.is_text());
         return Ok(given.unwrap_or_else(|| Arc::new(Schema::empty())));
     };
-    // Columns of CSV are told by their places.
-    if format.is_text() {
-        let mut schema = info.schema.clone();
-        for (file, info) in informative {
-            schema = conform::merge((&first.path, &schema), (&file.path, &info.schema))?;
-        }
-        return Ok(schema);
-    }
     let others = informative.map(|(file, info)| (file.path.as_path(), &info.schema));
     let all: Vec<_> = std::iter::once((first.path.as_path(), &info.schema))
         .chain(others)

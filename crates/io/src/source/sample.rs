@@ -9,6 +9,7 @@ use arrow_schema::SchemaRef;
 
 use super::conform::retyped;
 use super::constants::Widening;
+use super::reorder::Reordered;
 use super::split::Request;
 use super::{ReadOptions, Split};
 use crate::error::Result;
@@ -82,6 +83,11 @@ pub fn sample_split(
         let (batch, picked) =
             sample_split(&widening.split, schema, options, columns, num_rows, seed)?;
         return Ok((widening.widen(&batch)?, picked));
+    }
+    if !split.columns.is_empty() {
+        let file = Reordered::new(split, schema, projection)?;
+        let columns = Some(&file.columns[..]);
+        return sample_split(&file.split, &file.schema, options, columns, num_rows, seed);
     }
     let request = Request::new(split, schema, options, projection)?;
     let pick = Pick {

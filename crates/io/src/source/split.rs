@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conform::retyped;
 use super::constants::Widening;
+use super::reorder::Reordered;
 use super::{places, projected, FileStamp, Group, PartitionValue, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
@@ -45,6 +46,9 @@ pub struct Split {
     /// The values of partition columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
+    /// Where the columns of the input are in the file, but for partition columns, if it is CSV that has them in another order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<usize>,
 }
 
 impl Split {
@@ -107,6 +111,11 @@ pub fn open_split(
     if !split.partition.is_empty() {
         return open_widened(split, schema, options, projection, batch_rows);
     }
+    if !split.columns.is_empty() {
+        let file = Reordered::new(split, schema, projection)?;
+        let columns = Some(&file.columns[..]);
+        return open_split(&file.split, &file.schema, options, columns, batch_rows);
+    }
     let request = Request::new(split, schema, options, projection)?;
     let batch_rows = batch_rows.max(1);
     let stream: BatchStream = guarded(&split.path, split.format, || match split.format {
@@ -139,6 +148,10 @@ pub fn bad_rows(
     if !split.partition.is_empty() {
         let file = Widening::new(split, schema, options, None)?;
         return bad_rows(&file.split, &file.schema, &file.options, from);
+    }
+    if !split.columns.is_empty() {
+        let file = Reordered::new(split, schema, None)?;
+        return bad_rows(&file.split, &file.schema, options, from);
     }
     let request = Request::new(split, schema, options, None)?;
     guarded(&split.path, split.format, || {
@@ -259,6 +272,7 @@ pub(super) fn split_file(
         file_bytes: file.stamp.bytes,
         file_mtime_ns: file.stamp.mtime_ns,
         partition: file.partition.clone(),
+        columns: file.columns.clone(),
     };
     Ok(ranges.into_iter().map(split).collect())
 }
@@ -442,6 +456,7 @@ mod tests {
             file_bytes: 1000,
             file_mtime_ns: -5,
             partition: vec![],
+            columns: vec![],
         };
         let json = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
@@ -462,6 +477,7 @@ mod tests {
             file_bytes: 0,
             file_mtime_ns: 0,
             partition: vec![],
+            columns: vec![],
         }
     }
 

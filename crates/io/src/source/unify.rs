@@ -3,9 +3,10 @@
 //! Guarantee: it holds every value of both as it is, but integers beyond 2^53 beside floats, which become the nearest double
 //! as everywhere. What would be a guess, such as numbers for text, has no such type.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, TimeUnit, DECIMAL256_MAX_PRECISION};
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit, DECIMAL256_MAX_PRECISION};
 
 const DECIMAL128_DIGITS: u8 = 38;
 
@@ -179,18 +180,37 @@ fn nested(a: &DataType, b: &DataType) -> Option<DataType> {
         (FixedSizeList(x, n), FixedSizeList(y, m)) if n == m => {
             Some(FixedSizeList(item(x, y)?, *n))
         }
-        (Map(x, s), Map(y, t)) if s == t => Some(Map(item(x, y)?, *s)),
-        (Struct(x), Struct(y)) if x.len() == y.len() => {
-            let fields: Option<Vec<FieldRef>> = x.iter().zip(y).map(|(x, y)| field(x, y)).collect();
-            Some(Struct(fields?.into()))
+        (FixedSizeList(x, _) | List(x), FixedSizeList(y, _) | List(y)) => Some(List(item(x, y)?)),
+        (FixedSizeList(x, _), LargeList(y)) | (LargeList(x), FixedSizeList(y, _)) => {
+            Some(LargeList(item(x, y)?))
         }
+        (Map(x, s), Map(y, t)) if s == t => Some(Map(item(x, y)?, *s)),
+        (Struct(x), Struct(y)) => Some(Struct(fields(x, y)?)),
         _ => None,
     }
 }
 
-/// A field that is one of both, if they have one name.
-fn field(a: &Field, b: &Field) -> Option<FieldRef> {
-    (a.name() == b.name()).then(|| item(a, b)).flatten()
+/// Fields by their names, in the order of the first; what one of both lacks can be null. Without a common name they are
+/// of different things.
+fn fields(a: &Fields, b: &Fields) -> Option<Fields> {
+    let can_be_null = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
+    let names: HashSet<&String> = a.iter().chain(b).map(|field| field.name()).collect();
+    let mut all: Vec<FieldRef> = Vec::with_capacity(names.len());
+    let mut common = 0;
+    for field in a {
+        all.push(match b.find(field.name()) {
+            Some((_, other)) => {
+                common += 1;
+                item(field, other)?
+            }
+            None => can_be_null(field),
+        });
+    }
+    let unseen = b.iter().filter(|field| a.find(field.name()).is_none());
+    all.extend(unseen.map(can_be_null));
+    // Where a name occurs twice, nothing tells which is which.
+    (common > 0 && all.len() == names.len() && a.len() + b.len() == names.len() + common)
+        .then(|| all.into())
 }
 
 /// What is in a list, whatever it is called there.

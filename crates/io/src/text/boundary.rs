@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
 
-use super::diagnose::fault_error;
+use super::diagnose::{fault_error, header_error};
 use super::records::{Piece, RecordReader, Rule};
 use super::scan::Scan;
 use crate::direct::{RangeReader, ReadAhead};
@@ -75,7 +75,7 @@ pub(super) fn records_start(
         match piece {
             Piece::Nothing(_) => {}
             Piece::Record(_) | Piece::Long => return Ok(reader.position()),
-            Piece::Fault(_, fault) => return Err(fault_error(file, fault)?),
+            Piece::Fault(_, fault) => return Err(header_error(file, fault)?),
         }
     }
     Ok(file.len())
@@ -90,12 +90,16 @@ pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
         0
     };
     for _ in 0..skip_rows {
-        start = line_after(file, start, Format::Csv)?;
-        let after_cr =
-            start > 0 && start < file.len() && file.read(start - 1, 2)?.as_ref() == b"\r\n";
-        start += u64::from(after_cr);
+        start = behind_line_end(file, line_after(file, start, Format::Csv)?)?;
     }
     Ok(start)
+}
+
+/// The position, or the next one if it is within CRLF: where lines are cut behind CR, the rest would be one without anything.
+pub(super) fn behind_line_end(file: &RangeReader, position: u64) -> Result<u64> {
+    let is_within =
+        position > 0 && position < file.len() && file.read(position - 1, 2)?.as_ref() == b"\r\n";
+    Ok(position + u64::from(is_within))
 }
 
 /// Start of the first line that begins after `position`.

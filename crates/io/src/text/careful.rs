@@ -1,4 +1,5 @@
-//! Batches of a byte range of text of which some lines are left out: comments, and rows that cannot be read.
+//! Batches of a byte range of text of which some lines are left out: comments, and rows that cannot be read; or of which a
+//! line without anything is a row, as in CSV of one column, where the decoder skips it.
 //!
 //! Whether a row can be read is a matter of all its values, not only of those that are asked for: so the same rows are left
 //! out whatever a program needs of them, by every task and every attempt.
@@ -10,15 +11,18 @@ use arrow_array::builder::{StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 
+use super::boundary::behind_line_end;
 use super::diagnose::{describe, fault_error, long_row, not_utf8};
 use super::encoding::Encoding;
 use super::lines::Lines;
 use super::records::{Piece, RecordReader};
+use super::scan::ends_line;
 use super::stream::unreadable;
 use super::{csv, decode_one, Decode, Dialect};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, Request};
+use crate::Format;
 
 /// Bytes of records that are decoded together, at most, but for a longer one.
 const RUN_BYTES: usize = 4 << 20;
@@ -96,6 +100,10 @@ impl Careful {
         let decoder = dialect
             .decoder(batch_rows)
             .map_err(|e| unreadable(&file, dialect.format, &e))?;
+        let range = match dialect.has_one_column() {
+            true => behind_line_end(&file, range.start)?.min(range.end)..range.end,
+            false => range,
+        };
         Ok(Self {
             reader: RecordReader::new(file.clone(), range, dialect.rule(), dialect.max_row_bytes),
             file,
@@ -149,6 +157,10 @@ impl Careful {
                 self.left_out.lines.add(piece.text());
             }
             match piece {
+                Piece::Nothing(text) if self.dialect.is_null_row(text) => {
+                    let quote = self.dialect.syntax.quote.unwrap_or(csv::NO_QUOTE);
+                    self.run.add(&[quote, quote, b'\n'], position, line);
+                }
                 Piece::Nothing(_) => {}
                 Piece::Long => {
                     return Err(long_row(&self.file, position, self.dialect.max_row_bytes));
@@ -232,6 +244,20 @@ impl Careful {
 }
 
 impl Dialect {
+    /// Whether rows have to be read one by one.
+    pub(super) fn needs_care(&self) -> bool {
+        self.bad_rows == BadRows::Skip || self.syntax.comment.is_some() || self.has_one_column()
+    }
+
+    fn has_one_column(&self) -> bool {
+        self.format == Format::Csv && self.schema.fields().len() == 1
+    }
+
+    /// Whether a line that is no record is a null, as readers of CSV take it where there is one column.
+    fn is_null_row(&self, text: &[u8]) -> bool {
+        self.has_one_column() && text.first().is_some_and(|&first| ends_line(first))
+    }
+
     /// Whether the parser will find no quote where nothing is one.
     fn has_no_quote_byte(&self, text: &[u8]) -> bool {
         self.syntax.quote.is_some()

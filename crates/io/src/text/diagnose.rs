@@ -14,7 +14,7 @@ use super::encoding::Encoding;
 use super::fields::Fields;
 use super::records::{Piece, RecordReader};
 use super::scan::Fault;
-use super::{lines, width_differs, Dialect, INFER_ROWS, NOT_ONE_OBJECT};
+use super::{lines, width_differs, Dialect};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
 use crate::Format;
@@ -80,6 +80,14 @@ pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoErr
     bad_record(file, opened, reason)
 }
 
+/// The error of text that is no CSV where the header should be, which cannot be left out like a row.
+pub(super) fn header_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
+    Ok(match fault_error(file, fault)? {
+        IoError::BadRecord { path, line, reason } => IoError::BadHeader { path, line, reason },
+        other => other,
+    })
+}
+
 /// The error of a record in another encoding.
 pub(super) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
     Ok(IoError::NotUtf8 {
@@ -115,6 +123,14 @@ pub(super) fn describe(
     if let Some(reason) = wrong_width(dialect, record) {
         return IoError::BadRecord { path, line, reason };
     }
+    if let Some((place, key)) = unknown_key(error) {
+        return IoError::UnknownKey {
+            path,
+            line,
+            key,
+            place,
+        };
+    }
     let columns = dialect
         .projection
         .clone()
@@ -146,12 +162,18 @@ pub(super) fn describe(
         );
         return IoError::BadRecord { path, line, reason };
     }
-    // Each column by itself is fine, so the record has one more than the schema, or is none.
-    let mut reason = one_line(&error.to_string());
-    if dialect.format == Format::JsonLines && !reason.starts_with(NOT_ONE_OBJECT) {
-        reason += &format!(" (the columns are those of the first {INFER_ROWS} rows)");
-    }
+    // Each column by itself is fine, so the record is none.
+    let reason = one_line(&error.to_string());
     IoError::BadRecord { path, line, reason }
+}
+
+/// A key of JSON that no column is of, and the column that it is in, if it is in one, as decoders tell them.
+fn unknown_key(error: &ArrowError) -> Option<(Option<String>, String)> {
+    let text = error.to_string();
+    let (before, key) = { text.strip_suffix("' missing from schema")? }.split_once("column '")?;
+    let column = before.split_once("whilst decoding field '");
+    let column = column.and_then(|(_, behind)| behind.split_once("': "));
+    Some((column.map(|(name, _)| name.to_owned()), key.to_owned()))
 }
 
 /// The value of a column as it stands in the file.

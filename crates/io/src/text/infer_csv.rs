@@ -1,5 +1,6 @@
 //! Column names and types of CSV files, from their first rows.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::boundary::text_start;
 use super::csv_values::Values;
-use super::diagnose::{bad_record, fault_error, long_row, not_utf8};
+use super::diagnose::{bad_record, fault_error, header_error, long_row, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
 use super::nearest::nearest_names;
@@ -17,27 +18,51 @@ use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
 
-/// The schema of each file: the names from its own header, the types as given by name, or else from the first rows of all
-/// files together. An empty file has no columns.
+/// The schema of each file: the names from its own header, in its order, the types as given by name, or else from the first
+/// rows of all files together. An empty file has no columns.
 pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<SchemaRef>> {
     let mut left = INFER_ROWS;
     let mut headers: Vec<Vec<String>> = Vec::with_capacity(paths.len());
-    let mut columns: Vec<Values> = Vec::new();
+    let mut columns = Columns::default();
     for path in paths {
         headers.push(infer_file(path, options, &mut columns, &mut left)?);
     }
     check_given(paths, &headers, options.schema.as_ref())?;
     let typed = |names: &Vec<String>| {
-        let fields = names.iter().zip(&columns).map(|(name, values)| {
+        let places = columns.places(names);
+        let fields = names.iter().enumerate().map(|(at, name)| {
             let given = options.schema.as_ref();
             match given.and_then(|given| given.field_with_name(name).ok()) {
                 Some(field) => field.clone(),
-                None => Field::new(name, values.data_type(), true),
+                None => {
+                    let place = places.as_ref().map_or(at, |places| places[at]);
+                    Field::new(name, columns.values[place].data_type(), true)
+                }
             }
         });
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     };
     Ok(headers.iter().map(typed).collect())
+}
+
+/// What is known of the columns of all files.
+#[derive(Default)]
+struct Columns {
+    /// The names in the first file that has any.
+    names: Vec<String>,
+    values: Vec<Values>,
+}
+
+impl Columns {
+    /// Where the columns of a file are in the first, if they are the same in another order. Others are told by their places.
+    fn places(&self, names: &[String]) -> Option<Vec<usize>> {
+        if names == self.names || names.len() != self.names.len() {
+            return None;
+        }
+        let first = self.names.iter().enumerate();
+        let first: HashMap<&String, usize> = first.map(|(place, name)| (name, place)).collect();
+        names.iter().map(|name| first.get(name).copied()).collect()
+    }
 }
 
 /// Refuses names that are given, but none of a file that has columns.
@@ -67,7 +92,7 @@ fn check_given(
 fn infer_file(
     path: &Path,
     options: &ReadOptions,
-    columns: &mut Vec<Values>,
+    columns: &mut Columns,
     left: &mut usize,
 ) -> Result<Vec<String>> {
     let file = Arc::new(RangeReader::open(path)?);
@@ -80,6 +105,7 @@ fn infer_file(
     let mut reader = RecordReader::new(file.clone(), start..file.len(), rule, INFER_ROW_BYTES);
     let mut fields = Fields::new(syntax, csv.encoding);
     let mut names: Option<Vec<String>> = None;
+    let mut places = None;
     while *left > 0 || names.is_none() {
         let position = reader.position();
         let bad = |reason| bad_record(&file, position, reason);
@@ -93,7 +119,10 @@ fn infer_file(
                 continue;
             }
             Some(Piece::Nothing(_)) => continue,
-            Some(Piece::Fault(_, fault)) if raises(options, names.as_ref()) => {
+            Some(Piece::Fault(_, fault)) if names.is_none() && csv.header == Header::Line => {
+                return Err(header_error(&file, fault)?);
+            }
+            Some(Piece::Fault(_, fault)) if options.bad_rows == BadRows::Raise => {
                 return Err(fault_error(&file, fault)?);
             }
             Some(Piece::Fault(..)) => continue,
@@ -103,16 +132,22 @@ fn infer_file(
             if csv.encoding == Encoding::Utf8 && !fields.are_utf8() {
                 return Err(not_utf8(&file, position)?);
             }
-            columns.resize(columns.len().max(fields.len()), Values::default());
-            names = Some(self::names(path, &fields, &csv.header)?);
+            let width = columns.values.len().max(fields.len());
+            columns.values.resize(width, Values::default());
+            let own = self::names(path, &fields, &csv.header)?;
+            if columns.names.is_empty() {
+                columns.names.clone_from(&own);
+            }
+            places = columns.places(&own);
+            names = Some(own);
             if csv.header != Header::Line && *left > 0 {
-                add(columns, &fields, csv);
+                add(&mut columns.values, None, &fields, csv);
                 *left -= 1;
             }
             continue;
         };
         if fields.len() == names.len() {
-            add(columns, &fields, csv);
+            add(&mut columns.values, places.as_deref(), &fields, csv);
             *left -= 1;
         } else if options.bad_rows == BadRows::Raise {
             return Err(bad(width_differs(fields.len(), names.len(), &csv.header))?);
@@ -121,16 +156,10 @@ fn infer_file(
     Ok(names.unwrap_or_default())
 }
 
-/// Whether what is no record is an error: in the header it always is.
-fn raises(options: &ReadOptions, names: Option<&Vec<String>>) -> bool {
-    let is_header = names.is_none() && options.csv.header == Header::Line;
-    is_header || options.bad_rows == BadRows::Raise
-}
-
-fn add(columns: &mut [Values], fields: &Fields, csv: &CsvOptions) {
-    for (column, value) in columns.iter_mut().zip(fields.iter()) {
+fn add(columns: &mut [Values], places: Option<&[usize]>, fields: &Fields, csv: &CsvOptions) {
+    for (at, value) in fields.iter().enumerate() {
         if !csv.null_values.iter().any(|null| null.as_bytes() == value) {
-            column.add(value);
+            columns[places.map_or(at, |places| places[at])].add(value);
         }
     }
 }

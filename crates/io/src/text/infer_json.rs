@@ -15,7 +15,7 @@ use super::number::Numbers;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
-use crate::error::{one_line, Result};
+use crate::error::{one_line, IoError, Result};
 use crate::source::{BadRows, ReadOptions};
 
 /// What is known about a value so far.
@@ -84,10 +84,38 @@ fn infer_file(path: &Path, bad_rows: BadRows, shape: &mut Shape, left: &mut usiz
         match (grow(shape, text), before) {
             (Ok(()), _) => *left -= 1,
             (Err(_), Some(before)) => *shape = before,
-            (Err(reason), None) => return Err(bad_record(&file, position, reason)?),
+            (Err(reason), None) => return Err(not_an_object(&file, position, text, reason)?),
         }
     }
     Ok(())
+}
+
+/// The error of a line that is no object: of the first one, if it begins what other programs write as JSON.
+fn not_an_object(
+    file: &Arc<RangeReader>,
+    position: u64,
+    text: &[u8],
+    reason: String,
+) -> Result<IoError> {
+    let is_first = text_start(file, 0)? == position;
+    let ends_early = serde_json::from_slice::<&RawValue>(text).is_err_and(|error| error.is_eof());
+    let document = match text.trim_ascii().first() {
+        Some(b'[') => Some(("an array", ".[]")),
+        Some(b'{') if ends_early => Some(("an object", ".")),
+        _ => None,
+    };
+    match (
+        document.filter(|_| is_first),
+        bad_record(file, position, reason)?,
+    ) {
+        (Some((what, program)), IoError::BadRecord { path, line, .. }) => Ok(IoError::NotLines {
+            path,
+            line,
+            what,
+            program,
+        }),
+        (_, error) => Ok(error),
+    }
 }
 
 /// Widens a shape by a line.

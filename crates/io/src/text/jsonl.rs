@@ -1,10 +1,11 @@
 //! The JSON lines decoder. Missing keys are null; a key that the schema does not have is an error, since its values would
-//! be lost.
+//! be lost: beside the columns only where all of them are asked for, and within a column wherever that is.
 //!
 //! Numbers of columns whose type was inferred have a decoder of their own, which takes nothing but numbers and loses no
 //! digit. Those of columns whose type was given are decoded as text and parsed afterwards, be they written in quotes: the
 //! decoder itself would make 2 of 2.5 without a word.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -50,9 +51,9 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<JsonDecode
     // Columns of mixed scalars are inferred as strings; coercion writes the others as text.
     let inner = ReaderBuilder::new(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         .with_batch_size(batch_rows)
-        .with_decoder_factory(Arc::new(ExactNumbers))
+        .with_decoder_factory(Arc::new(Lossless))
         .with_coerce_primitive(true)
-        .with_strict_mode(dialect.projection.is_none())
+        .with_strict_mode(schema.fields().len() == dialect.schema.fields().len())
         .build_decoder()?;
     Ok(JsonDecoder {
         inner,
@@ -109,23 +110,59 @@ fn with_numbers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, 
     RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
 }
 
-/// Makes the decoders of the types that numbers are inferred as.
+/// Makes the decoders of the types that numbers are inferred as, and of objects.
 #[derive(Debug)]
-struct ExactNumbers;
+struct Lossless;
 
-impl DecoderFactory for ExactNumbers {
+impl DecoderFactory for Lossless {
     fn make_default_decoder(
         &self,
-        _: &DecoderContext,
+        context: &DecoderContext,
         field: &FieldRef,
-        _: bool,
+        is_nullable: bool,
     ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
         Ok(match field.data_type() {
             DataType::Int64 => Some(Box::new(Exact::<Int64Type>(number::exact_i64))),
             DataType::UInt64 => Some(Box::new(Exact::<UInt64Type>(number::exact_u64))),
             DataType::Float64 => Some(Box::new(Exact::<Float64Type>(number::exact_f64))),
+            // Which keys a row may have, the decoder knows: its field, unlike those of columns, has no name.
+            DataType::Struct(_) if field.name().is_empty() && !field.is_nullable() => None,
+            DataType::Struct(fields) if !context.strict_mode() => Some(Box::new(KnownKeys {
+                names: fields.iter().map(|field| field.name().clone()).collect(),
+                inner: context.make_builtin_decoder(field, is_nullable)?,
+            })),
             _ => None,
         })
+    }
+}
+
+/// Decodes objects that have no keys but these.
+struct KnownKeys {
+    names: HashSet<String>,
+    inner: Box<dyn ArrayDecoder>,
+}
+
+impl ArrayDecoder for KnownKeys {
+    fn decode(&mut self, tape: &Tape<'_>, places: &[u32]) -> Result<ArrayRef, ArrowError> {
+        for &place in places {
+            let TapeElement::StartObject(end) = tape.get(place) else {
+                continue;
+            };
+            let mut at = place + 1;
+            while at < end {
+                let TapeElement::String(name) = tape.get(at) else {
+                    return Err(tape.error(at, "field name"));
+                };
+                let name = tape.get_string(name);
+                if !self.names.contains(name) {
+                    // As the decoder says it where it refuses unknown keys itself.
+                    let error = format!("column '{name}' missing from schema");
+                    return Err(ArrowError::JsonError(error));
+                }
+                at = tape.next(at + 1, "field value")?;
+            }
+        }
+        self.inner.decode(tape, places)
     }
 }
 

@@ -20,7 +20,7 @@ use super::scan::Scan;
 use super::{diagnose, Decode, Dialect, Nulls};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::source::{BadRows, BatchStream, ReadOptions, Request};
+use crate::source::{BatchStream, ReadOptions, Request};
 use crate::Format;
 
 impl Dialect {
@@ -78,7 +78,7 @@ pub(super) fn batches(
     dialect: Dialect,
     batch_rows: usize,
 ) -> Result<BatchStream> {
-    if dialect.bad_rows == BadRows::Skip || dialect.syntax.comment.is_some() {
+    if dialect.needs_care() {
         let mut records = Careful::new(file, range, dialect, batch_rows)?;
         let next = move || records.next_batch().transpose();
         return Ok(Box::new(std::iter::from_fn(next)));

@@ -150,6 +150,10 @@ impl PartitionedWriter {
         let text = text.as_string::<i32>();
         let name = match text.is_valid(0).then(|| text.value(0)) {
             None => NULL_PARTITION.to_owned(),
+            // With a space Spark takes it for a timestamp; all others take it either way.
+            Some(text) if matches!(value.data_type(), DataType::Timestamp(..)) => {
+                value_name(&text.replacen('T', " ", 1))
+            }
             Some(text) => value_name(text),
         };
         let folder = format!("{}={name}", key_name(column));
