@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import OptionsError
+from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.operators.keys import SortKey
 from tests.end_to_end.duck import duck
 from tests.end_to_end.formats import READERS, WRITERS
@@ -173,6 +173,41 @@ def test_dictionaries_are_written_where_they_save(tmp_path: Path) -> None:
     has_dictionary = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}
     assert has_dictionary == {"once": False, "text": False, "few": True, "words": True}
     assert written.read().sort_by("once")["few"].equals(table.sort_by("once")["few"])
+
+
+@pytest.mark.parametrize("name", ["out", "out.arrow"])
+@pytest.mark.parametrize("operator", ["scan", "filter", "sort"])
+def test_dictionaries_of_all_batches_are_one_in_an_ipc_file(
+    operator: str, name: str, tmp_path: Path
+) -> None:
+    """Each batch brings its own; the file format takes one that is extended, and none that is replaced."""
+    num_rows = 20_000
+    words = [None if row % 7 == 0 else f"word {row // 100 * 31 % 211}" for row in range(num_rows)]
+    plain = pa.table(
+        {"k": range(num_rows), "w": words, "n": [row // 512 for row in range(num_rows)]}
+    )
+    table = plain.set_column(1, "w", plain["w"].dictionary_encode())
+    table = table.set_column(2, "n", plain["n"].dictionary_encode())
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=3000)
+    rows = xs.read_parquet(tmp_path / "in.parquet")
+    made = {"scan": rows, "filter": rows.filter("k >= 0"), "sort": rows.sort("k")}[operator]
+    made.write_ipc(tmp_path / name)
+    files = sorted((tmp_path / "out").glob("*.arrow")) or [tmp_path / name]
+    found = pa.concat_tables([pa.ipc.open_file(str(file)).read_all() for file in files])
+    assert found.schema.field("w").type == made.schema.field("w").type
+    assert found.to_pylist() == plain.to_pylist()
+
+
+def test_a_file_whose_dictionary_has_too_many_values(tmp_path: Path) -> None:
+    """The error is the writer's, also behind steps in Python, which end early by it."""
+    values = [[f"v{row}" for row in range(start, start + 100)] for start in (0, 100)]
+    kind = pa.dictionary(pa.int8(), pa.string())
+    with pa.ipc.new_stream(str(tmp_path / "in.arrows"), pa.schema([("w", kind)])) as writer:
+        for part in values:
+            writer.write_table(pa.table({"w": pa.array(part).dictionary_encode().cast(kind)}))
+    rows = xs.read_ipc(tmp_path / "in.arrows").filter("w <> ''")
+    with pytest.raises(OutputError, match=r"'w' has more values .* a wider key type or"):
+        rows.write_ipc(tmp_path / "out")
 
 
 COMPRESSIONS = {

@@ -7,6 +7,7 @@ use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamW
 use arrow_ipc::CompressionType;
 use arrow_schema::{ArrowError, Schema};
 
+use super::ipc_dictionaries::Dictionaries;
 use super::{encode_error, IpcLayout, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
@@ -14,7 +15,7 @@ use crate::{Compression, Format};
 
 /// An IPC file being written.
 pub(super) enum IpcFile {
-    File(FileWriter<DirectWriter>),
+    File(FileWriter<DirectWriter>, Dictionaries),
     Stream(StreamWriter<DirectWriter>),
 }
 
@@ -35,9 +36,8 @@ impl IpcFile {
             .try_with_compression(compression)
             .map(|options| options.with_dictionary_handling(DictionaryHandling::Delta))
             .and_then(|ipc| match options.ipc_layout {
-                IpcLayout::File => {
-                    FileWriter::try_new_with_options(sink, schema, ipc).map(Self::File)
-                }
+                IpcLayout::File => FileWriter::try_new_with_options(sink, schema, ipc)
+                    .map(|writer| Self::File(writer, Dictionaries::new(schema))),
                 IpcLayout::Stream => {
                     StreamWriter::try_new_with_options(sink, schema, ipc).map(Self::Stream)
                 }
@@ -47,7 +47,9 @@ impl IpcFile {
 
     pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         let written = match self {
-            Self::File(writer) => writer.write(batch),
+            Self::File(writer, dictionaries) => dictionaries
+                .adopt(batch)
+                .and_then(|batch| writer.write(&batch)),
             Self::Stream(writer) => writer.write(batch),
         };
         written.map_err(|e| failed(path, e))
@@ -55,7 +57,7 @@ impl IpcFile {
 
     pub(super) fn bytes(&self) -> u64 {
         match self {
-            Self::File(writer) => writer.get_ref().bytes(),
+            Self::File(writer, _) => writer.get_ref().bytes(),
             Self::Stream(writer) => writer.get_ref().bytes(),
         }
     }
@@ -63,7 +65,7 @@ impl IpcFile {
     /// Taking the sink out finishes the file.
     pub(super) fn end(self, path: &Path) -> Result<PendingFile> {
         let sink = match self {
-            Self::File(writer) => writer.into_inner(),
+            Self::File(writer, _) => writer.into_inner(),
             Self::Stream(writer) => writer.into_inner(),
         };
         sink.map_err(|e| failed(path, e))?.end()

@@ -4,6 +4,7 @@ mod checked;
 mod csv;
 mod dictionary;
 mod ipc;
+mod ipc_dictionaries;
 mod parquet;
 mod partitioned;
 mod text;
