@@ -63,9 +63,10 @@ test-ray-oldest: $(VENV)/.checked $(RAY_OLDEST)/.installed ## test the oldest su
 	PYTHONPATH=$(abspath python) $(RAY_OLDEST)/bin/python -m pytest -W ignore::ResourceWarning -k 'not TestThreeNodes' \
 	    tests/ray/test_conformance.py tests/ray/test_sort.py tests/ray/test_delivery.py
 
-# What is worth a look is printed with its seed, which `python -m tests.fuzz --seed N` runs alone.
-fuzz: $(VENV)/.checked ## random files and operations against DuckDB and pyarrow (10,000 cases: an hour or two)
-	$(BIN)/python -m tests.fuzz --cases 10000
+# What is worth a look is printed with its seed, which `python -m tests.fuzz --seed N` runs alone; counts are at the end.
+FUZZ_CASES ?= 10000
+fuzz: $(VENV)/.checked ## random files and operations against DuckDB and Polars (10,000 cases: an hour or two; FUZZ_CASES=)
+	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
 
 CHAOS_SECONDS ?= 3600
 chaos: $(VENV)/.checked ## jobs whose workers, disks, spill files and inputs fail (an hour; CHAOS_SECONDS=)

@@ -19,7 +19,7 @@ import duckdb
 from exoshuffle.units import parse_bytes
 from tests.chaos.faults import KINDS, Faults
 from tests.faults.disks import CannotMountError, may_mount, mount, unmount
-from tests.fuzz.parent import Peak
+from tests.fuzz.peak import Peak
 
 NUM_ROWS, NUM_FILES = 1_600_000, 8
 #: Of a job of some seconds. One that takes this long never ends.
@@ -112,7 +112,7 @@ def _watched(job: str, fault: str, folder: Path, seed: int) -> tuple[dict[str, A
     ) as process:
         faults = Faults(fault, process.pid, folder, seed)
         faults.start()
-        with Peak(process) as peak:
+        with Peak(process.pid) as peak:
             try:
                 out, err = process.communicate(timeout=PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:

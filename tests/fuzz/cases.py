@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
-from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import exoshuffle as xs
-from tests.fuzz import tables
+from tests.fuzz import functions, operations, oracle, relations, sinks, tables
 from tests.fuzz.files import FORMATS, Format
-from tests.fuzz.operations import Operation, draw_operation
+from tests.fuzz.operations import Draw, Operation
+from tests.fuzz.sinks import Sink
 
-LIMITS = [None, "300MB", "400MB", "512MB", "1GB"]
+#: Memory limits, and how often.
+LIMITS = {None: 3, "200MB": 1, "300MB": 3, "400MB": 2, "512MB": 2, "1GB": 1, "8GB": 1}
+#: Numbers of rows, and how often.
+ROWS = {0: 3, 1: 5, 20: 22, 300: 40, 5000: 24, 40_000: 4, 300_000: 0.5, 2_000_000: 0.15}
+#: Files, and how often; 40 of them are a case for small files.
+FILES = {1: 8, 2: 5, 5: 3, 40: 0.5}
+#: One of so many cases runs on Ray, and one of so many on the command line, where there is a command for it.
+RAY_CASES, COMMAND_CASES, HIVE_CASES = 100, 5, 12
+_OPERATIONS: dict[Callable[[Draw], Operation], float] = {
+    operations.sort: 5,
+    operations.top: 2,
+    operations.limit: 1,
+    operations.scan: 2,
+    operations.moved: 5,
+    operations.sample: 2,
+    operations.union: 2,
+    functions.computed: 3,
+    functions.filtered: 2,
+    functions.renamed: 1,
+    functions.mapped: 0.7,
+    relations.grouped: 6,
+    relations.distinct: 3,
+    relations.mapped_groups: 0.7,
+    relations.join: 5,
+}
 
 
 @dataclass(frozen=True)
@@ -34,126 +58,132 @@ class Case:
     columns: dict[str, str]
     num_rows: int
     num_files: int
+    is_hive: bool
     operation: Operation
     memory_limit: str | None
-    sink: str
+    sink: Sink
     num_cpus: int
+    engine: str
+    is_command: bool
 
     @classmethod
     def draw(cls, seed: int) -> Case:
         """The case of a seed."""
         rng = random.Random(seed)
-        chosen = FORMATS[rng.choice(list(FORMATS))]
-        columns = tables.draw_columns(rng, chosen.types)
-        num_rows = rng.choice([0, 1, 20, 300, 300, 5000])
-        keys = ["id", "few", *(name for name, kind in columns.items() if kind in tables.KEYS)]
+        num_rows = _weighted(rng, ROWS)
+        form = rng.choice([each for each in FORMATS if each.min_rows <= num_rows <= each.max_rows])
+        columns = tables.draw_columns(rng, list(form.kinds), num_rows)
+        operation = _operation(rng, columns, num_rows)
+        is_hive = bool(columns) and num_rows > 0 and rng.random() < 1 / HIVE_CASES
+        is_command = rng.random() < 1 / COMMAND_CASES and operation.command != ()
+        is_command &= not form.is_text and not is_hive
         return cls(
             seed,
-            chosen,
+            form,
             columns,
             num_rows,
-            rng.choice([1, 1, 2, 5, 40]),
-            draw_operation(rng, keys, num_rows),
-            rng.choice(LIMITS),
-            rng.choice(["parquet", "ipc", "arrow", "batches"]),
+            _weighted(rng, FILES),
+            is_hive,
+            operation,
+            _weighted(rng, LIMITS),
+            sinks.draw(rng, columns, operation, is_command=is_command),
             rng.choice([1, 2, 3]),
+            "ray" if not is_command and rng.random() < 1 / RAY_CASES else "local",
+            is_command,
         )
 
     def __str__(self) -> str:
         """A line that says it all."""
+        columns = dict(itertools.islice(self.columns.items(), 9))
+        more = f" and {len(self.columns) - 9} more" if len(self.columns) > 9 else ""
         return (
-            f"seed {self.seed}: {self.num_rows} rows in {self.num_files} {self.format.name} files of {self.columns}; "
-            f"{self.operation.name}; to {self.sink} within {self.memory_limit}, {self.num_cpus} CPUs"
+            f"seed {self.seed}: {self.num_rows} rows in {self.num_files} {self.format.name} files"
+            f"{' in folders' if self.is_hive else ''} of {columns}{more}; {self.operation.name}; "
+            f"to {self.sink} within {self.memory_limit}, {self.num_cpus} CPUs, {self.engine}"
+            f"{', command line' if self.is_command else ''}"
         )
 
     def write(self, folder: Path) -> pa.Table:
-        """Writes the files, and returns what is in them."""
+        """Writes the files, and returns what is in them, in the order in which they are read."""
         table = tables.make_table(random.Random(f"{self.seed} rows"), self.columns, self.num_rows)
-        cuts = [number * self.num_rows // self.num_files for number in range(self.num_files + 1)]
+        table = self.format.adapted(table, self._options())
         folder.mkdir()
-        for number, (start, end) in enumerate(itertools.pairwise(cuts)):
-            self.format.write(
-                table.slice(start, end - start), folder / f"{number:03}", self._options()
-            )
-        if self.format.name in ("csv", "jsonl"):
-            return table
+        parts = []
+        for place, part in self._parts(table, folder):
+            place.parent.mkdir(exist_ok=True)
+            self.format.write(part, place, self._options())
+            parts.append((place, part))
+        parts.sort(key=lambda part: str(part[0]))
+        places, cut = [place for place, _ in parts], [part for _, part in parts]
         try:
-            return pa.concat_tables(list(map(_read_back, sorted(folder.glob("[!_]*")))))
-        except OSError:
-            # Some files of Polars are not read by pyarrow ("InitBlock EOF").
-            return table
+            return self._as_read(places, list(map(self._read_back, places, cut)))
+        except (OSError, pa.ArrowException):
+            # pyarrow does not read some files of Polars ("InitBlock EOF") and DuckDB ("Length spanned by list …").
+            return self._as_read(places, cut)
 
     def dataset(self, folder: Path) -> xs.Dataset:
         """The result, as the engine is asked for it."""
-        schema = tables.make_table(random.Random(0), self.columns, 0).schema
-        rows = self.format.read(folder, schema, self._options())
+        schema = self.format.adapted(
+            tables.make_table(random.Random(0), self.columns, 0), self._options()
+        ).schema
+        hive: Any = True
+        if self.is_hive:
+            schema = schema.remove(schema.get_field_index("few"))
+            hive = {"few": "int64"}
+        rows = self.format.read(folder, schema, self._options(), hive)
         return self.operation.run(rows, rows)
+
+    def command(self, folder: Path, output: str) -> list[str]:
+        """The arguments of the command line that does the same."""
+        name, *rest = self.operation.command
+        rest = [*rest, "--json"]
+        limit = () if self.memory_limit is None else ("--memory-limit", self.memory_limit)
+        spilled = ("--spill-dir", str(folder), "--num-cpus", str(self.num_cpus))
+        return [name, str(folder / "in"), output, *rest, *limit, *spilled, *self.sink.options]
 
     def _options(self) -> random.Random:
         return random.Random(f"{self.seed} options")
 
+    def _parts(self, table: pa.Table, folder: Path) -> Iterator[tuple[Path, pa.Table]]:
+        """The files, by their paths without ending."""
+        if self.is_hive:
+            rest, few = table.drop_columns(["few"]), table["few"].to_pylist()
+            for value in set(few):
+                rows = [row for row, each in enumerate(few) if each == value]
+                yield folder / sinks.folder_of(value) / "000", oracle.taken(rest, rows)
+            return
+        cuts = [number * self.num_rows // self.num_files for number in range(self.num_files + 1)]
+        for number, (start, end) in enumerate(itertools.pairwise(cuts)):
+            yield folder / f"{number:03}", table.slice(start, end - start)
 
-def _read_back(path: Path) -> pa.Table:
-    if path.suffix == ".parquet":
-        return pq.ParquetFile(path).read()
-    for opened in (pa.ipc.open_file, pa.ipc.open_stream):
+    def _as_read(self, places: list[Path], found: list[pa.Table]) -> pa.Table:
+        if self.is_hive:
+            names = [place.parent.name for place in places]
+            found = list(map(sinks.with_folder, found, names))
+        return pa.concat_tables(found)
+
+    def _read_back(self, place: Path, part: pa.Table) -> pa.Table:
+        """What a file holds, as pyarrow reads it: some types become others on the way."""
+        if self.format.is_text:
+            return part
+        names = (place.name, f"part-{place.name}")
+        (path,) = (each for each in place.parent.iterdir() if each.name.startswith(names))
+        if path.suffix == ".parquet":
+            return pq.ParquetFile(path).read()
         try:
-            return opened(str(path) if opened is pa.ipc.open_file else path.read_bytes()).read_all()
+            return pa.ipc.open_file(str(path)).read_all()
         except pa.ArrowInvalid:
-            continue
-    raise AssertionError(f"{path} is no Arrow file")
+            return pa.ipc.open_stream(path.read_bytes()).read_all()
 
 
-def difference(found: pa.Table, wanted: pa.Table, operation: Operation) -> str | None:
-    """What is wrong with a result, in a line; None if nothing is."""
-    if found.column_names != wanted.column_names:
-        return f"columns {found.column_names}, wanted {wanted.column_names}"
-    rows, expected = _rows(found), _rows(wanted)
-    if operation.is_part is not None:
-        extra = Counter(rows) - Counter(expected)
-        if len(rows) != operation.is_part or extra:
-            return f"{len(rows)} rows of {operation.is_part}, not of the input: {list(extra)[:2]}"
-        return None
-    if operation.is_ordered:
-        if rows == expected:
-            return None
-        at = next(
-            (i for i, (a, b) in enumerate(zip(rows, expected, strict=False)) if a != b),
-            min(len(rows), len(expected)),
-        )
-        found_row, wanted_row = rows[at : at + 1], expected[at : at + 1]
-        return (
-            f"{len(rows)} rows, wanted {len(expected)}; row {at}: {found_row}, wanted {wanted_row}"
-        )
-    missing, extra = Counter(expected) - Counter(rows), Counter(rows) - Counter(expected)
-    if missing or extra:
-        return f"missing {missing.total()}: {list(missing)[:2]}; too many {extra.total()}: {list(extra)[:2]}"
-    return None
+def _weighted(rng: random.Random, choices: dict[Any, float]) -> Any:
+    return rng.choices(list(choices), list(choices.values()))[0]
 
 
-def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*map(_values, table.columns), strict=True))
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Values as what they mean, whatever type carries them: equal if and only if the values are."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _values(column.cast(kind.value_type))
-    if pa.types.is_timestamp(kind):
-        factor = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[kind.unit]
-        return [
-            None if each is None else each * factor for each in column.cast(pa.int64()).to_pylist()
-        ]
-    return [_frozen(value) for value in column.to_pylist()]
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, float):
-        # Zeros are one key, and so are NaNs.
-        return "nan" if value != value else struct.pack("d", value + 0.0)  # noqa: PLR0124
-    if isinstance(value, list):
-        return tuple(map(_frozen, value))
-    if isinstance(value, dict):
-        return tuple((key, _frozen(each)) for key, each in value.items())
-    return value
+def _operation(rng: random.Random, columns: dict[str, str], num_rows: int) -> Operation:
+    """One operation, or two of which the first keeps the columns."""
+    draw = Draw(rng, columns, num_rows)
+    first: Operation = _weighted(rng, _OPERATIONS)(draw)
+    if not first.is_kept or rng.random() < 0.7:
+        return first
+    return first.then(_weighted(rng, _OPERATIONS)(Draw(rng, columns, num_rows, is_read=False)))

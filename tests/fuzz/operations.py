@@ -6,16 +6,43 @@ An operation is drawn from the seed and knows both: ``run`` on a dataset, and ``
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 import exoshuffle as xs
+from tests.fuzz import oracle, peers, tables
 
-ROW = "fuzz_row"
+STRATEGIES = ["auto", "auto", "simple", "push", "pre_shuffle_merge", "streaming"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What operations are drawn from.
+
+    Attributes:
+        rng: Of the seed.
+        columns: Names of columns with the names of their types.
+        num_rows: Of the input.
+        is_read: Whether the rows come from files as they are.
+    """
+
+    rng: random.Random
+    columns: dict[str, str]
+    num_rows: int
+    is_read: bool = True
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns that can be keys; ``id`` and ``few`` in any case."""
+        kinds = tables.kinds()
+        return ["id", "few", *(name for name, kind in self.columns.items() if kinds[kind].is_key)]
+
+    def some_keys(self, most: int) -> list[str]:
+        """Some of these."""
+        return self.rng.sample(self.keys, min(len(self.keys), self.rng.choice([1, 1, 2, most])))
 
 
 @dataclass(frozen=True)
@@ -27,7 +54,13 @@ class Operation:
         run: The dataset that it makes.
         wanted: The rows that come out.
         is_ordered: Whether their order is one of two: that of ``wanted``, or any.
-        is_part: Whether what comes out is any part of ``wanted``, with so many rows.
+        is_part: Whether what comes out is any part of ``wanted``, with so many rows, or fewer if there are no more; -1
+            for any number.
+        close: Columns of floats that are nearly those of ``wanted``.
+        is_flat: Whether CSV and JSON lines can hold the result where they can hold the input.
+        command: The command line that does the same, without inputs and output.
+        peer: The ``id`` of the rows that come out, as Polars has them.
+        is_kept: The rows that come out are of the input, in an order that is known: others can follow.
     """
 
     name: str
@@ -35,45 +68,38 @@ class Operation:
     wanted: Callable[[pa.Table, pa.Table], pa.Table]
     is_ordered: bool = False
     is_part: int | None = None
+    close: tuple[str, ...] = ()
+    is_flat: bool = True
+    command: tuple[str, ...] = ()
+    peer: Callable[[pa.Table], list[int]] | None = field(default=None, kw_only=True)
+    is_kept: bool = field(default=False, kw_only=True)
+
+    def then(self, other: Operation) -> Operation:
+        """Both, one after the other."""
+        return replace(
+            other,
+            name=f"{self.name}, then {other.name}",
+            run=lambda left, right: _twice(other.run, self.run(left, right)),
+            wanted=lambda left, right: _twice(other.wanted, self.wanted(left, right)),
+            command=(),
+            peer=None,
+        )
 
 
-def draw_operation(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    """One operation, by columns that can be keys."""
-    return rng.choice(_OPERATIONS)(rng, keys, num_rows)
+def _twice(run: Callable[[Any, Any], Any], rows: Any) -> Any:
+    return run(rows, rows)
 
 
-def query(sql: str, **named: pa.Table) -> pa.Table:
-    """What DuckDB says, in UTC."""
-    with duckdb.connect(config={"disabled_optimizers": "join_filter_pushdown"}) as connection:
-        connection.execute("set timezone = 'UTC'")
-        for name, table in named.items():
-            connection.register(name, table)
-        return connection.sql(sql).to_arrow_table()
+def same(table: pa.Table, _: pa.Table) -> pa.Table:
+    """The rows as they are."""
+    return table
 
 
-def _numbered(table: pa.Table) -> pa.Table:
-    return table.append_column(ROW, pa.array(range(table.num_rows), pa.int64()))
-
-
-def _in_order(table: pa.Table, order: str) -> pa.Table:
-    """The rows as they are, in an order that DuckDB finds."""
-    keys = list(dict.fromkeys(name for name in table.column_names if f'"{name}"' in order))
-    found = query(f"select {ROW} from t order by {order}, {ROW}", t=_numbered(table.select(keys)))  # noqa: S608
-    return _taken(table, found.column(0).to_pylist())
-
-
-def _taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
-    """Some rows, also of views, which pyarrow picks none of: one slice each."""
-    if not rows:
-        return table.slice(0, 0)
-    return pa.concat_tables([table.slice(row, 1) for row in rows])
-
-
-def _draw_keys(rng: random.Random, keys: Sequence[str]) -> tuple[dict[str, Any], str]:
+def draw_keys(draw: Draw) -> tuple[dict[str, Any], str]:
     """Keys as arguments of ``sort``, and as SQL."""
-    by = rng.sample(list(keys), min(len(keys), rng.choice([1, 1, 2, 3])))
-    down = [rng.random() < 0.5 for _ in by]
-    nulls = [rng.choice(["first", "last"]) for _ in by]
+    by = draw.some_keys(3)
+    down = [draw.rng.random() < 0.5 for _ in by]
+    nulls = [draw.rng.choice(["first", "last"]) for _ in by]
     sql = [
         f'"{key}" {"desc" if each else "asc"} nulls {place}'
         for key, each, place in zip(by, down, nulls, strict=True)
@@ -81,195 +107,121 @@ def _draw_keys(rng: random.Random, keys: Sequence[str]) -> tuple[dict[str, Any],
     return {"by": by, "descending": down, "nulls": nulls}, ", ".join(sql)
 
 
-def _sort(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    by, order = _draw_keys(rng, keys)
-    strategy = rng.choice(["auto", "simple", "push", "pre_shuffle_merge"])
-    parts = rng.choice([None, None, 1, 2, 13])
-    del num_rows
+def sort(draw: Draw) -> Operation:
+    """By any columns, in any strategy."""
+    by, order = draw_keys(draw)
+    strategy, parts = draw.rng.choice(STRATEGIES), draw.rng.choice([None, None, 1, 2, 13])
+    told = () if parts is None else ("--partitions", str(parts))
     return Operation(
-        f"sort by {by} {strategy} {parts}",
+        f"sort {order} {strategy} {parts}",
         lambda rows, _: rows.sort(**by, strategy=strategy, num_partitions=parts),
-        lambda rows, _: _in_order(rows, order),
+        lambda rows, _: oracle.in_order(rows, order),
         is_ordered=True,
+        command=("sort", "--by", order.replace('"', ""), "--strategy", strategy, *told),
+        peer=lambda rows: peers.order(rows, **by),
+        is_kept=True,
     )
 
 
-def _top(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    by, order = _draw_keys(rng, keys)
-    count = rng.choice([0, 1, 10, num_rows + 5])
+def top(draw: Draw) -> Operation:
+    """The first rows of a sort."""
+    by, order = draw_keys(draw)
+    count, is_top = draw.rng.choice([0, 1, 10, draw.num_rows + 5]), draw.rng.random() < 0.5
     return Operation(
-        f"sort by {by}, the first {count}",
-        lambda rows, _: rows.sort(**by).limit(count),
-        lambda rows, _: _in_order(rows, order).slice(0, count),
+        f"{'top_k' if is_top else 'limit'} {count} of sort {order}",
+        lambda rows, _: rows.top_k(count, **by) if is_top else rows.sort(**by).limit(count),
+        lambda rows, _: oracle.in_order(rows, order).slice(0, count),
         is_ordered=True,
+        command=("sort", "--by", order.replace('"', ""), "--limit", str(count)),
+        peer=lambda rows: peers.order(rows, **by)[:count],
+        is_kept=True,
     )
 
 
-def _moved(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    parts, seed, key = rng.choice([1, 3, 17]), rng.randint(0, 9), rng.choice(list(keys))
-    del num_rows
-    runs: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
-        "repartition": lambda rows: rows.repartition(parts),
-        "repartition by": lambda rows: rows.repartition(parts, by=key),
-        "random_shuffle": lambda rows: rows.random_shuffle(seed),
-        "random_shuffle of parts": lambda rows: rows.random_shuffle(seed, num_partitions=parts),
-        "random_shuffle within 5": lambda rows: rows.random_shuffle(seed, window=5),
-        "random_shuffle within 1 MB": lambda rows: rows.random_shuffle(seed, window="1MB"),
-        "two shuffles": lambda rows: rows.random_shuffle(seed).repartition(parts),
-        "function": lambda rows: rows.repartition(parts).map_batches(lambda batch: batch),
-    }
-    name = rng.choice(list(runs))
-    return Operation(
-        f"{name} {parts} {key}", lambda rows, _: runs[name](rows), lambda rows, _: rows
-    )
-
-
-def _scan(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    count = rng.choice([0, 1, 7, num_rows, num_rows + 1])
-    del keys
+def limit(draw: Draw) -> Operation:
+    """The first rows as they are."""
+    count = draw.rng.choice([0, 1, 7, draw.num_rows, draw.num_rows + 1])
     return Operation(
         f"limit {count}",
         lambda rows, _: rows.limit(count),
         lambda rows, _: rows.slice(0, count),
         is_ordered=True,
+        is_kept=True,
     )
 
 
-def _sample(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    count = rng.choice([0, 1, 10, num_rows + 5])
-    del keys
+def scan(draw: Draw) -> Operation:
+    """Nothing at all: from one format to another."""
+    del draw
+    return Operation("scan", lambda rows, _: rows, same, is_ordered=True)
+
+
+def moved(draw: Draw) -> Operation:
+    """All rows in another order, which is not looked at."""
+    rng = draw.rng
+    parts, seed, key = rng.choice([1, 3, 17]), rng.choice([None, 0, 9]), rng.choice(draw.keys)
+    strategy = rng.choice(STRATEGIES)
+    cut = f"{parts} by {key} {strategy}"
+    runs: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
+        f"repartition {parts} {strategy}": lambda rows: rows.repartition(parts, strategy=strategy),
+        f"repartition {cut}": lambda rows: rows.repartition(parts, by=key, strategy=strategy),
+        f"repartition {cut} range": lambda rows: rows.repartition(parts, by=key, method="range"),
+        "repartition of 20 kB": lambda rows: rows.repartition(target_size="20kB"),
+        f"random_shuffle {strategy}": lambda rows: rows.random_shuffle(seed, strategy=strategy),
+        f"random_shuffle {parts}": lambda rows: rows.random_shuffle(seed, num_partitions=parts),
+        "two shuffles": lambda rows: rows.random_shuffle(seed).repartition(parts),
+    }
+    if draw.is_read:
+        runs |= {
+            "random_shuffle within 5": lambda rows: rows.random_shuffle(seed, window=5),
+            "random_shuffle within 100 kB": lambda rows: rows.random_shuffle(seed, window="100kB"),
+        }
+    name = rng.choice(list(runs))
+    commands = {
+        f"repartition {cut}": ("repartition", "--partitions", str(parts), "--by", key, "--strategy", strategy),
+        f"random_shuffle {strategy}": ("shuffle", "--strategy", strategy),
+        "random_shuffle within 5": ("shuffle", "--window", "5"),
+    }  # fmt: skip
+    command = commands.get(name, ())
+    return Operation(name, lambda rows, _: runs[name](rows), same, command=command)
+
+
+def sample(draw: Draw) -> Operation:
+    """So many rows, or each with some probability."""
+    count, fraction = (
+        draw.rng.choice([0, 1, 10, draw.num_rows + 5]),
+        draw.rng.choice([0.001, 0.3, 1]),
+    )
+    seed = draw.rng.choice([None, 3])
+    if draw.rng.random() < 0.5:
+        return Operation(
+            f"sample {fraction:.1%}",
+            lambda rows, _: rows.sample(fraction=fraction, seed=seed),
+            same,
+            is_part=10**9 if fraction == 1 else -1,
+            command=("sample", "--fraction", str(fraction)),
+        )
     return Operation(
         f"sample {count}",
-        lambda rows, _: rows.sample(count, seed=3),
-        lambda rows, _: rows,
-        is_part=min(count, num_rows),
+        lambda rows, _: rows.sample(count, seed=seed),
+        same,
+        is_part=count,
+        command=("sample", "--rows", str(count)),
     )
 
 
-def _filtered(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    condition = rng.choice(["id % 3 = 1", "few is null", "few > 1 or id < 5", "false", "id >= 0"])
-    del num_rows
-    by, order = _draw_keys(rng, ["id", "few"])
-    chosen = ["id", "few", *[key for key in keys if key not in ("id", "few")][:2]]
-
-    def wanted(rows: pa.Table, _: pa.Table) -> pa.Table:
-        kept = query(
-            f"select {ROW} from t where {condition} order by {ROW}",  # noqa: S608
-            t=_numbered(rows.select(["id", "few"])),
-        )
-        found = _taken(rows, kept.column(0).to_pylist()).select(chosen)
-        doubled = pa.array(
-            [None if few is None else few * 2 for few in found["few"].to_pylist()], pa.int64()
-        )
-        return _in_order(found.append_column("doubled", doubled), order)
-
-    return Operation(
-        f"filter {condition}, sort by {by}",
-        lambda rows, _: (
-            rows.filter(condition).select(*chosen).with_columns(doubled="few * 2").sort(**by)
-        ),
-        wanted,
-        is_ordered=True,
-    )
-
-
-def _union(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    by, order = _draw_keys(rng, keys)
-    del num_rows
-    return Operation(
-        f"union, sort by {by}",
-        lambda left, right: left.union(right).sort(**by),
-        lambda left, right: _in_order(pa.concat_tables([left, right]), order),
-        is_ordered=True,
-    )
-
-
-def _grouped(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    by = rng.sample(list(keys), min(len(keys), rng.choice([1, 1, 2])))
-    names = ", ".join(f'"{key}"' for key in by)
-    other = rng.choice([key for key in keys if key not in by] or ["id"])
-    del num_rows
-    sql = (
-        f"select {names}, count(*)::bigint n, sum(id)::bigint s, min(id) low, max(id) high, "  # noqa: S608
-        f'count("{other}")::bigint c, count(distinct "{other}")::bigint d from t group by {names}'
-    )
-    return Operation(
-        f"group by {by} of {other}",
-        lambda rows, _: rows.group_by(*by).agg(
-            n="count",
-            s=("id", "sum"),
-            low=("id", "min"),
-            high=("id", "max"),
-            c=(other, "count"),
-            d=(other, "count_distinct"),
-        ),
-        lambda rows, _: query(sql, t=rows.select(list(dict.fromkeys(["id", *by, other])))),
-    )
-
-
-def _distinct(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    by = rng.sample(list(keys), min(len(keys), rng.choice([1, 1, 2])))
-    names = ", ".join(f'"{key}"' for key in by)
-    del num_rows
-
-    def wanted(rows: pa.Table, _: pa.Table) -> pa.Table:
-        first = query(
-            f"select min({ROW}) r from t group by {names} order by r",  # noqa: S608
-            t=_numbered(rows.select(by)),
-        )
-        return _taken(rows, first.column(0).to_pylist())
-
-    return Operation(f"distinct {by}", lambda rows, _: rows.distinct(by), wanted)
-
-
-def _join(rng: random.Random, keys: Sequence[str], num_rows: int) -> Operation:
-    how = rng.choice(["inner", "left", "right", "full", "semi", "anti"])
-    key = rng.choice([*keys, "id", "id"]) if num_rows <= 300 else "id"
-    strategy = rng.choice(["auto", "simple", "push"])
-    words = {"semi": "semi", "anti": "anti", "full": "full outer"}
-    chosen = (
-        f'l."{key}" k'
-        if how in ("inner", "left", "semi", "anti")
-        else f'coalesce(l."{key}", r."{key}") k'
-    )
-    columns = [chosen] + ([] if how == "right" and key == "id" else ["l.id a"])
-    columns += [] if how in ("semi", "anti") else ["r.id b"]
-    sql = (
-        f'select {", ".join(columns)} from l {words.get(how, how)} join r on l."{key}" = r."{key}"'  # noqa: S608
-    )
+def union(draw: Draw) -> Operation:
+    """The rows twice or three times, sorted or not."""
+    by, order = draw_keys(draw)
+    times, is_sorted = draw.rng.choice([1, 2]), draw.rng.random() < 0.6
 
     def run(left: xs.Dataset, right: xs.Dataset) -> xs.Dataset:
-        mine = (
-            left.select(*dict.fromkeys([key, "id"]))
-            .with_columns(k=f'"{key}"', a="id")
-            .select("k", "a")
-        )
-        other = (
-            right.select(*dict.fromkeys([key, "id"]))
-            .with_columns(k=f'"{key}"', b="id")
-            .select("k", "b")
-        )
-        joined = mine.join(other, on="k", how=how, strategy=strategy)
-        return joined.select("k", "b") if how == "right" and key == "id" else joined
+        united = left.union(*[right] * times)
+        return united.sort(**by) if is_sorted else united
 
     def wanted(left: pa.Table, right: pa.Table) -> pa.Table:
-        needed = list(dict.fromkeys([key, "id"]))
-        return query(sql, l=left.select(needed), r=right.select(needed))
+        united = pa.concat_tables([left, *[right] * times])
+        return oracle.in_order(united, order) if is_sorted else united
 
-    return Operation(f"{how} join on {key} {strategy}", run, wanted)
-
-
-_OPERATIONS = [
-    _sort,
-    _sort,
-    _top,
-    _moved,
-    _moved,
-    _scan,
-    _sample,
-    _filtered,
-    _union,
-    _grouped,
-    _distinct,
-    _join,
-]
+    name = f"union of {times + 1}, sort {order if is_sorted else 'not'}"
+    return Operation(name, run, wanted, is_ordered=True, is_kept=True)

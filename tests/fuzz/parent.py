@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import select
 import shutil
-import subprocess
-import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from exoshuffle.units import parse_bytes
-from tests.fuzz.cases import Case, difference
+from tests.fuzz import command, oracle
+from tests.fuzz.cases import Case
+from tests.fuzz.compare import difference
+from tests.fuzz.nursery import PATIENCE_SECONDS, Child, Nursery
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-#: A case takes some tenths of a second. One that takes this long never ends.
-PATIENCE_SECONDS = 120
-#: Slower than this many times the oracle and a constant is worth a look.
-SLOW_FACTOR, SLOW_SECONDS = 10, 10.0
-SAMPLE_SECONDS = 0.01
+#: Slower than this many times the oracle and a constant, in seconds of CPU, is worth a look.
+SLOW_FACTOR, SLOW_SECONDS = 10, 5.0
 #: A refusal that says why is an answer.
 REFUSALS = {"MemoryLimitError", "LargeGroupError"}
+#: So are these words of an error, about types that are there to come along only.
+ANSWERS = ("a column has a type whose rows cannot be picked",)
+#: What needs no look.
+FINE = {"same", "refused", "no oracle"}
 
 
 @dataclass(frozen=True)
@@ -39,9 +32,9 @@ class Outcome:
 
     Attributes:
         case: Which.
-        verdict: ``same``, ``refused``, ``different``, ``error``, ``over`` the limit, ``slow`` or ``hang``.
+        verdict: One of ``FINE``, or ``different``, ``error``, ``over`` the limit, ``slow`` or ``hang``.
         detail: What about it.
-        seconds: What the engine took.
+        seconds: What the engine took, of CPU.
     """
 
     case: Case
@@ -53,10 +46,10 @@ class Outcome:
 class Parent:
     """Has a child at hand for cases; a new one after each that hung or died, and now and then."""
 
-    def __init__(self, folder: Path, engine: str = "local", cases_per_child: int = 50) -> None:
-        self.folder, self.engine, self.cases_per_child = folder, engine, cases_per_child
-        self._child: subprocess.Popen[str] | None = None
-        self._asked = 0
+    def __init__(self, folder: Path, engine: str | None = None) -> None:
+        self.folder, self.engine = folder, engine
+        self._children: dict[str, Child] = {}
+        self._nursery = Nursery()
 
     def run(self, seed: int) -> Outcome:
         """Runs the case of a seed; its files are gone afterwards, unless it is worth a look."""
@@ -64,133 +57,87 @@ class Parent:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            rows = case.write(folder / "in")
-            started = time.perf_counter()
-            wanted = case.operation.wanted(rows, rows)
-        except Exception as error:  # noqa: BLE001  of the writer or the oracle, which are not ours
-            return Outcome(case, "no oracle", f"{type(error).__name__}: {error}"[:300])
-        oracle = time.perf_counter() - started
-        with Peak(self._running()) as peak:
-            answer = self._ask(seed, folder)
-        outcome = _judged(case, answer, wanted, folder, (oracle, peak.bytes))
-        if outcome.verdict in ("same", "refused", "no oracle"):
+            outcome = self._run(case, folder)
+        finally:
+            if any(child.is_lost for child in self._children.values()):
+                self._end_children()
+        if outcome.verdict in FINE:
             shutil.rmtree(folder)
-        if outcome.verdict in ("hang", "error", "over"):
-            self.close()
         return outcome
 
     def close(self) -> None:
-        """Ends the child."""
-        if self._child is not None:
-            for process in psutil.Process(self._child.pid).children(recursive=True):
-                process.kill()
-            self._child.kill()
-            self._child.wait()
-            for stream in (self._child.stdin, self._child.stdout):
-                if stream is not None:
-                    stream.close()
-            self._child = None
+        """Ends the children, and what makes them."""
+        self._end_children()
+        self._nursery.close()
 
-    def _running(self) -> subprocess.Popen[str]:
-        if self._child is not None and self._asked >= self.cases_per_child:
-            self.close()
-        if self._child is None:
-            command = [sys.executable, "-m", "tests.fuzz.child"]
-            pipe = subprocess.PIPE
-            self._child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-            )
-            self._asked = 0
-        self._asked += 1
-        return self._child
+    def _end_children(self) -> None:
+        for child in self._children.values():
+            child.close()
+        self._children.clear()
 
-    def _ask(self, seed: int, folder: Path) -> dict[str, Any]:
-        child = self._child
-        assert child is not None
-        assert child.stdin is not None
-        assert child.stdout is not None
-        line = json.dumps({"seed": seed, "folder": str(folder), "engine": self.engine})
+    def _run(self, case: Case, folder: Path) -> Outcome:
         try:
-            child.stdin.write(line + "\n")
-            child.stdin.flush()
-        except BrokenPipeError:
-            return {"kind": "died", "error": f"exit code {child.wait()}"}
-        if not select.select([child.stdout], [], [], PATIENCE_SECONDS)[0]:
-            return {"kind": "hang", "error": f"no answer within {PATIENCE_SECONDS} s"}
-        answered = child.stdout.readline()
-        if not answered:
-            return {"kind": "died", "error": f"exit code {child.wait()}"}
-        answer: dict[str, Any] = json.loads(answered)
-        return answer
+            rows = case.write(folder / "in")
+            started = time.process_time()
+            wanted = case.operation.wanted(rows, rows)
+        except Exception as error:  # noqa: BLE001  of the writer or the oracle, which are not ours
+            return Outcome(case, "no oracle", f"{type(error).__name__}: {error}"[:300])
+        oracle_seconds = time.process_time() - started
+        peer_seconds, agrees = _second_opinion(case, rows, wanted)
+        if not agrees:
+            return Outcome(case, "no oracle", "Polars says something else than DuckDB")
+        oracle_seconds = min(oracle_seconds, peer_seconds)
+        engine = self.engine or case.engine
+        if case.is_command and engine == "local":
+            answer = command.run(case, folder, PATIENCE_SECONDS)
+        else:
+            answer = self._child(engine, case).ask(case, folder)
+        return _judged(case, answer, wanted, folder, oracle_seconds)
+
+    def _child(self, engine: str, case: Case) -> Child:
+        child = self._children.get(engine)
+        if child is not None and not child.is_good_for(case):
+            child.close()
+            child = None
+        if child is None:
+            child = self._children[engine] = self._nursery.child(engine)
+        return child
 
 
-class Peak:
-    """The most that a process and its descendants have resident meanwhile; shared pages once."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = psutil.Process(process.pid)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.bytes = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(SAMPLE_SECONDS):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                members = [self._process, *self._process.children(recursive=True)]
-                self.bytes = max(self.bytes, sum(map(_resident_bytes, members)))
-
-
-def _resident_bytes(process: psutil.Process) -> int:
-    """What it shares with others counts as its share; nothing once it has ended, waited for or not."""
-    with contextlib.suppress(psutil.Error):
-        return int(process.memory_full_info().pss)
-    return 0
+def _second_opinion(case: Case, rows: pa.Table, wanted: pa.Table) -> tuple[float, bool]:
+    """How long Polars takes for the same, and whether it gives the same rows; endless where it cannot."""
+    if case.operation.peer is None:
+        return float("inf"), True
+    started = time.process_time()
+    try:
+        found = case.operation.peer(rows)
+    except Exception:  # noqa: BLE001  it has not all types
+        return float("inf"), True
+    seconds = time.process_time() - started
+    return seconds, found == wanted["id"].to_pylist()
 
 
 def _judged(
-    case: Case, answer: dict[str, Any], wanted: pa.Table, folder: Path, measured: tuple[float, int]
+    case: Case, answer: dict[str, Any], wanted: pa.Table, folder: Path, oracle_seconds: float
 ) -> Outcome:
-    kind, (oracle, peak) = answer["kind"], measured
-    if kind in REFUSALS:
+    kind, peak = answer["kind"], answer["peak"] - answer.get("kept", 0)
+    if case.memory_limit is not None and peak > parse_bytes(case.memory_limit):
+        detail = f"peaked at {peak:,} bytes within {case.memory_limit}; {answer.get('error', '')}"
+        return Outcome(case, "over", detail)
+    if kind in REFUSALS or answer.get("error", "").startswith(ANSWERS):
         return Outcome(case, "refused", answer["error"])
     if kind is not None:
         return Outcome(case, "hang" if kind == "hang" else "error", f"{kind}: {answer['error']}")
-    seconds = answer["seconds"]
     try:
-        found = difference(_result(folder), wanted, case.operation)
+        found = case.sink.read(folder, wanted)
+        if case.sink.kind == "folders" and case.operation.is_ordered:
+            found, wanted = (oracle.in_order(rows, '"few" nulls first') for rows in (found, wanted))
+        wrong = difference(found, wanted, case.operation)
     except Exception as error:  # noqa: BLE001  pyarrow's, of what was written
-        found = f"unreadable: {error}"[:300]
-    if found is not None:
-        return Outcome(case, "different", found, seconds)
-    if case.memory_limit is not None and peak > parse_bytes(case.memory_limit):
-        return Outcome(
-            case, "over", f"peaked at {peak:,} bytes within {case.memory_limit}", seconds
-        )
-    if seconds > SLOW_FACTOR * oracle + SLOW_SECONDS:
-        return Outcome(case, "slow", f"{seconds:.1f} s, the oracle {oracle:.1f}", seconds)
-    return Outcome(case, "same", "", seconds)
-
-
-def _result(folder: Path) -> pa.Table:
-    if (folder / "out").is_dir():
-        files = sorted(
-            each for each in (folder / "out").iterdir() if each.suffix in (".parquet", ".arrow")
-        )
-        return pa.concat_tables([_read(file) for file in files])
-    return pa.ipc.open_stream((folder / "out.arrow").read_bytes()).read_all()
-
-
-def _read(file: Path) -> pa.Table:
-    return (
-        pq.ParquetFile(file).read()
-        if file.suffix == ".parquet"
-        else pa.ipc.open_file(str(file)).read_all()
-    )
+        wrong = f"unreadable: {type(error).__name__}: {error}"[:300]
+    if wrong is not None:
+        return Outcome(case, "different", wrong, answer["cpu"])
+    if answer["cpu"] > SLOW_FACTOR * oracle_seconds + SLOW_SECONDS:
+        detail = f"{answer['cpu']:.1f} s of CPU, the oracle {oracle_seconds:.1f}"
+        return Outcome(case, "slow", detail, answer["cpu"])
+    return Outcome(case, "same", "", answer["cpu"])

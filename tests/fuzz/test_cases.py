@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.cases import Case
+from tests.fuzz.found import FOUND
+
 #: Consecutive ones: every format and operation is among them.
-FIRST_SEED, CASES = 100, 30
+FIRST_SEED, CASES = 100, 60
 
 
-def test_rows_are_those_of_the_oracle_within_the_limit(
-    pytestconfig: pytest.Config, tmp_path: Path
-) -> None:
-    """As a program, since the writers of the files keep threads and descriptors."""
-    arguments = ["--seed", FIRST_SEED, "--cases", CASES, "--folder", tmp_path]
+def fuzz(pytestconfig: pytest.Config, *arguments: object) -> str:
+    """What the program says; as a program, since the writers of the files keep threads and descriptors."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *map(str, arguments)],
         cwd=pytestconfig.rootpath,
@@ -25,4 +25,23 @@ def test_rows_are_those_of_the_oracle_within_the_limit(
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "same: " in done.stdout
+    return done.stdout
+
+
+def test_rows_are_those_of_the_oracle_within_the_limit(
+    pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    range_of_seeds = ["--seed", FIRST_SEED, "--cases", CASES]
+    told = fuzz(pytestconfig, *range_of_seeds, "--engine", "local", "--folder", tmp_path)
+    assert f"{CASES} cases" in told
+    assert "same: " in told
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: str(found.seed))
+def test_seeds_are_the_cases_that_found_something(found) -> None:
+    assert found.words in str(Case.draw(found.seed)), found.what
+
+
+def test_what_was_found_stays_mended(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    told = fuzz(pytestconfig, "--found", "--engine", "local", "--folder", tmp_path)
+    assert f"{len(FOUND)} cases" in told

@@ -1,0 +1,33 @@
+"""Seeds that have found something: tests run them for ever.
+
+A seed is its case only as long as the generator draws as it does now, so each has words of its case: where these are
+gone, ``python -m tests.fuzz --only WORDS`` finds another seed for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Found:
+    """A seed.
+
+    Attributes:
+        seed: Its number.
+        words: What the description of its case has.
+        what: What was wrong.
+    """
+
+    seed: int
+    words: str
+    what: str
+
+
+FOUND = [
+    Found(
+        63085,
+        "5 polars files of {'c0': 'uint32', 'c1': 'New York', 'c2': 'dictionary', 'c3': 'float32'}",
+        "dictionaries of several batches were not written to one Arrow IPC file, and the error was a GeneratorExit",
+    ),
+]

@@ -1,0 +1,74 @@
+"""What DuckDB says of tables, and rows of tables in an order that it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+
+#: The number of a row, which orders rows that SQL leaves unordered.
+ROW = "fuzz_row"
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"disabled_optimizers": "join_filter_pushdown"})
+
+
+def query(sql: str, *, zone: str = "UTC", **named: pa.Table) -> pa.Table:
+    """The result of a query of tables, in a time zone."""
+    connection = _connection()
+    connection.execute(f"set timezone = '{zone}'")
+    for name, table in named.items():
+        connection.register(name, table)
+    try:
+        return connection.sql(sql).to_arrow_table()
+    finally:
+        for name in named:
+            connection.unregister(name)
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    """The table with the numbers of its rows."""
+    return table.append_column(ROW, pa.array(range(table.num_rows), pa.int64()))
+
+
+def in_order(table: pa.Table, order: str) -> pa.Table:
+    """The rows as they are, in an order that DuckDB finds; equal ones as they come."""
+    keys = list(dict.fromkeys(name for name in table.column_names if f'"{name}"' in order))
+    found = query(f"select {ROW} from t order by {order}, {ROW}", t=numbered(table.select(keys)))  # noqa: S608
+    return taken(table, found.column(0))
+
+
+def where(table: pa.Table, condition: str, columns: Sequence[str], zone: str = "UTC") -> pa.Table:
+    """The rows for which a condition on some columns holds."""
+    found = query(
+        f"select {ROW} from t where {condition} order by {ROW}",  # noqa: S608
+        zone=zone,
+        t=numbered(table.select(columns)),
+    )
+    return taken(table, found.column(0))
+
+
+def taken(table: pa.Table, rows: pa.ChunkedArray | Sequence[int]) -> pa.Table:
+    """Some rows by their numbers, whatever the types are."""
+    numbers = rows if isinstance(rows, pa.ChunkedArray) else pa.array(rows, pa.int64())
+    made = [_taken(column, numbers) for column in table.columns]
+    return pa.Table.from_arrays(made, schema=table.schema)
+
+
+def _taken(column: pa.ChunkedArray, rows: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray:
+    """Also of views and runs, which pyarrow takes none of."""
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.string()).take(rows).cast(kind)
+    if pa.types.is_binary_view(kind):
+        return column.cast(pa.binary()).take(rows).cast(kind)
+    try:
+        return column.take(rows)
+    except pa.ArrowNotImplementedError:
+        # Of runs, and of what has views in it: one slice each.
+        slices = [column.slice(row, 1).chunk(0) for row in rows.to_pylist()]
+        return pa.chunked_array(slices, kind)

@@ -1,0 +1,63 @@
+"""The most memory that a process and its descendants have resident."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+SAMPLE_SECONDS = 0.02
+
+
+class Peak:
+    """The most that a process and its descendants have resident meanwhile.
+
+    Pages that processes share are divided among them. Of one that was forked from a process which does not count, all of
+    its pages are (``"Rss"`` instead of ``"Pss"``).
+    """
+
+    def __init__(self, process: int, counted: str = "Pss") -> None:
+        self._process, self._counted = process, counted
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            _, *others = family(self._process)
+            sizes = [_resident_bytes(self._process, self._counted)]
+            sizes += [_resident_bytes(each, "Pss") for each in others]
+            self.bytes = max(self.bytes, sum(sizes))
+
+
+def family(process: int) -> list[int]:
+    """A process and its descendants."""
+    found = [process]
+    for each in found:
+        for children in Path(f"/proc/{each}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def _resident_bytes(process: int, word: str) -> int:
+    try:
+        told = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(rf"^{word}:\s+(\d+) kB", told, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
