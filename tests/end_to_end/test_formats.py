@@ -198,6 +198,48 @@ def test_dictionaries_of_all_batches_are_one_in_an_ipc_file(
     assert found.to_pylist() == plain.to_pylist()
 
 
+SECONDS = {
+    "at": (pa.timestamp("s"), pa.timestamp("ms"), [0, None, -1]),
+    "zoned": (pa.timestamp("s", "UTC"), pa.timestamp("ms", "UTC"), [0, 1_700_000_000, None]),
+    "time": (pa.time32("s"), pa.time32("ms"), [None, 1, 86_399]),
+    "day": (pa.date64(), pa.date32(), [86_400_000, None, -86_400_000]),
+    "list": (pa.list_(pa.timestamp("s")), pa.list_(pa.timestamp("ms")), [[1], None, [None, 2]]),
+    "struct": (
+        pa.struct([("x", pa.time32("s"))]),
+        pa.struct([("x", pa.time32("ms"))]),
+        [{"x": 5}, None, {"x": None}],
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"target_file_size": "1kB"}, {"partition_by": "k"}])
+@pytest.mark.parametrize("operator", ["scan", "sort"])
+def test_seconds_are_written_as_milliseconds(operator: str, options: dict, tmp_path: Path) -> None:
+    """Parquet has no seconds: written as they are, they were plain numbers to all that do not read Arrow's schema."""
+    types, stored, values = ({name: row[i] for name, row in SECONDS.items()} for i in range(3))
+    columns = {name: pa.array(values[name], types[name]) for name in types}
+    table = pa.table({"k": [1, 1, 1], "i": [0, 1, 2], **columns})
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    rows = xs.read_ipc(tmp_path / "in.arrow")
+    (rows if operator == "scan" else rows.sort("i")).write_parquet(tmp_path / "out", **options)
+    files = (tmp_path / "out").rglob("*.parquet")
+    found = pa.concat_tables(pq.read_table(file, partitioning=None) for file in files)
+    for name, kind in stored.items():
+        assert found.schema.field(name).type.equals(kind) or name in ("list", "struct")
+        assert found[name].to_pylist() == table[name].to_pylist()
+
+
+def test_timestamps_of_text_are_timestamps_in_parquet(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("k,when_\n1,2024-01-31 12:34:56\n2,\n")
+    xs.read_csv(tmp_path / "in.csv").sort("k").write_parquet(tmp_path / "out.parquet")
+    with duck() as connection:
+        read = connection.read_parquet(str(tmp_path / "out.parquet"))
+        found = read.select("typeof(when_), when_").fetchall()
+    moment = dt.datetime(2024, 1, 31, 12, 34, 56)  # noqa: DTZ001  a column without a zone
+    assert found == [("TIMESTAMP", moment), ("TIMESTAMP", None)]
+
+
 def test_a_file_whose_dictionary_has_too_many_values(tmp_path: Path) -> None:
     """The error is the writer's, also behind steps in Python, which end early by it."""
     values = [[f"v{row}" for row in range(start, start + 100)] for start in (0, 100)]

@@ -68,8 +68,6 @@ _EXPRESSIONS = {
     "struct": ["{c}.x", "{c}.y"],
     "map": ["cardinality({c})", "map_keys({c})"],
 }
-#: Zones that expressions of a type work in.
-_ZONES = {"New York": "America/New_York", "offset": "+05:30"}
 _CONDITIONS = [
     "id % 3 = 1",
     "few is null",
@@ -80,14 +78,20 @@ _CONDITIONS = [
 ]
 
 
-def _drawn(draw: Draw) -> tuple[str, str, list[str]]:
-    """An expression, its zone, and the columns that it reads."""
+def _drawn(draw: Draw) -> tuple[str, list[str]]:
+    """An expression, and the columns that it reads."""
     known = {name: kind for name, kind in draw.columns.items() if kind in _EXPRESSIONS}
     if not known or draw.rng.random() < 0.1:
-        return "few * 2 + id", "UTC", []
+        return "few * 2 + id", []
     name = draw.rng.choice(list(known))
     chosen = draw.rng.choice([*_EXPRESSIONS[known[name]], "{c} is null"])
-    return chosen.replace("{c}", f'"{name}"'), _ZONES.get(known[name], "UTC"), [name]
+    return chosen.replace("{c}", f'"{name}"'), [name]
+
+
+def _zone(rows: pa.Table, columns: list[str]) -> str:
+    """The zone that an expression works in: files may have lost that of the column."""
+    zones = [getattr(rows.schema.field(name).type, "tz", None) for name in columns]
+    return next(filter(None, zones), "UTC")
 
 
 def computed(draw: Draw) -> Operation:
@@ -103,10 +107,10 @@ def computed(draw: Draw) -> Operation:
 
     def wanted(rows: pa.Table, _: pa.Table) -> pa.Table:
         found = rows.select(kept)
-        for name, (sql, zone, columns) in made.items():
+        for name, (sql, columns) in made.items():
             known = oracle.numbered(rows.select(["id", "few", *columns]))
-            # Of a condition that fails, DuckDB computes nothing.
-            added = query(f"select {sql} e from t order by {ROW}", zone=zone, t=known)  # noqa: S608
+            text = f"select {sql} e from t order by {ROW}"  # noqa: S608
+            added = query(text, zone=_zone(rows, columns), t=known)
             found = found.append_column(name, added.column(0))
         return oracle.in_order(oracle.where(found, condition, ["id", "few"]), order)
 
@@ -122,13 +126,13 @@ def computed(draw: Draw) -> Operation:
 
 def filtered(draw: Draw) -> Operation:
     """Rows filtered by an expression of any column."""
-    sql, zone, columns = _drawn(draw)
+    sql, columns = _drawn(draw)
     condition = draw.rng.choice([f"({sql}) is not null", f"({sql}) is null or id = 3"])
     read = ["id", "few", *columns]
     return Operation(
         f"filter {condition}",
         lambda rows, _: rows.filter(condition),
-        lambda rows, _: oracle.where(rows, condition, read, zone),
+        lambda rows, _: oracle.where(rows, condition, read, _zone(rows, columns)),
         is_ordered=True,
         is_kept=True,
     )

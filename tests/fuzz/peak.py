@@ -16,8 +16,8 @@ SAMPLE_SECONDS = 0.02
 class Peak:
     """The most that a process and its descendants have resident meanwhile.
 
-    Pages that processes share are divided among them. Of one that was forked from a process which does not count, all of
-    its pages are (``"Rss"`` instead of ``"Pss"``).
+    Pages that processes share are divided among them. Of one that was forked from a process which does not count, all
+    pages are its own (``"Rss"`` instead of ``"Pss"``).
     """
 
     def __init__(self, process: int, counted: str = "Pss") -> None:

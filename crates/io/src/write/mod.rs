@@ -6,6 +6,7 @@ mod dictionary;
 mod ipc;
 mod ipc_dictionaries;
 mod parquet;
+mod parquet_types;
 mod partitioned;
 mod text;
 
@@ -192,6 +193,10 @@ impl PartWriter {
     ) -> Result<Self> {
         check_compression(&options)?;
         let directory = directory.to_path_buf();
+        let schema = match options.format {
+            Format::Parquet => parquet_types::stored_schema(&schema),
+            _ => schema,
+        };
         Ok(Self {
             directory,
             partition,
@@ -213,6 +218,16 @@ impl PartWriter {
 
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.options.format == Format::Parquet {
+            let stored = parquet_types::stored(batch)
+                .map_err(|e| encode_error(&self.directory, Format::Parquet, &e))?;
+            return self.write_stored(&stored);
+        }
+        self.write_stored(batch)
+    }
+
+    /// The same of rows with the types of the file.
+    fn write_stored(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(target) = self.options.target_file_bytes else {
             return self.write_piece(batch);
         };
