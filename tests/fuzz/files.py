@@ -71,7 +71,8 @@ FORMATS = [
     Format("spark", _without(*_NOT_SPARK), writers.write_spark),
     Format("polars", _without(*_NOT_POLARS), writers.write_polars),
     Format("duckdb", _without("decimal256", "half", "duration", "null"), writers.write_duckdb),
-    Format("parquet-rs", _PARQUET, writers.write_parquet_rs),
+    # Its seconds are plain numbers to pyarrow.
+    Format("parquet-rs", _without("seconds"), writers.write_parquet_rs),
     Format("ipc", [kind.name for kind in KINDS], writers.write_ipc, _read_ipc),
     Format("feather", _without(*_NOT_POLARS), writers.write_feather, _read_ipc),
     Format(

@@ -186,5 +186,7 @@ def _read(file: Path, form: str, wanted: pa.Table) -> pa.Table:
 def _plain(kind: pa.DataType) -> pa.DataType:
     """What readers of text make of a type."""
     if pa.types.is_dictionary(kind):
-        return kind.value_type
+        return _plain(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
     return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else kind
