@@ -30,4 +30,14 @@ FOUND = [
         "5 polars files of {'c0': 'uint32', 'c1': 'New York', 'c2': 'dictionary', 'c3': 'float32'}",
         "dictionaries of several batches were not written to one Arrow IPC file, and the error was a GeneratorExit",
     ),
+    Found(
+        286,
+        "1 ipc files of {'c0': 'seconds'}; sample 1; to file (parquet snappy)",
+        "timestamps of seconds were written to Parquet as numbers",
+    ),
+    Found(
+        631,
+        "2 ipc files of {'c0': 'int8', 'c1': 'binary view'}; limit 10 of sort",
+        "batches of views that were cut from a larger one kept its buffers: 590 MB within 512",
+    ),
 ]

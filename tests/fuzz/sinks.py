@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
@@ -19,6 +20,8 @@ _COMPRESSIONS = {
     "parquet": ["none", "snappy", "zstd", "lz4", "gzip"],
     "arrow": ["none", "zstd", "lz4"],
 }
+#: Who reads Parquet.
+READERS = ["pyarrow", "duckdb", "polars"]
 #: The folder of nulls.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 #: Types that JSON lines hold as they are.
@@ -46,12 +49,14 @@ class Sink:
         format: Of files.
         compression: Of files.
         target: Size of files of a directory.
+        reader: Who reads the result.
     """
 
     kind: str
     format: str = "arrow"
     compression: str = "none"
     target: str | None = None
+    reader: str = "pyarrow"
 
     @property
     def options(self) -> list[str]:
@@ -74,7 +79,8 @@ class Sink:
 
     def __str__(self) -> str:
         target = f" of {self.target}" if self.target else ""
-        return f"{self.kind} ({self.format} {self.compression}{target})"
+        reader = f", read by {self.reader}" if self.reader != "pyarrow" else ""
+        return f"{self.kind} ({self.format} {self.compression}{target}{reader})"
 
     def write(self, dataset: xs.Dataset, folder: Path) -> int:
         """Writes the result into a folder; says how many bytes of it were in the caller's memory."""
@@ -102,10 +108,12 @@ class Sink:
             if self.format == "arrow":
                 return pa.ipc.open_stream(file.read_bytes()).read_all()
             return _read(file, self.format, wanted)
-        if self.kind == "file":
-            return _read(folder / self.name, self.format, wanted)
         files = sorted(file for file in (folder / "out").rglob(f"*.{self.format}"))
-        if self.kind == "directory":
+        if self.kind == "file":
+            files = [folder / self.name]
+        if self.kind != "folders" and self.reader != "pyarrow":
+            return _read_by[self.reader]([str(file) for file in files])
+        if self.kind in ("directory", "file"):
             return pa.concat_tables([_read(file, self.format, wanted) for file in files])
         plain = wanted.drop_columns(["few"])
         parts = [with_folder(_read(file, self.format, plain), file.parent.name) for file in files]
@@ -131,7 +139,11 @@ def draw(
         ways = ["directory", "file", "standard output"]
     form, kind = rng.choice(formats), rng.choice(ways)
     target = rng.choice([None, None, "20kB"]) if kind in ("directory", "folders") else None
-    return Sink(kind, form, rng.choice(_COMPRESSIONS.get(form, ["none"])), target)
+    compression = rng.choice(_COMPRESSIONS.get(form, ["none"]))
+    # What others have types for, too.
+    is_plain = form == "parquet" and all(each.is_plain for each in kinds)
+    reader = rng.choice(READERS) if is_plain else "pyarrow"
+    return Sink(kind, form, compression, target, reader)
 
 
 def folder_of(value: int | None) -> str:
@@ -160,6 +172,21 @@ def _write_stream(dataset: xs.Dataset, kind: str, path: Path) -> int:
         for batch in batches:
             writer.write_batch(batch)
     return 0 if kept is None else int(kept.nbytes)
+
+
+def _by_duckdb(files: list[str]) -> pa.Table:
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        return connection.read_parquet(files).to_arrow_table()
+
+
+def _by_polars(files: list[str]) -> pa.Table:
+    import polars as pl
+
+    return pl.read_parquet(files).to_arrow()
+
+
+_read_by = {"duckdb": _by_duckdb, "polars": _by_polars}
 
 
 def _read(file: Path, form: str, wanted: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 mod index;
 mod read;
+mod views;
 
 pub(crate) use index::inspect;
 pub(crate) use read::{open, sample};

@@ -10,6 +10,7 @@ use arrow_ipc::Block;
 use arrow_schema::SchemaRef;
 
 use super::index::{self, corrupt, Index};
+use super::views::compacted;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
 use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
@@ -119,7 +120,8 @@ impl Batches {
                 .min(batch.num_rows() as u64);
             let end = (rows.end - first).min(batch.num_rows() as u64);
             if start < end {
-                return Ok(Some(batch.slice(start as usize, (end - start) as usize)));
+                let part = batch.slice(start as usize, (end - start) as usize);
+                return Ok(Some(compacted(part)));
             }
         }
         Ok(None)
