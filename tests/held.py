@@ -130,7 +130,7 @@ def _descriptors(engine: LocalEngine | None) -> Iterator[str]:
 def _descriptors_of(engine: LocalEngine) -> set[int]:
     """Of its workers, of its arena (one), of what it has spilled, and of the memory of its workers that is watched."""
     own = set()
-    watched = {f"/proc/{worker.process_id}/statm" for worker in engine.pool._all}
+    watched = tuple(f"/proc/{worker.process_id}/" for worker in engine.pool._all)
     for worker in list(engine.pool._all):
         own |= {worker._lifeline, worker._stack, worker._process._told, worker._process._stat}
         with contextlib.suppress(
@@ -146,7 +146,9 @@ def _descriptors_of(engine: LocalEngine) -> set[int]:
     for descriptor, target in open_files().items():
         if target == _ARENA and _inode(descriptor) == arena:
             arenas.append(descriptor)
-        elif target in watched or (target.startswith(folders) and target.endswith(" (deleted)")):
+        elif f"{target}/".startswith(watched) or (
+            target.startswith(folders) and target.endswith(" (deleted)")
+        ):
             own.add(descriptor)
     return own | set(arenas[:1])
 

@@ -69,8 +69,9 @@ class LargeGroupError(MemoryLimitError):
 class FunctionMemoryError(MemoryLimitError):
     """A function took more memory in its worker process than was set apart for it, and the limit had no more.
 
-    The process was stopped before the program would have exceeded its limit. Names the function, what it had, and what
-    to declare (``memory=``). Not retryable: it would take as much again.
+    The process was stopped, with those that it had started, before the program would have exceeded its limit. Names the
+    function, what it had, and what to declare (``memory=``). Not retryable: it would take as much again. On Ray: a node
+    had no memory left, and Ray ended the task.
     """
 
 
@@ -223,6 +224,15 @@ class TaskError(ExoshuffleError):
             own = vars(self)
             own.update({name: value for name, value in vars(cause).items() if name not in own})
 
+    @classmethod
+    def of(cls, task_name: str, attempt: int, cause: BaseException, node: str = "") -> TaskError:
+        """Such an error, whatever the class of the cause does when it is asked or subclassed."""
+        try:
+            return cls(task_name, attempt, cause, node)
+        except Exception:  # noqa: BLE001  classes of users may fail in any way
+            words = EngineError(f"{type(cause).__name__}: {said(cause)}")
+            return cls(task_name, attempt, words, node)
+
     def __str__(self) -> str:
         return self._message
 
@@ -247,8 +257,9 @@ def _as_instance_of(cause: Exception) -> TaskError:
         if isinstance(found, MemberDescriptorType | GetSetDescriptorType) and name[:2] != "__"
     }
     # What is ours, whatever the class has by these names.
-    ours = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
+    ours: dict[str, Any] = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
     words = {"__module__": __name__, "__qualname__": "TaskError", "__doc__": TaskError.__doc__}
+    ours["__setattr__"] = BaseException.__setattr__
     made = type("TaskError", (TaskError, kind), {**fields, **ours, **words})
     # What makes objects of the class that is built in, which all others come from.
     built_in = next(base for base in kind.__mro__ if base.__module__ == "builtins")
@@ -258,8 +269,8 @@ def _as_instance_of(cause: Exception) -> TaskError:
 def _message(error: TaskError, cause: BaseException) -> str:
     if isinstance(cause, ExoshuffleError):
         return f"task {error.task_name} failed in attempt {error.attempt}: {cause}"
-    said = str(cause)
-    lines = [f"{type(cause).__name__}: {said}" if said else type(cause).__name__]
+    message = said(cause)
+    lines = [f"{type(cause).__name__}: {message}" if message else type(cause).__name__]
     innermost: BaseException | None = cause
     while innermost is not None and not isinstance(innermost, RemoteTraceback):
         innermost = innermost.__cause__
@@ -267,6 +278,14 @@ def _message(error: TaskError, cause: BaseException) -> str:
         lines.append(f"at {innermost.place}")
     lines.append(f"task {error.task_name} failed in attempt {error.attempt}")
     return "\n  ".join(lines)
+
+
+def said(error: BaseException) -> str:
+    """The message of an exception of anybody's."""
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001  classes of users may fail in any way
+        return f"its message cannot be had: {type(failure).__name__}"
 
 
 def shown(value: object) -> str:
@@ -284,6 +303,32 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
         return f"there is no {kind} {name!r}; the {kind}s are {', '.join(map(repr, known))}"
     nearest = ", ".join(map(repr, nearest_names(name, known)))
     return f"there is no {kind} {name!r} among {len(known):,}; the nearest are {nearest}"
+
+
+def candidates(name: str, known: Sequence[str]) -> str:
+    """What there is instead of a name that does not do: all, or the three nearest of many; or none of these."""
+    if len(known) <= _LISTED:
+        return ", ".join(map(repr, known)) or "none of these"
+    nearest = ", ".join(map(repr, nearest_names(name, known)))
+    return f"{nearest} and {len(known) - 3:,} others"
+
+
+def differing(found: Sequence[str], expected: Sequence[str]) -> tuple[str, str]:
+    """Two lists that differ, such as those of columns, as texts: whole, or from where they differ if they are long."""
+    if max(len(found), len(expected)) <= _LISTED:
+        return f"({', '.join(found)})", f"({', '.join(expected)})"
+    pairs = enumerate(zip(found, expected, strict=False))
+    shorter = min(len(found), len(expected))
+    start = next((index for index, (one, other) in pairs if one != other), shorter)
+    return _part(found, start), _part(expected, start)
+
+
+def _part(columns: Sequence[str], start: int) -> str:
+    """Three columns of many, from one on."""
+    texts = ", ".join(columns[start : start + 3]) or "none"
+    several = "s" * (len(columns) != 1)
+    more = ", …" * (start + 3 < len(columns))
+    return f"{len(columns):,} column{several}, from number {start + 1:,} on: {texts}{more}"
 
 
 def nearest_names(name: str, known: Sequence[str]) -> list[str]:
@@ -323,8 +368,10 @@ class Noted(contextlib.AbstractContextManager[None]):
         del kind, traceback
         if not isinstance(error, Exception):
             return
-        if sys.version_info >= (3, 11):
-            error.add_note(self._note)
-        else:
-            # Where newer versions of Python keep them, so that notes travel to those.
-            error.__notes__ = [*getattr(error, "__notes__", []), self._note]  # type: ignore[attr-defined]
+        # A class of the user's may refuse.
+        with contextlib.suppress(Exception):
+            if sys.version_info >= (3, 11):
+                error.add_note(self._note)
+            else:
+                # Where newer versions of Python keep them, so that notes travel to those.
+                error.__notes__ = [*getattr(error, "__notes__", []), self._note]  # type: ignore[attr-defined]

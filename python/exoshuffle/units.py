@@ -50,6 +50,11 @@ def option_bytes(name: str, size: float | str, least: int = 1) -> int:
     return num_bytes
 
 
+def counted(number: int, noun: str) -> str:
+    """``1`` and ``"row"`` as ``"1 row"``, ``2000`` as ``"2,000 rows"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_bytes(count: float) -> str:
     """``1234567`` as ``"1.23 MB"`` (decimal units, three digits)."""
     for unit in ("B", "kB", "MB", "GB", "TB"):

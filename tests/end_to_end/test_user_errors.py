@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import sys
 import threading
 import traceback
@@ -16,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
-from exoshuffle.errors import EngineError, OptionsError, SchemaError, TaskError
+from exoshuffle.errors import EngineError, Noted, OptionsError, SchemaError, TaskError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
@@ -35,6 +36,36 @@ class OddError(ValueError):
     def node(self) -> str:
         """Named as one of ours."""
         return "of the user"
+
+
+class MuteError(Exception):
+    """Has no message."""
+
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+class FixedError(Exception):
+    """Takes no attributes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+
+class HomeError(Exception):
+    """Does not travel."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("never")
+
+
+class SlottedError(Exception):
+    """Has its attributes elsewhere."""
+
+    __slots__ = ("code",)
+
+    def __init__(self) -> None:
+        self.code = 7
 
 
 def raised(error: Callable[[], BaseException], executor: str = "process") -> TaskError:
@@ -80,6 +111,43 @@ def test_odd_constructors(lock: bool, executor: str) -> None:
     assert (caught.lock is None) != lock
     assert caught.node != "of the user"
     assert "OddError: odd 7" in str(caught)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("kind", [MuteError, FixedError, HomeError, SlottedError])
+def test_classes_that_resist(kind: type[Exception], executor: str) -> None:
+    def fails() -> None:
+        with Noted("of a batch"):
+            raise kind()
+
+    with pytest.raises(TaskError) as caught:
+        xs.get(xs.remote(fails, executor=executor).remote(), timeout=PATIENCE_SECONDS)
+    assert isinstance(caught.value, kind)
+    assert type(caught.value.__cause__) is kind
+    assert str(caught.value).startswith(kind.__name__)
+
+
+def test_the_place_is_in_the_code_of_the_user() -> None:
+    for fails in (lambda: json.loads("{"), lambda: pa.array(["x"], pa.int64())):
+        with pytest.raises(TaskError, match=rf"at {__file__}:\d+ in <lambda>, process \d+"):
+            xs.get(xs.remote(fails).remote())
+
+
+@pytest.mark.parametrize(
+    ("fn", "remedy"),
+    [
+        (lambda: later(1), "returned a coroutine, .* asyncio.run"),
+        (
+            lambda: one_by_one(1),
+            'returned a generator; return a list, or .* num_returns="streaming"',
+        ),
+        (threading.Lock, "value of type lock cannot be pickled .*; return, or put, what it is"),
+        (lambda: [1, threading.Lock()], "value of type list cannot be pickled"),
+    ],
+)
+def test_results_that_cannot_travel(fn: Any, remedy: str) -> None:
+    with pytest.raises(TaskError, match=remedy):
+        xs.get(xs.remote(fn).remote())
 
 
 def test_classes_that_cannot_travel_are_told() -> None:

@@ -277,6 +277,17 @@ def server() -> None:
     assert xs.get(kept)[:1] == b"s"
 
 
+def prefork() -> None:
+    """As a server that makes its dataset, forks, and only then asks for rows, in all of them."""
+    rows = dataset()
+
+    def serve() -> None:
+        assert sorted(numbers(rows)) == [*range(NUM_ROWS)]
+
+    assert [in_child(serve) for _ in range(2)] == [0, 0]
+    serve()
+
+
 def nested() -> None:
     """``fork`` and ``subprocess`` in the functions of tasks, in worker processes and on threads."""
     init()
@@ -322,7 +333,8 @@ def lives_on() -> None:
 
 #: Those that end by themselves.
 PROGRAMS = {
-    one.__name__: one for one in (implicit_use, ends, own_engines, pools, loader, server, nested)
+    one.__name__: one
+    for one in (implicit_use, ends, own_engines, pools, loader, server, prefork, nested)
 }
 
 

@@ -237,7 +237,7 @@ def test_what_can_have_changed_is_another_object() -> None:
         return inside
 
     assert xs.get(xs.remote(change).remote(xs.put(Wrapped(payload(1, 300_000))))).data == bytes(2)
-    with pytest.raises(TaskError, match="returned 1 values; num_returns is 2"):
+    with pytest.raises(TaskError, match="returned 1 value; num_returns is 2"):
         xs.get(xs.remote(same, num_returns=2).remote(numbers))
 
 

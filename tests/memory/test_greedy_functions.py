@@ -30,6 +30,36 @@ def taking(num_bytes):
         return rows
     return greedy
 
+def forking(num_bytes, num_children=1, own=0):
+    # Memory in children of its worker, and some that they have in common with it.
+    def parent(rows, *_):
+        import multiprocessing
+        if getattr(rows, "num_rows", 1) == 0:
+            return rows
+        shared = bytearray(b"x") * own
+        def child():
+            taken = bytearray(b"x") * num_bytes
+            assert shared.count(b"x") == own and len(taken) == num_bytes
+        fork = multiprocessing.get_context("fork")
+        children = [fork.Process(target=child) for _ in range(num_children)]
+        for one in children:
+            one.start()
+        for one in children:
+            one.join()
+        assert [one.exitcode for one in children] == [0] * num_children
+        return rows
+    return parent
+
+def starting(num_bytes):
+    # Memory in a program that a program starts which its worker has started.
+    inner = f"import sys; taken = bytearray(b'x') * {{num_bytes}}; sys.stdin.read()"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {{inner!r}}], stdin=-3)"
+    def starter(number):
+        import subprocess
+        subprocess.run([sys.executable, "-c", outer], check=True)
+        return number
+    return starter
+
 class Greedy:
     def grow(self, num_bytes):
         self.taken = bytearray(b"x") * num_bytes
@@ -89,6 +119,19 @@ WAYS = {
     "a declared task": (
         "xs.get([xs.remote(memory='300MB')(taking(300_000_000)).remote(n) for n in range(3)])",
         r"list: \[0, 1, 2\]",
+    ),
+    "children": (
+        f"rows.map_batches(forking({HUGE})).write_parquet(OUT).rows",
+        r"FunctionMemoryError: forking.<locals>.parent, in task scan, had \d+ MB of memory in its worker process and 1 "
+        "that it started, .*declare with memory=",
+    ),
+    "children that read": (
+        "rows.map_batches(forking(0, 4, 100_000_000), memory='160MB').write_parquet(OUT).rows",
+        "int: 120000",
+    ),
+    "grandchildren": (
+        f"xs.get(xs.remote(starting({HUGE})).remote(1))",
+        r"FunctionMemoryError: task starter had \d+ MB of memory in its worker process and 2 that it started",
     ),
     "an actor": (
         "xs.get(xs.remote(Greedy).remote().grow.remote(600_000_000))",

@@ -8,6 +8,7 @@ mod buffers;
 mod columns;
 mod compressed;
 mod errors;
+mod family;
 mod ipc;
 mod memory;
 mod merge;

@@ -7,8 +7,7 @@
 //! allocators set aside without touching it, and native code ends the process when an allocation fails, without a word.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,6 +17,7 @@ use exoshuffle_allocator::Recycling;
 use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
+use crate::family::{field_bytes, Family};
 use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
@@ -38,17 +38,16 @@ struct Limits {
     stop_bytes: u64,
 }
 
-/// A worker process.
+/// A worker process, and those that the functions in it have started.
 struct Worker {
-    /// Its `statm`, which stays that of this process when another gets its number.
-    statm: File,
+    family: Family,
     /// What is set apart for it, with the slack that it is granted.
     allowed_bytes: u64,
     used_bytes: u64,
     /// Whether it has taken memory since the look before.
     is_growing: bool,
-    /// What it had when it was stopped.
-    stopped_bytes: Option<u64>,
+    /// What it had when it was stopped, and in how many processes beside its own.
+    stopped: Option<(u64, usize)>,
 }
 
 type Workers = HashMap<i32, Worker>;
@@ -131,19 +130,19 @@ impl MemoryGuard {
             return Ok(());
         }
         let worker = Worker {
-            statm: File::open(format!("/proc/{process}/statm"))?,
+            family: Family::of(process)?,
             allowed_bytes,
             used_bytes: 0,
             is_growing: false,
-            stopped_bytes: None,
+            stopped: None,
         };
         workers.insert(process, worker);
         Ok(())
     }
 
-    /// What a worker had when it was stopped; None if it was not.
-    fn stopped(&self, process: i32) -> Option<u64> {
-        lock(&self.workers).get(&process)?.stopped_bytes
+    /// What a worker had when it was stopped, and in how many processes beside its own; None if it was not.
+    fn stopped(&self, process: i32) -> Option<(u64, usize)> {
+        lock(&self.workers).get(&process)?.stopped
     }
 
     /// A child counts no more; to be called before its number can be that of another process.
@@ -172,7 +171,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Measures all workers; whether one takes memory.
 fn measure(workers: &mut Workers) -> bool {
     for worker in workers.values_mut() {
-        let used = private_bytes(&worker.statm);
+        let used = worker.family.measure();
         worker.is_growing = used > worker.used_bytes + GROWTH_BYTES;
         worker.used_bytes = used;
     }
@@ -182,22 +181,17 @@ fn measure(workers: &mut Workers) -> bool {
 /// Stops the worker that has most beyond what is set apart for it, if one has. While another is about to end, whose
 /// memory goes back within some 100 ms, only one that takes more.
 fn stop_worst(workers: &mut Workers) {
-    let is_ending = |worker: &Worker| worker.stopped_bytes.is_some() && worker.used_bytes > 0;
+    let is_ending = |worker: &Worker| worker.stopped.is_some() && worker.used_bytes > 0;
     let is_one_ending = workers.values().any(is_ending);
     let beyond = |worker: &Worker| worker.used_bytes.saturating_sub(worker.allowed_bytes);
     let worst = workers
-        .iter_mut()
-        .filter(|(_, worker)| worker.stopped_bytes.is_none())
-        .filter(|(_, worker)| worker.is_growing || !is_one_ending)
-        .max_by_key(|(_, worker)| beyond(worker));
-    let Some((&process, worker)) = worst.filter(|(_, worker)| beyond(worker) > 0) else {
-        return;
-    };
-    worker.stopped_bytes.get_or_insert(worker.used_bytes);
-    // SAFETY: takes no pointers. The process is a child that nobody has waited for yet: `forget` comes before that, and
-    // what has ended has no memory, so that it is not chosen.
-    unsafe {
-        libc::kill(process, libc::SIGKILL);
+        .values_mut()
+        .filter(|worker| worker.stopped.is_none())
+        .filter(|worker| worker.is_growing || !is_one_ending)
+        .max_by_key(|worker| beyond(worker));
+    if let Some(worker) = worst.filter(|worker| beyond(worker) > 0) {
+        worker.stopped = Some((worker.used_bytes, worker.family.num_started()));
+        worker.family.kill();
     }
 }
 
@@ -223,27 +217,4 @@ fn release_idle() {
 fn own_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some(field_bytes(&status, "RssAnon:")? + field_bytes(&status, "RssFile:")?)
-}
-
-fn field_bytes(status: &str, name: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
-/// What only this process has: heaps and stacks. Libraries it has in common with the program, and blocks are counted by
-/// the store. Nothing if it has ended.
-fn private_bytes(statm: &File) -> u64 {
-    let mut text = [0; 128];
-    let len = statm.read_at(&mut text, 0).unwrap_or(0);
-    let fields = std::str::from_utf8(&text[..len]).unwrap_or("");
-    let mut pages = fields.split(' ').skip(1).map_while(|f| f.parse().ok());
-    let (resident, shared): (u64, u64) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    resident.saturating_sub(shared) * page_bytes()
-}
-
-fn page_bytes() -> u64 {
-    // SAFETY: takes no pointers.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(size).unwrap_or(4096)
 }

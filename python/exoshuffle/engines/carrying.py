@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import pickle
+import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Union
 
-from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, shown
+from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, said, shown
 
 #: Causes of causes that travel.
 _MAX_CHAIN = 16
+_LIBRARIES = tuple(
+    sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")
+)
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 Dumps = Callable[[Any], bytes]
@@ -68,7 +72,7 @@ class Carried:
             _pickled(type(error), dumps) if is_split else None,
             tuple(_value(value, dumps) for value in error.args) if is_split else (),
             {name: _value(value, dumps) for name, value in vars(error).items()} if is_split else {},
-            f"{type(error).__name__}: {_said(error)}",
+            f"{type(error).__name__}: {said(error)}",
             bool(getattr(error, "retryable", False)),
             cls.of(cause, dumps, room - 1) if cause is not None and room > 0 else None,
             cls.of(context, dumps, room - 1) if context is not None and has_context else None,
@@ -80,12 +84,12 @@ class Carried:
         cause = None if self.cause is None else self.cause.error()
         if self.task is not None and cause is not None:
             name, attempt, node = self.task
-            return TaskError(name, attempt, cause, node)
+            return TaskError.of(name, attempt, cause, node)
         error = self._alone()
-        error.__cause__ = cause
+        _set(error, "__cause__", cause)
         if self.context is not None:
-            error.__context__ = self.context.error()
-        error.__suppress_context__ = self.is_context_hidden
+            _set(error, "__context__", self.context.error())
+        _set(error, "__suppress_context__", self.is_context_hidden)
         return error
 
     def _alone(self) -> BaseException:
@@ -105,7 +109,7 @@ class Carried:
         """Without its constructor, which wants what nobody kept."""
         args = [_unpacked(value) for value in self.args]
         error = kind.__new__(kind, *args)
-        error.args = tuple(args)
+        _set(error, "args", tuple(args))
         for name, value in self.attributes.items():
             error.__dict__[name] = _unpacked(value)
         return error
@@ -115,12 +119,22 @@ def traceback_of(error: BaseException) -> RemoteTraceback:
     """Where an exception was raised, for who sees it elsewhere."""
     shown_error = traceback.TracebackException.from_exception(error)
     _leave_out_ours(shown_error)
+    frames = [
+        frame
+        for frame in reversed(traceback.extract_tb(error.__traceback__))
+        if not frame.filename.startswith(_OURS)
+    ]
+    of_user = (frame for frame in frames if not _is_of_library(frame.filename))
+    telling = next(of_user, frames[0] if frames else None)
     place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(_OURS):
-            place = f"{frame.filename}:{frame.lineno} in {frame.name}, process {os.getpid()}"
-            break
+    if telling is not None:
+        place = f"{telling.filename}:{telling.lineno} in {telling.name}, process {os.getpid()}"
     return RemoteTraceback("".join(shown_error.format()), place)
+
+
+def _is_of_library(file: str) -> bool:
+    """Whether code is of Python or of a package that was installed; what is compiled has no path."""
+    return file.startswith(_LIBRARIES) or file.endswith((".pxi", ".pyx"))
 
 
 def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseException:
@@ -129,8 +143,13 @@ def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseExc
     while first.__cause__ is not None and not isinstance(first, RemoteTraceback):
         first = first.__cause__
     if not isinstance(first, RemoteTraceback):
-        first.__cause__ = raised
+        _set(first, "__cause__", raised)
     return error
+
+
+def _set(error: BaseException, name: str, value: Any) -> None:
+    """Sets what every exception has, also in a class of the user's whose attributes cannot be set."""
+    BaseException.__setattr__(error, name, value)
 
 
 def _leave_out_ours(shown_error: traceback.TracebackException) -> None:
@@ -170,10 +189,3 @@ def _unpacked(value: Packed) -> Any:
     if isinstance(value, list):
         return [_unpacked(one) for one in value]
     return pickle.loads(value)  # noqa: S301  written by this application
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as failure:  # noqa: BLE001  as above
-        return f"its message cannot be had: {type(failure).__name__}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from exoshuffle.errors import EngineError
 
 _REMEDY = (
     "nobody can type into a worker process; call the function in your program, for example on a batch of "
-    'dataset.limit(1000).to_arrow(), or run the task by executor="thread" in a program on a terminal'
+    'dataset.limit(1000).to_arrow(), or run the task by executor="thread", on the local engine, in a program on a '
+    "terminal"
 )
 
 
@@ -38,3 +41,14 @@ def nobody_types() -> None:
     """From now on ``breakpoint()``, ``input()`` and what else reads standard input raise an error with the remedy."""
     sys.breakpointhook = _no_debugger
     sys.stdin = _NobodyTypes()
+
+
+@contextlib.contextmanager
+def unattended() -> Iterator[None]:
+    """The same, for as long as a task runs in a process that is not ours alone."""
+    before = sys.breakpointhook, sys.stdin
+    nobody_types()
+    try:
+        yield
+    finally:
+        sys.breakpointhook, sys.stdin = before

@@ -44,6 +44,7 @@ class Attempts:
         self._table = engine.table
         # Without calls of actors, which a task that ends its worker may make each time.
         self._num_finished = 0
+        self._crashes = deaths.Crashes()
 
     def has_references(self, task: Task) -> bool:
         """Whether the task has arguments to fetch."""
@@ -114,6 +115,7 @@ class Attempts:
                 return
             task.stream.end()
         self._num_finished += task.actor is None
+        self._crashes.finished(task)
         if output.actor is None and not _may_be_needed(task, stored):
             task.forget()
         self._table.fulfil(output, stored)
@@ -143,7 +145,7 @@ class Attempts:
                 ):
                     if task.deaths and isinstance(error, WorkerDiedError):
                         error = deaths.final(task, error)
-                    error = TaskError(task.name, task.attempt, error, self._engine.name)
+                    error = TaskError.of(task.name, task.attempt, error, self._engine.name)
                 self._table.reject_task(task, error)
         self._table.settle()
 
@@ -153,6 +155,9 @@ class Attempts:
             return False
         if deaths.may_be_forgiven(task, error):
             return self.forgive(task)
+        is_crash = isinstance(error, WorkerDiedError) and task.actor is None
+        if is_crash and not self._crashes.add(task, self._engine.num_cpus):
+            return False
         return task.attempt - task.deaths <= task.options.max_retries
 
     def forgive(self, task: Task) -> bool:

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import WorkerDiedError
+from exoshuffle.observe.activity import Frame
 
 if TYPE_CHECKING:
     from exoshuffle.engines.local.objects import Task
@@ -54,6 +56,48 @@ def told(exit_code: int) -> str:
     return f"exit code {exit_code}"
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a worker process ended.
+
+    Attributes:
+        process: Its number.
+        exit_code: As ``subprocess`` tells it: below zero, the number of a signal.
+        sent_itself: The last signal that a task in it sent to its own process, if any.
+        function: Of the user; which ran, empty where that is not known; None if no task has begun.
+        crashed_in: The call that it was in when it crashed, where that is known.
+        is_orphan: Whether its fork server ended before it, so that nobody knows how it did.
+    """
+
+    process: int
+    exit_code: int
+    sent_itself: int
+    function: str | None
+    crashed_in: Frame | None
+    is_orphan: bool = False
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether another process may have ended it."""
+        return is_from_outside(self.exit_code) and -self.exit_code != self.sent_itself
+
+    def __str__(self) -> str:
+        code, culprit = self.exit_code, f"{self.function or 'its function'}, or what that called,"
+        how = "after its fork server" if self.is_orphan else f"with {told(code)}"
+        ended = f"worker process {self.process} ended {how}"
+        if self.function is None or self.is_from_outside:
+            return ended
+        if code >= 0:
+            return f"{ended}: {culprit} ended it (os._exit); let it raise an error instead"
+        if -code == self.sent_itself:
+            return f"{ended}, which {culprit} sent to its own process"
+        where = "" if self.crashed_in is None else f" in {self.crashed_in}"
+        return (
+            f"{ended}: {culprit} crashed{where}, in native code, which another attempt seldom mends; call it in a "
+            "program of its own, by python -X faulthandler, to find out why"
+        )
+
+
 def most_deaths(num_signs: int) -> int:
     """Deaths that are forgiven to a task, by how many signs there have been since the first that it is not to blame."""
     return PATIENCE * (1 + num_signs.bit_length())
@@ -85,3 +129,22 @@ def final(task: Task, error: WorkerDiedError) -> WorkerDiedError:
         "the task should declare (memory=), or somebody ends processes too often for it, so that it should do less in "
         "one call"
     )
+
+
+class Crashes:
+    """Crashes and exits of workers, of tasks of one name, while none of these finishes: all of them would end so.
+
+    Without it, each of a thousand tasks whose function crashes would be tried again before the first of them fails.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, task: Task, num_at_once: int) -> bool:
+        """One more; whether it is not one too many, where so many tasks run at once."""
+        count = self._counts[task.name] = self._counts.get(task.name, 0) + 1
+        return count < num_at_once + task.options.max_retries
+
+    def finished(self, task: Task) -> None:
+        """One of them does not end so."""
+        self._counts.pop(task.name, None)

@@ -21,7 +21,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from exoshuffle.engines.local import wire, worker
+from exoshuffle.engines.local import groups, wire, worker
 
 _NUM_DESCRIPTORS = 5
 
@@ -99,9 +99,12 @@ class ForkServer:
         """Waits for the children that have ended, and says how they did."""
         os.read(self._woken, 4096)
         while self._told:
-            process, status = os.waitpid(-1, os.WNOHANG)
-            if process == 0:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
                 return
+            # Its number stays its own until it has been waited for.
+            groups.end(ended.si_pid)
+            process, status = os.waitpid(ended.si_pid, 0)
             told = self._told.pop(process)
             with contextlib.suppress(OSError):  # nobody wants to know
                 os.write(told, wire.EXIT_CODE.pack(os.waitstatus_to_exitcode(status)))

@@ -6,14 +6,13 @@ Guarantee: every reference and every slice that the engine lent is given back, o
 from __future__ import annotations
 
 import collections
-import os
 import pickle
 import select
 import weakref
 from multiprocessing.connection import Connection
 from typing import Any
 
-from exoshuffle.engines.local import identity, values, wire
+from exoshuffle.engines.local import groups, identity, values, wire
 
 
 class BorrowedObject:
@@ -75,7 +74,7 @@ class Link:
         try:
             frame = self._connection.recv_bytes()
         except (EOFError, OSError):
-            os._exit(1)
+            groups.end_own()
         lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
         held = [self._borrow(number, num_slices) for number, num_slices in lent]
         message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
@@ -100,7 +99,7 @@ class Link:
         try:
             self._connection.send_bytes(frame)
         except OSError:
-            os._exit(1)
+            groups.end_own()
 
     def close(self) -> None:
         """Nothing is received or sent any more."""

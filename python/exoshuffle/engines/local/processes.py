@@ -21,7 +21,8 @@ import time
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.engines.local import deaths, forks, hearing, identity, limits, stacks, wire
+from exoshuffle.engines import hearing
+from exoshuffle.engines.local import deaths, forks, identity, limits, stacks, wire
 from exoshuffle.engines.local.loading import Loaded
 from exoshuffle.engines.local.objects import Task
 from exoshuffle.engines.local.requests import Requests
@@ -60,7 +61,7 @@ class WorkerProcess:
         self._requests = Requests(engine)
         #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
         self._actor_bytes = 0
-        self._function = ""
+        self._function: str | None = None
         #: Whether the last message of the task that it was given has been read: else its next answer is that one's.
         self.is_at_rest = True
         mine, self._theirs = socket.socketpair()
@@ -153,13 +154,20 @@ class WorkerProcess:
         had = self._engine.guard.stopped(self._process.pid)
         if had is None:
             return
-        name = f"{self._function}, in task {task.name}," if self._function else f"task {task.name}"
+        num_bytes, num_started = had
+        others = f" and {num_started} that it started" if num_started else ""
         raise FunctionMemoryError(
-            f"{name} had {format_bytes(had)} of memory in its worker process, {format_bytes(self._allowed_bytes)} were "
-            f"set apart for it, and the memory limit of {format_bytes(self._engine.memory_limit)} had no more: declare "
-            "with memory= what it takes beside its rows, so that no more tasks run at once than there is room for, let "
-            "it take fewer rows at a time, or raise memory_limit"
+            f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
+            f"{format_bytes(self._allowed_bytes)} were set apart for it, and the memory limit of "
+            f"{format_bytes(self._engine.memory_limit)} had no more: declare with memory= what it takes beside its "
+            "rows, so that no more tasks run at once than there is room for, let it take fewer rows at a time, or "
+            "raise memory_limit"
         ) from error
+
+    def _running(self, task: Task) -> str:
+        """What runs: the task, and the function of the user, where that is known."""
+        name = self._function
+        return f"{name}, in task {task.name}," if name else f"task {task.name}"
 
     def _converse(self, task: Task) -> StoredValue:
         while True:
@@ -315,9 +323,12 @@ class WorkerProcess:
 
     def _died(self) -> WorkerDiedError:
         code = self._process.wait()
-        how = "after its fork server" if self._process.is_orphan else f"with {deaths.told(code)}"
-        died = WorkerDiedError(f"worker process {self._process.pid} ended {how}")
-        died.from_outside = deaths.is_from_outside(code) and -code != self._sent_itself
+        with self._reading_stack:
+            crashed_in = None if self._stack < 0 else stacks.crashed_in(self._stack)
+        sent, is_orphan = self._sent_itself, self._process.is_orphan
+        ending = deaths.Ending(self.process_id, code, sent, self._function, crashed_in, is_orphan)
+        died = WorkerDiedError(str(ending))
+        died.from_outside = ending.is_from_outside
         return died
 
     # --- what the worker holds ---------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local import deaths, forks, wire
+from exoshuffle.engines.local import deaths, forks, groups, wire
 from exoshuffle.errors import ClosedError, WorkerDiedError
 
 _START = (
@@ -73,8 +73,10 @@ class Forked:
             return code
 
     def kill(self) -> None:
-        """Ends it, if it has not ended."""
+        """Ends it, and what it has started, if it has not ended."""
         if self.poll() is None:
+            groups.end(self.pid)
+            # Just forked, it leads no group yet.
             os.kill(self.pid, signal.SIGKILL)
 
     def _polled(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The stack of a worker process, whatever it is doing: it writes it into a file in memory when a signal comes.
+"""The stack of a worker process: it writes it into a file in memory when a signal comes, and when it crashes.
 
 Why ``faulthandler``: it writes from within the signal, also while the interpreter is held by native code, and needs no
 thread of the worker to be free.
@@ -12,7 +12,7 @@ import re
 import signal
 import time
 
-from exoshuffle.observe.activity import Frame
+from exoshuffle.observe.activity import Frame, telling_frame
 
 #: One that programs hardly use; what a worker does when it comes is to write its stack.
 _SIGNAL = signal.SIGRTMAX
@@ -25,9 +25,14 @@ _FRAME = re.compile(
 )
 
 
+#: What it writes first when it crashes.
+_CRASH = "Fatal Python error: "
+
+
 def write_when_asked(descriptor: int) -> None:
     """In the worker, at its start."""
     faulthandler.register(_SIGNAL, file=descriptor, all_threads=False)
+    faulthandler.enable(descriptor, all_threads=False)
 
 
 def read(process: int, descriptor: int) -> list[Frame]:
@@ -43,5 +48,19 @@ def read(process: int, descriptor: int) -> list[Frame]:
     while text != before and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
         before = text or "?"
-        text = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        text = _written(descriptor)
+    return _frames(text)
+
+
+def crashed_in(descriptor: int) -> Frame | None:
+    """In the engine: the call that a worker was in when it crashed, of the user's functions if it was in one."""
+    _, crash, text = _written(descriptor).rpartition(_CRASH)
+    return telling_frame(_frames(text)) if crash else None
+
+
+def _written(descriptor: int) -> str:
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+
+def _frames(text: str) -> list[Frame]:
     return [Frame(one["file"], int(one["line"]), one["function"]) for one in _FRAME.finditer(text)]

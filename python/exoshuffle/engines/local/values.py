@@ -22,8 +22,10 @@ import cloudpickle
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local import identity
+from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.futures.refs import Ref
+from exoshuffle.units import counted
 
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
 INLINE_BYTES = 100 * 1024
@@ -126,18 +128,18 @@ def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
     """Puts what a task returned where it can be read from.
 
     Raises:
-        EngineError: The task returned another number of values than ``num_returns``.
+        EngineError: The task returned another number of values than ``num_returns``, or what cannot be pickled.
     """
     found = blocks.num_slices(value)
     if found is not None:
         if found != num_slices:
             raise EngineError(
-                f"the task returned a block of {found} slices; num_returns is {num_slices}"
+                f"the task returned a block of {counted(found, 'slice')}; num_returns is {num_slices}"
             )
         return StoredValue(None, blocks.seal(value), pickled=False)
     values = [value] if num_slices == 1 else _checked(value, num_slices)
     with identity.Capturing() as captured:
-        packed = [_Packed(item) for item in values]
+        packed = [pickled(_Packed, item) for item in values]
         if sum(item.num_bytes for item in packed) <= blocks.inline_bytes:
             inline = tuple(item.in_band() for item in packed)
             return StoredValue(inline, None, pickled=True, contained=_references(captured))
@@ -162,7 +164,9 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
         or len(value) != num_slices
     ):
         count = len(value) if isinstance(value, Sequence) else 1
-        raise EngineError(f"the task returned {count} values; num_returns is {num_slices}")
+        raise EngineError(
+            f"the task returned {counted(count, 'value')}; num_returns is {num_slices}"
+        )
     return value
 
 

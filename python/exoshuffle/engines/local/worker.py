@@ -21,10 +21,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from exoshuffle import __version__, _native
-from exoshuffle.engines.local import calls, forks, stacks, values, wire
+from exoshuffle.engines.local import calls, forks, groups, stacks, values, wire
 from exoshuffle.engines.local.link import Link
-from exoshuffle.engines.local.saying import RecordSender, Speaker, TaskOutput
 from exoshuffle.engines.local.values import StoredValue
+from exoshuffle.engines.saying import RecordSender, Speaker, TaskOutput
 from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.errors import EngineError, ForkedEngineError
 from exoshuffle.futures.engine import PROTOCOL, Node, set_task_engine
@@ -456,4 +456,4 @@ def run(descriptors: Sequence[int]) -> None:
 def _end_with(lifeline: int) -> None:
     """Ends the process when the engine's has ended, also while a task runs."""
     os.read(lifeline, 1)
-    os._exit(1)
+    groups.end_own()

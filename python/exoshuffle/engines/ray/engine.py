@@ -13,6 +13,7 @@ nothing: every task runs in a worker process.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,8 @@ from typing import Any
 
 import ray
 
-from exoshuffle.engines.ray import worker
+from exoshuffle.engines import hearing
+from exoshuffle.engines.ray import voices, worker
 from exoshuffle.engines.ray.calls import Arguments, Codes, span_of
 from exoshuffle.engines.ray.canceller import Canceller, Target
 from exoshuffle.engines.ray.cluster import Cluster
@@ -141,7 +143,7 @@ class RayEngine:
         code = self._codes.of(fn, name)
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options.num_slices, arguments.whole_parts)
-        call = Call(name, code.digest, "", shape, options.max_retries)
+        call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
             max_retries=options.max_retries,
@@ -164,7 +166,11 @@ class RayEngine:
         origin = Origin(name, 1, arguments.before)
         host = _with_options(_actor_host, max_restarts=options.max_restarts, **needs)
         handle = host.remote(
-            Call(name, code.digest), code.argument, arguments.packed, arguments.parts, origin
+            Call(name, code.digest, log_level=self._log_level()),
+            code.argument,
+            arguments.packed,
+            arguments.parts,
+            origin,
         )
         return Ref(RayActor(handle, name, tuple(arguments.parts) if options.max_restarts else ()))
 
@@ -182,7 +188,7 @@ class RayEngine:
         name = options.name or f"{found.name}.{method}"
         arguments = Arguments(name, args, kwargs)
         shape = Shape.of(options.num_slices, arguments.whole_parts)
-        call = Call(name, b"", method, shape, options.max_retries)
+        call = Call(name, b"", method, shape, options.max_retries, self._log_level())
         host = found.handle.stream if options.is_streaming else found.handle.run
         run = host.options(max_task_retries=options.max_retries, **_returns(options, name, shape))
         made = run.remote(call, arguments.packed, *arguments.parts)
@@ -329,6 +335,14 @@ class RayEngine:
         if not self._cluster.was_found:
             end_session()
         self._cluster.close()
+
+    def _log_level(self) -> int | None:
+        """See ``Call``: of this program, or of the task that this engine is in."""
+        return voices.level_here() if self._cluster.was_found else self._least_level
+
+    @functools.cached_property
+    def _least_level(self) -> int:
+        return hearing.least_level()
 
     def _activities(self) -> list[Activity]:
         return [

@@ -21,6 +21,7 @@ from exoshuffle.errors import (
     ClosedError,
     DiskFullError,
     EngineError,
+    FunctionMemoryError,
     RemoteTraceback,
     TaskCancelledError,
     TaskError,
@@ -32,7 +33,6 @@ _OWN_ERRORS = (TaskError, ClosedError, TaskCancelledError, ActorDiedError)
 _DEATHS = (
     rays.WorkerCrashedError,
     rays.NodeDiedError,
-    rays.OutOfMemoryError,
     rays.LocalRayletDiedError,
 )
 
@@ -66,7 +66,7 @@ class AttemptError(Exception):
         error = shown_to_come_from(self.carried.error(), self.raised)
         if isinstance(error, _OWN_ERRORS):
             return error
-        return TaskError(self.name, self.attempt, error, self.node)
+        return TaskError.of(self.name, self.attempt, error, self.node)
 
 
 class RetryableAttemptError(AttemptError):
@@ -113,6 +113,9 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
         return TaskCancelledError(f"task {_name(origin, is_of_argument)} was cancelled")
     if isinstance(cause, rays.RayActorError):
         return ActorDiedError(f"{_name(origin, is_of_argument)}: {text}")
+    if isinstance(cause, rays.OutOfMemoryError):
+        name, attempts = _failed(origin, is_of_argument)
+        return TaskError(name, attempts, _out_of_memory(name, text), _node_of_death(cause))
     if isinstance(cause, _DEATHS):
         name, attempts = _failed(origin, is_of_argument)
         return TaskError(name, attempts, WorkerDiedError(text), _node_of_death(cause))
@@ -122,7 +125,16 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
         return TaskError(origin.name, 1, DiskFullError(text))
     if isinstance(cause, rays.RayError):
         return TaskError(origin.name, 1, EngineError(text))
-    return TaskError(origin.name, 1, cause)
+    return TaskError.of(origin.name, 1, cause)
+
+
+def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
+    """The error of a task that Ray has ended since its node ran out of memory, as often as it may be tried again."""
+    return FunctionMemoryError(
+        f"task {name} was ended by Ray, whose node had no memory left: declare with memory= what its function takes, "
+        "so that no more tasks run at once than there is room for, let it take fewer rows at a time, or give nodes "
+        f"more memory ({text})"
+    )
 
 
 def _failed(origin: Origin, is_of_argument: bool) -> tuple[str, int]:

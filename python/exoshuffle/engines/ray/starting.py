@@ -22,6 +22,7 @@ from ray._private import ray_constants
 from ray._private import worker as ray_worker
 
 from exoshuffle.engines.machine import check_limit
+from exoshuffle.engines.ray import voices
 from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.errors import EngineError, OptionsError
@@ -176,7 +177,7 @@ def _spilling(directories: list[str]) -> dict[str, Any]:
 
 
 def init_quietly(**options: Any) -> None:
-    """``ray.init``, quietly: errors come from tasks, and a program's standard output is its own.
+    """``ray.init``, quietly: errors come from tasks, and what tasks print and log, from ``voices``.
 
     The last variable is what Ray will do by itself; without it, it warns.
     """
@@ -185,7 +186,8 @@ def init_quietly(**options: Any) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     tell_logs(False)
     with _signals_kept():
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        ray.init(log_to_driver=True, logging_level=logging.ERROR, **options)
+    voices.listen()
 
 
 def tell_logs(enabled: bool) -> None:

@@ -22,7 +22,9 @@ import cloudpickle
 import ray
 
 from exoshuffle.engines.ray.objects import Shape
+from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import EngineError
+from exoshuffle.units import counted
 
 #: Ray keeps smaller objects in the memory of the program that submitted the task, and copies them into every task that
 #: takes them: fine for a number, ruinous for the parts of many blocks. These are made so large that it does not.
@@ -219,7 +221,7 @@ def encode(value: Any, shape: Shape) -> list[Part]:
     """The parts of what a task returned.
 
     Raises:
-        EngineError: It returned another number of values than ``num_returns``.
+        EngineError: It returned another number of values than ``num_returns``, or what cannot be pickled.
     """
     if isinstance(value, Block):
         parts = list(_block_parts(value, shape))
@@ -227,7 +229,7 @@ def encode(value: Any, shape: Shape) -> list[Part]:
         values = [value] if shape.num_slices == 1 else _checked(value, shape.num_slices)
         step = shape.slices_per_part
         parts = [
-            ValuePart([pack(item) for item in values[first : first + step]])
+            ValuePart([pickled(pack, item) for item in values[first : first + step]])
             for first in range(0, shape.num_slices, step)
         ]
     if len(parts) > 1 and sum(part.num_bytes for part in parts) > SMALL_PART_BYTES * len(parts):
@@ -245,7 +247,7 @@ def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
     num_slices = len(block.offsets) - 1
     if num_slices != shape.num_slices:
         raise EngineError(
-            f"the task returned a block of {num_slices} slices; num_returns is {shape.num_slices}"
+            f"the task returned a block of {counted(num_slices, 'slice')}; num_returns is {shape.num_slices}"
         )
     view = memoryview(block).toreadonly()
     step = shape.slices_per_part
@@ -262,5 +264,7 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
         or len(value) != num_slices
     ):
         count = len(value) if isinstance(value, Sequence) else 1
-        raise EngineError(f"the task returned {count} values; num_returns is {num_slices}")
+        raise EngineError(
+            f"the task returned {counted(count, 'value')}; num_returns is {num_slices}"
+        )
     return value

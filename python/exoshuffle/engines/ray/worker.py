@@ -7,6 +7,7 @@ Guarantee: the functions see the same engine as the program that submitted them:
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from exoshuffle.engines.ray import calls, values
 from exoshuffle.engines.ray.failures import AttemptError, attempt_error, fetch
 from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
+from exoshuffle.engines.ray.voices import spoken
+from exoshuffle.engines.unattended import unattended
 from exoshuffle.futures.engine import set_task_engine
 from exoshuffle.futures.session import adopt
 
@@ -42,6 +45,7 @@ class Call(NamedTuple):
         method: Of the actor; empty for a function.
         shape: Of the result.
         max_retries: How often to try again after an error that may go away.
+        log_level: From which on records go to the program, as does what is printed; None if Ray shows that itself.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Call(NamedTuple):
     method: str = ""
     shape: Shape = Shape(1, 1)
     max_retries: int = 0
+    log_level: int | None = None
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Any]:
@@ -115,14 +120,20 @@ class ActorHost:
 
 
 class _Attempt:
-    """Around an attempt at a task: makes the engine known inside, and of an exception one that Ray can carry."""
+    """Around an attempt at a task: makes the engine known inside, and of an exception one that Ray can carry.
+
+    What the function prints and logs goes to the program, and nobody types anything for it.
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._started = time.monotonic()
+        self._inside = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         set_task_engine(_engine())
+        self._inside.enter_context(unattended())
+        self._inside.enter_context(spoken(self._call.name, self._call.log_level))
         return self
 
     def __exit__(
@@ -132,6 +143,7 @@ class _Attempt:
         traceback: TracebackType | None,
     ) -> None:
         del kind, traceback
+        self._inside.close()
         set_task_engine(None)
         # Ray's own (a worker told to stop) are none of ours.
         if isinstance(error, Exception | SystemExit):

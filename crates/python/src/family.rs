@@ -1,0 +1,230 @@
+//! What a worker process, and the processes that it has started, have of memory of their own.
+//!
+//! A forked child has pages in common with its parent, which the resident size of both counts. So families are weighed
+//! by their shares of pages, which takes the system some milliseconds per GB, and what a process grows by until the next
+//! time is added, which takes microseconds to ask for. Children are found by who started them, as long as that lives.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Tasks run in the main thread of a worker, whose children are looked for each time; those of other threads so often.
+const SEARCH: Duration = Duration::from_millis(100);
+/// How often a family is weighed, at most; and not before ten times as long has passed as that takes.
+const WEIGH: Duration = Duration::from_millis(10);
+
+/// A worker process, and those that it or they have started.
+pub struct Family {
+    /// The worker first.
+    members: Vec<Member>,
+    searched: Instant,
+    weighed: Instant,
+    weighing_took: Duration,
+}
+
+impl Family {
+    /// That of a process.
+    pub fn of(process: i32) -> io::Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            members: vec![Member::of(process)?],
+            searched: now,
+            weighed: now,
+            weighing_took: Duration::ZERO,
+        })
+    }
+
+    /// Number of processes beside the worker.
+    pub fn num_started(&self) -> usize {
+        self.members.len() - 1
+    }
+
+    /// What all of them have now: heaps and stacks, and files that only those have that the worker started. Libraries the
+    /// worker has in common with the program, and blocks are counted by the store. Nothing if all have ended.
+    pub fn measure(&mut self) -> u64 {
+        let mut is_worker = true;
+        self.members
+            .retain(|member| std::mem::take(&mut is_worker) || member.resident().is_some());
+        let has_more = self.find();
+        if let [worker] = self.members.as_mut_slice() {
+            worker.weight = Weight::default();
+        } else {
+            let since = self.weighed.elapsed();
+            let is_due = has_more || since >= WEIGH;
+            if is_due && since >= 10 * self.weighing_took {
+                self.weigh();
+            }
+        }
+        self.members.iter().map(Member::bytes).sum()
+    }
+
+    /// Ends all of them.
+    pub fn kill(&self) {
+        let worker = &self.members[0];
+        if worker.resident().is_some() {
+            // SAFETY: takes no pointers. Worker processes lead groups of their own, in which is what they start, unless it
+            // leaves; and this one runs, so that its number is that of no other group.
+            unsafe {
+                libc::kill(-worker.process, libc::SIGKILL);
+            }
+        }
+        for member in &self.members {
+            member.kill();
+        }
+    }
+
+    /// Looks for processes that were started; whether there are more.
+    fn find(&mut self) -> bool {
+        let in_all_threads = self.searched.elapsed() >= SEARCH;
+        if in_all_threads {
+            self.searched = Instant::now();
+        }
+        let known = self.members.len();
+        let mut index = 0;
+        while index < self.members.len() {
+            for process in self.members[index].children(in_all_threads) {
+                if !self.members.iter().any(|one| one.process == process) {
+                    // It may have ended already.
+                    self.members.extend(Member::started(process));
+                }
+            }
+            index += 1;
+        }
+        self.members.len() > known
+    }
+
+    fn weigh(&mut self) {
+        self.weighed = Instant::now();
+        for (index, member) in self.members.iter_mut().enumerate() {
+            member.weigh(index > 0);
+        }
+        self.weighing_took = self.weighed.elapsed();
+    }
+}
+
+/// A process. What is open stays that of this process when another gets its number.
+struct Member {
+    process: i32,
+    folder: File,
+    statm: File,
+    /// Its main thread's; not all systems tell.
+    children: Option<File>,
+    weight: Weight,
+}
+
+/// What a process was found to have, and its resident size then.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    bytes: u64,
+    resident: u64,
+}
+
+impl Member {
+    fn of(process: i32) -> io::Result<Self> {
+        let folder = PathBuf::from(format!("/proc/{process}"));
+        Ok(Self {
+            process,
+            statm: File::open(folder.join("statm"))?,
+            children: File::open(folder.join(format!("task/{process}/children"))).ok(),
+            folder: File::open(folder)?,
+            weight: Weight::default(),
+        })
+    }
+
+    /// One that another has started: until it is weighed it counts as what it grows by, since it may have all in common
+    /// with who forked it.
+    fn started(process: i32) -> Option<Self> {
+        let mut member = Self::of(process).ok()?;
+        let resident = member.resident()?;
+        member.weight = Weight { bytes: 0, resident };
+        Some(member)
+    }
+
+    fn bytes(&self) -> u64 {
+        let resident = self.resident().unwrap_or(0);
+        self.weight.bytes + resident.saturating_sub(self.weight.resident)
+    }
+
+    /// What of its memory is of no file and no block, shared with others or not; nothing if it has ended.
+    fn resident(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let len = self.statm.read_at(&mut text, 0).ok()?;
+        let fields = std::str::from_utf8(&text[..len]).ok()?;
+        let mut pages = fields.split(' ').map_while(|field| field.parse().ok());
+        let (size, resident, shared): (u64, u64, u64) =
+            (pages.next()?, pages.next()?, pages.next()?);
+        // What has ended and was not waited for has nothing.
+        (size > 0).then(|| resident.saturating_sub(shared) * page_bytes())
+    }
+
+    /// Notes its share of what it has in common with others. Files of the worker are those of the program.
+    fn weigh(&mut self, with_files: bool) {
+        let Some(resident) = self.resident() else {
+            return;
+        };
+        let path = format!("/proc/{}/smaps_rollup", self.process);
+        // Some processes may not be looked into: they count as they are.
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let Some(own) = field_bytes(&text, "Pss_Anon:") else {
+            return;
+        };
+        let files = field_bytes(&text, "Pss_File:").filter(|_| with_files);
+        let bytes = own + files.unwrap_or(0);
+        self.weight = Weight { bytes, resident };
+    }
+
+    /// The processes that it has started, or some of them.
+    fn children(&self, in_all_threads: bool) -> Vec<i32> {
+        let mut found = Vec::new();
+        if in_all_threads {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.process));
+            for thread in threads.into_iter().flatten().flatten() {
+                if let Ok(text) = fs::read(thread.path().join("children")) {
+                    found.extend(numbers(&text));
+                }
+            }
+        } else if let Some(children) = &self.children {
+            let mut text = [0; 4096];
+            let len = children.read_at(&mut text, 0).unwrap_or(0);
+            found.extend(numbers(&text[..len]));
+        }
+        found
+    }
+
+    fn kill(&self) {
+        // SAFETY: the pointer is null, which stands for no further information; the folder is open, and as long as it is
+        // it stands for this process. Systems without this call end what is in the worker's group.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.folder.as_raw_fd(),
+                libc::SIGKILL,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            );
+        }
+    }
+}
+
+/// The numbers in a list, each with a space behind it; one that was cut off is none.
+fn numbers(text: &[u8]) -> impl Iterator<Item = i32> + '_ {
+    let end = text.iter().rposition(|&byte| byte == b' ').unwrap_or(0);
+    let words = text[..end].split(|&byte| byte == b' ');
+    words.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+}
+
+/// A number of kB in a list of the system's, in bytes.
+pub fn field_bytes(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: takes no pointers.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
