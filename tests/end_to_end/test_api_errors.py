@@ -53,11 +53,11 @@ CALLS: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "empty list": (lambda d: d.sort([]), "at least one column"),
     "too few directions": (
         lambda d: d.sort(["key", "text"], [True]),
-        "descending has 1 values for 2 columns",
+        "descending has 1 value for 2 columns",
     ),
     "too many placements": (
         lambda d: d.sort("key", nulls=["first", "last"]),
-        "nulls has 2 values for 1 columns",
+        "nulls has 2 values for 1 column in by=",
     ),
     "unknown placement": (lambda d: d.sort("key", nulls="middle"), '"first" or "last"'),
     "unknown strategy": (
@@ -131,7 +131,7 @@ def test_one_partition_of_everything_does_not_fit(engine: LocalEngine, tmp_path:
     source = write_files(tmp_path / "in", table, 2)
     with pytest.raises(
         MemoryLimitError,
-        match=r"60.* MB in 1 partitions .*; the smallest that works is .* or ask for more",
+        match=r"60.* MB in 1 partition .*; the smallest that works is .* or ask for more",
     ):
         xs.read_parquet(source).sort("key", num_partitions=1).write_parquet(tmp_path / "out")
     assert not (tmp_path / "out").exists()

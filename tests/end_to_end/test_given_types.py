@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import feather
+from pyarrow import feather, parquet
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
@@ -108,3 +109,57 @@ def test_the_nearest_of_many_names_in_a_schema(wide: Path) -> None:
     ) as caught:
         xs.read_csv(wide, schema={"Colum_1234": "text"})
     assert len(str(caught.value)) < 400
+
+
+LISTS = pa.schema(
+    [pa.field(f"column_{number}", pa.int64()) for number in range(2999)]
+    + [pa.field("column_list", pa.map_(pa.string(), pa.int64()))]
+)
+
+
+def wrong_type(table: pa.Table) -> pa.Table:
+    return table.set_column(1234, "column_1234", pa.array(["x"] * table.num_rows, pa.string()))
+
+
+def wrong_name(table: pa.Table) -> pa.Table:
+    return table.rename_columns([*table.column_names[:-1], "other"])
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (
+            lambda rows: rows.sort("column_list"),
+            "sortable here: 'column_\\d+', .* and 2,996 others",
+        ),
+        (
+            lambda rows: rows.group_by("column_list").count(),
+            "columns that can are .* and 2,996 others",
+        ),
+        (
+            lambda rows: rows.map_batches(wrong_type, schema=LISTS),
+            r"3,000 columns, from number 1,235 on: column_1234: string, column_1235: int64, .*; "
+            "expected were 3,000 columns, from number 1,235 on: column_1234: int64",
+        ),
+        (
+            lambda rows: rows.map_batches(wrong_name, schema=LISTS),
+            r"3,000 columns, from number 3,000 on: other: map<string, int64>; expected were 3,000",
+        ),
+        (
+            lambda rows: rows.map_batches(lambda table: table.select([0]), schema=LISTS),
+            r"1 column, from number 2 on: none; expected were 3,000 columns, from number 2 on: col",
+        ),
+        (
+            lambda rows: rows.map_batches(lambda table: {name: [] for name in table.column_names}),
+            "returned 'column_0', 'column_1', 'column_2', … without a type",
+        ),
+    ],
+)
+def test_few_of_many_columns_are_shown(
+    use: Any, words: str, tmp_path: Path, roomy_engine: LocalEngine
+) -> None:
+    del roomy_engine
+    parquet.write_table(pa.Table.from_pylist([{}], LISTS), tmp_path / "in.parquet")
+    with pytest.raises(SchemaError, match=words) as caught:
+        use(xs.read_parquet(tmp_path / "in.parquet")).write_parquet(tmp_path / "out")
+    assert len(str(caught.value)) < 600

@@ -73,7 +73,7 @@ def test_it_goes_out_as_it_came_in(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert pq.read_table(tmp_path / "out.parquet")["id"][0].as_py() == 4999
     done = run(tmp_path, parquet(), "explain", "-", "out/", "--by", "id")
-    assert b"1 files" in done.stdout
+    assert b"1 file, 28" in done.stdout
 
 
 @pytest.mark.parametrize(

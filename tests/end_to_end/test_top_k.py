@@ -122,7 +122,7 @@ def test_mistakes(source: Path) -> None:
     dataset = xs.read_parquet(source)
     with pytest.raises(OptionsError, match="n is -1; it must be a whole number from 0"):
         dataset.top_k(-1, "k")
-    with pytest.raises(OptionsError, match="descending has 2 values for 1 columns"):
+    with pytest.raises(OptionsError, match="descending has 2 values for 1 column in by="):
         dataset.top_k(1, "k", [True, False])
     with pytest.raises(SchemaError, match="kye"):
         dataset.top_k(1, "kye")

@@ -23,13 +23,16 @@ rows = xs.read_parquet({source!r})
 assert sum(batch.num_rows for batch in rows.sort("key").iter_batches()) == {count}
 assert rows.sort("key").filter("key % 1000 = 7").to_arrow().num_rows < {count} // 100
 assert not told, told
-try:
-    rows.sort("key").to_arrow()
-except MemoryLimitError as error:
-    assert "takes about 4" in str(error), error
-    assert "270 MB" in str(error) and "iter_batches" in str(error) and "force=True" in str(error), error
-else:
-    raise AssertionError("was not refused")
+assert rows.limit(10).to_arrow().num_rows == 10
+assert rows.filter("key % 1000 = 7").to_arrow().num_rows < {count} // 100
+for large in (rows.sort("key"), rows, rows.rename({{"key": "k"}}), rows.random_shuffle(1, window="1MB")):
+    try:
+        large.to_arrow()
+    except MemoryLimitError as error:
+        assert "takes about 4" in str(error), error
+        assert "270 MB" in str(error) and "iter_batches" in str(error) and "force=True" in str(error), error
+    else:
+        raise AssertionError("was not refused")
 table = rows.sort("key").to_arrow(force=True)
 assert table.num_rows == {count}
 kept = list(rows.iter_batches())

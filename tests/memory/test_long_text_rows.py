@@ -28,6 +28,8 @@ WAYS = {
     "sort CSV": "xs.read_csv({path!r}).sort('k').write_parquet({out!r})",
     "scan CSV": "xs.read_csv({path!r}).write_parquet({out!r})",
     "skip bad rows of CSV": "xs.read_csv({path!r}, bad_rows='skip').write_parquet({out!r})",
+    "group CSV": "xs.read_csv({path!r}).group_by('k').agg(n=('s', 'max')).write_parquet({out!r})",
+    "filter JSON": "xs.read_json({path!r}).filter('k >= 0').write_parquet({out!r})",
     "sort JSON": "xs.read_json({path!r}).sort('k').write_parquet({out!r})",
     "scan JSON": "xs.read_json({path!r}).write_parquet({out!r})",
 }

@@ -113,7 +113,7 @@ def test_raw_blocks() -> None:
 def test_the_number_of_returns_is_checked() -> None:
     with pytest.raises(TaskError, match="returned 2 values; num_returns is 3"):
         xs.get(on_thread(lambda: [1, 2], num_returns=3).remote())
-    with pytest.raises(TaskError, match="block of 1 slices"):
+    with pytest.raises(TaskError, match="block of 1 slice;"):
         xs.get(on_thread(lambda: xs.allocate_block([0, 5]), num_returns=2).remote())
 
 

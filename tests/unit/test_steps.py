@@ -255,7 +255,7 @@ def test_a_schema_gives_lists_their_type() -> None:
         (
             python_lists,
             None,
-            r"for a table without rows python_lists returned \(n: null\); give schema=",
+            r"for a table without rows python_lists returned 'n' without a type; give schema=",
         ),
         (
             changes_its_mind,
@@ -307,5 +307,5 @@ def test_exceptions_of_a_function_pass_through() -> None:
         MapBatches(fails_late).apply(reader).read_all()
     assert caught.traceback[-1].name == "fails_late"
     assert caught.value.__notes__ == [
-        "map_batches called fails_late with the batch number 3 of 1 rows"
+        "map_batches called fails_late with the batch number 3 of 1 row"
     ]

@@ -1,7 +1,11 @@
 //! Arrow's C stream interface in both directions: batches of other libraries as ours and ours as theirs, no bytes copied.
 //!
+//! A stream carries no more of an error than its text, so what ended one of ours is kept beside it.
+//!
 //! Neither direction needs the interpreter while batches come. What batches keep alive may be objects of Python: whoever
 //! drops the last reference to one waits for the interpreter then, so nothing here is dropped under a lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -39,29 +43,52 @@ pub fn stream_error(error: &ArrowError) -> RowError {
     ))
 }
 
+/// The error that ended a stream of ours.
+#[derive(Clone, Default)]
+pub struct Failure(Arc<Mutex<Option<RowError>>>);
+
+impl Failure {
+    /// The error, to be raised; there once.
+    pub fn take(&self) -> Option<RowError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, error: RowError) -> ArrowError {
+        // The message becomes a C string, which must not hold a zero byte.
+        let message = error.to_string().replace('\0', "\\0");
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        ArrowError::ExternalError(message.into())
+    }
+}
+
 /// A capsule with a stream of `batches`, all of which have this schema; it is released with the capsule if nobody takes it.
 pub fn export<'py>(
     py: Python<'py>,
     schema: SchemaRef,
     batches: Batches,
+    failure: Failure,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let stream = FFI_ArrowArrayStream::new(Box::new(Exported { schema, batches }));
+    let exported = Exported {
+        schema,
+        batches,
+        failure,
+    };
+    let stream = FFI_ArrowArrayStream::new(Box::new(exported));
     PyCapsule::new_with_value(py, stream, NAME)
 }
 
 struct Exported {
     schema: SchemaRef,
     batches: Batches,
+    failure: Failure,
 }
 
 impl Iterator for Exported {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // The message becomes a C string, which must not hold a zero byte.
-        let error = |error: RowError| error.to_string().replace('\0', "\\0");
         let batch = self.batches.next()?;
-        Some(batch.map_err(|e| ArrowError::ExternalError(error(e).into())))
+        Some(batch.map_err(|error| self.failure.keep(error)))
     }
 }
 

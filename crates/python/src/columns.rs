@@ -8,9 +8,9 @@ use crate::errors::{kernel_error, schema_error};
 
 /// The error, with the columns that could be sorted by if the one that was asked for cannot.
 pub fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
-    if !matches!(error, KernelError::UnsortableKey { .. }) {
+    let KernelError::UnsortableKey { column: asked, .. } = &error else {
         return kernel_error(error);
-    }
+    };
     let sortable = |column: &usize| {
         let key = SortKey {
             column: *column,
@@ -23,12 +23,14 @@ pub fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
     let names: Vec<&str> = columns
         .map(|column| schema.field(column).name().as_str())
         .collect();
-    let candidates = if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    };
-    schema_error(format!("{error} (sortable here: {candidates})"))
+    let told: PyResult<String> = Python::attach(|py| {
+        let arguments = (asked.as_str(), names);
+        errors(py)?.call_method1("candidates", arguments)?.extract()
+    });
+    match told {
+        Ok(told) => schema_error(format!("{error} (sortable here: {told})")),
+        Err(failure) => failure,
+    }
 }
 
 /// The key with the index of its column.
@@ -58,10 +60,15 @@ fn unknown_column(schema: &SchemaRef, name: &str) -> PyResult<PyErr> {
         .map(|field| field.name().as_str())
         .collect();
     Python::attach(|py| {
-        let unknown = py.import("exoshuffle.errors")?.getattr("unknown")?;
-        let message: String = unknown.call1(("column", name, known))?.extract()?;
+        let arguments = ("column", name, known);
+        let message: String = errors(py)?.call_method1("unknown", arguments)?.extract()?;
         Ok(schema_error(message))
     })
+}
+
+/// Where Python's errors put lists of names into words.
+fn errors(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("exoshuffle.errors")
 }
 
 /// Refuses batches whose columns have other names: by position alone, columns of one type could change places unseen.
@@ -70,18 +77,16 @@ pub fn check_names(expected: &Schema, actual: &Schema) -> PyResult<()> {
     if own.eq(actual.fields().iter().map(|field| field.name())) {
         return Ok(());
     }
+    let (found, wanted): (String, String) = Python::attach(|py| {
+        let arguments = (names(actual), names(expected));
+        errors(py)?.call_method1("differing", arguments)?.extract()
+    })?;
     Err(schema_error(format!(
-        "the batches have the columns {} where {} are expected; select these, in this order",
-        names(actual),
-        names(expected)
+        "the batches have the columns {found} where {wanted} are expected; select these, in this order"
     )))
 }
 
-fn names(schema: &Schema) -> String {
-    let names: Vec<&str> = schema
-        .fields()
-        .iter()
-        .map(|field| field.name().as_str())
-        .collect();
-    names.join(", ")
+fn names(schema: &Schema) -> Vec<&str> {
+    let fields = schema.fields().iter();
+    fields.map(|field| field.name().as_str()).collect()
 }

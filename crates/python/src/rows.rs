@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::arrow_stream::{export, import, stream_error};
+use crate::arrow_stream::{export, import, stream_error, Failure};
 use crate::buffers::ByteView;
 use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
@@ -33,12 +33,18 @@ pub struct Rows {
     source: RowSource,
     /// Their types as declared.
     schema: SchemaRef,
+    failure: Failure,
 }
 
 impl Rows {
     /// Rows of this schema.
     pub fn new(source: RowSource, schema: SchemaRef) -> Self {
-        Self { source, schema }
+        let failure = Failure::default();
+        Self {
+            source,
+            schema,
+            failure,
+        }
     }
 
     /// The batches with the declared types instead of views and plain values; see `RowSource::plain_batches`.
@@ -119,7 +125,14 @@ impl Rows {
         // A wish that producers are free not to grant.
         let _ = requested_schema;
         let batches = py.detach(|| self.declared(BATCH_BYTES))?;
-        export(py, Arc::clone(&self.schema), batches)
+        export(py, Arc::clone(&self.schema), batches, self.failure.clone())
+    }
+
+    /// Raises the error that has ended a stream of the rows, if one has; once.
+    fn raise_failure(&self) -> PyResult<()> {
+        self.failure
+            .take()
+            .map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Writes part files into `directory`, the last of which may not be on disk yet.

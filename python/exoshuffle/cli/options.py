@@ -23,7 +23,7 @@ from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.keys import parse_names
 from exoshuffle.shuffle.strategy import strategy_names
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 FORMATS = list(COMPRESSIONS)
 
@@ -266,7 +266,8 @@ def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
 def _summary(result: WriteResult) -> str:
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     lines = [
-        f"{result.rows:,} rows, {format_bytes(result.bytes)} in {len(result.files)} files -> {result.path}",
+        f"{counted(result.rows, 'row')}, {format_bytes(result.bytes)} in {counted(len(result.files), 'file')} -> "
+        f"{result.path}",
         f"{result.seconds:.2f} s, {rate}/s, peak memory {format_bytes(result.peak_memory_bytes)}",
     ]
     if result.spilled_bytes is not None:
@@ -274,5 +275,5 @@ def _summary(result: WriteResult) -> str:
     if result.seeds:
         lines.append(f"seed {', '.join(map(str, result.seeds))}")
     if result.bad_rows:
-        lines.append(f"{result.bad_rows:,} bad rows left out")
+        lines.append(f"{counted(result.bad_rows, 'bad row')} left out")
     return "\n".join(lines)

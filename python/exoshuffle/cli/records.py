@@ -14,7 +14,7 @@ from exoshuffle.cloudsort.gensort import RECORD_BYTES
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.progress import Progress
-from exoshuffle.units import format_bytes, parse_bytes
+from exoshuffle.units import counted, format_bytes, parse_bytes
 
 
 @click.command(name="gensort")
@@ -61,7 +61,8 @@ def gensort_command(
         return
     rate = format_bytes(result.bytes / max(result.seconds, 1e-9))
     click.echo(
-        f"{result.records:,} records, {format_bytes(result.bytes)} in {result.files} files -> {result.path} "
+        f"{counted(result.records, 'record')}, {format_bytes(result.bytes)} in {counted(result.files, 'file')} -> "
+        f"{result.path} "
         f"({result.seconds:.2f} s, {rate}/s)"
     )
 
@@ -108,8 +109,8 @@ def valsort_command(paths: tuple[str, ...], record_size: int, key_size: int, as_
             click.echo("SUCCESS - all records are in order")
         return 0
     click.echo(
-        f"exoshuffle: {result.unordered} records are out of order; the first is record {result.first_unordered_index} "
-        f"of {result.first_unordered_file} (record {result.first_unordered} of all)",
+        f"exoshuffle: {counted(result.unordered, 'record')} out of order; the first is record "
+        f"{result.first_unordered_index} of {result.first_unordered_file} (record {result.first_unordered} of all)",
         err=True,
     )
     return 1

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,19 @@ class Bill:
         return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
 
     def __str__(self) -> str:
-        read = f"{self.input_files} files, {format_bytes(self.input_bytes)}, {self.rows:,} rows"
+        read = f"{counted(self.input_files, 'file')}, {format_bytes(self.input_bytes)}, {counted(self.rows, 'row')}"
         if self.pruned_files:
-            read += f"; {self.pruned_files:,} files pruned by filters on partition columns"
-        folds = f"{self.folds:,} folds, " if self.folds else ""
-        tasks = f"{self.splits:,} maps, {self.merges:,} merges, {folds}{self.partitions:,} reduces"
-        read_back = f"{format_bytes(self.read_back_bytes)} in {self.requests:,} requests"
+            read += f"; {counted(self.pruned_files, 'file')} pruned by filters on partition columns"
+        kinds = {
+            "map": self.splits,
+            "merge": self.merges,
+            "fold": self.folds,
+            "reduce": self.partitions,
+        }
+        tasks = ", ".join(
+            counted(number, kind) for kind, number in kinds.items() if number or kind != "fold"
+        )
+        read_back = f"{format_bytes(self.read_back_bytes)} in {counted(self.requests, 'request')}"
         at_most, misfit = (
             ("at most ", "may not fit") if self.output_is_most else ("", "does not fit")
         )
@@ -118,7 +125,8 @@ class Bill:
         output = _needed_of(self.output_bytes, self.output_free_bytes, output_misfit)
         files = f"{self.output_files:,}"
         if self.output_folders:
-            files = f"about {files}, in about {self.output_folders:,} folders (an estimate from a sample of rows)"
+            folders = counted(self.output_folders, "folder")
+            files = f"about {files}, in about {folders} (an estimate from a sample of rows)"
         lines = [
             ("operator", self.operator),
             ("input", read),

@@ -35,10 +35,10 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.join import Join
-from exoshuffle.operators.steps import Step, executor_of
+from exoshuffle.operators.steps import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,14 @@ def _bill(
 ) -> tuple[Bill, Result]:
     """The bill but for files, and what it is for; ``behind`` are steps that its rows go through after it."""
     execution, job, place, first, read = Estimation(engine), None, results, None, node
+    # Those that are not among what is done to rows as they are read.
+    later = behind
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results, behind)
             first = node.count if first is None else min(first, node.count)
             # A limit takes results one by one, whatever becomes of them then.
-            place, read = "batches", node.child
+            place, read, later = "batches", node.child, behind
         elif isinstance(node, Stepped):
             behind = (node.step, *behind)
         node = node.children[0]
@@ -137,8 +139,8 @@ def _bill(
             bill, result = _shuffled_bill(node, job, results)
     else:
         scan = ScanJob(execution.inputs(read), read.schema, engine)
-        operator = "scan" if first is None else f"the first {first:,} rows"
-        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", behind)
+        operator = "scan" if first is None else f"the first {counted(first, 'row')}"
+        bill, result = _unshuffled_bill(read, scan, operator, "no rows have to meet", later)
     if results != "files" and not bill.blocks:
         bill = dataclasses.replace(bill, blocks=result.num_parts)
     return bill, result if first is None else result.first(first)
@@ -215,11 +217,13 @@ def _cross_bill(
     left, right = (rows_size(job.inputs, job.schema) for job in jobs)
     pieces = [job.num_tasks for job in jobs]
     held = left.total_bytes + right.total_bytes
-    task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine)
-    workers = engine.workers_bytes(_executor([*jobs[0].inputs, *jobs[1].inputs], behind))
+    executor = _executor([*jobs[0].inputs, *jobs[1].inputs], behind)
+    task_memory = cross_memory_bytes(engine) + 2 * piece_bytes(engine) + functions_bytes(behind)
+    task_memory = max(task_memory, *(job.task_memory_bytes(executor) for job in jobs))
+    workers = engine.workers_bytes(executor)
     budget = max(1, engine.budget_bytes - workers)
     tasks_memory = min(budget, engine.num_cpus * task_memory)
-    operator = f"join of {pieces[0]:,} pieces with {pieces[1]:,}"
+    operator = f"join of {counted(pieces[0], 'piece')} with {pieces[1]:,}"
     scan, _ = _unshuffled_bill(node, jobs[0], operator, "there are no keys", behind)
     spilled = max(0, held + tasks_memory - budget)
     bill = dataclasses.replace(
@@ -248,7 +252,8 @@ def _unshuffled_bill(
     size = rows_size(job.inputs, job.schema)
     executor = _executor(job.inputs, behind)
     other_bytes = engine.memory_limit - engine.budget_bytes + engine.workers_bytes(executor)
-    peak_bytes = other_bytes + engine.num_cpus * job.task_memory_bytes(executor)
+    task_bytes = job.task_memory_bytes(executor) + functions_bytes(behind)
+    peak_bytes = other_bytes + engine.num_cpus * task_bytes
     bill = Bill(
         operator=operator,
         strategy="none",
@@ -292,7 +297,7 @@ def _bills_of(node: Node, engine: Engine) -> list[Bill]:
 
 
 def _size(window: int | str) -> str:
-    return window if isinstance(window, str) else f"{window:,} rows"
+    return window if isinstance(window, str) else counted(window, "row")
 
 
 class Estimation(Execution):

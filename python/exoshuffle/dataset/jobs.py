@@ -26,7 +26,6 @@ from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import SteppedSink
 from exoshuffle.operators.steps import Step, executor_of, functions_bytes
-from exoshuffle.operators.steps_columns import Drop, Nullable, Rename, Select
 from exoshuffle.operators.table import MapInput, Sink, TableTasks
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
@@ -41,7 +40,7 @@ SAMPLED_ITEMS = 64
 #: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
 MAX_PENDING = 64
 MAX_PENDING_PER_CPU = 4
-#: While partitions that become several blocks are made, failures are looked for so often.
+#: While results are made, failures are looked for so often.
 LOOK_SECONDS = 0.25
 
 
@@ -295,17 +294,27 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
         for ref in refs:
             taken.append(ref)
             pending.append(ref)
-            if len(pending) >= max_pending(num_cpus):
-                done, pending = wait(pending, num_ready=len(pending) // 2)
-                raise_errors(done)
-        wait(taken, num_ready=len(taken))
-        raise_errors(taken)
+            while len(pending) >= max_pending(num_cpus):
+                pending = _unfinished(pending, len(pending) // 2)
+        while pending:
+            pending = _unfinished(pending, len(pending))
     except BaseException:
         for ref in reversed(taken):
             cancel(ref)
         wait(taken, num_ready=len(taken))
         raise
     return taken
+
+
+def _unfinished(pending: list[Ref], num_ready: int) -> list[Ref]:
+    """Those that are not done, once so many are or after ``LOOK_SECONDS``.
+
+    Raises:
+        TaskError: One of them has failed.
+    """
+    done, pending = wait(pending, num_ready=num_ready, timeout=LOOK_SECONDS)
+    raise_errors(done)
+    return pending
 
 
 def collected(streams: Iterator[RefStream], num_cpus: int) -> list[Ref]:
@@ -372,19 +381,3 @@ def max_pending(num_cpus: int) -> int:
 def steps_of(sink: Sink) -> tuple[Step, ...]:
     """What a sink does to rows before it takes them."""
     return sink.steps if isinstance(sink, SteppedSink) else ()
-
-
-def sure_bytes(job: Job) -> int:
-    """Size of a result as Arrow data where its rows are those of the input; 0 where it may well be less.
-
-    Conditions and functions keep who knows how many rows, also where stretches of the input tell otherwise, joins and
-    groups cannot be told at all, and dictionaries are smaller than the values in rows.
-    """
-    import pyarrow as pa
-
-    if not isinstance(job, ShuffleJob) or not job.shuffle.keeps_rows or job.behind:
-        return 0
-    steps = itertools.chain.from_iterable(source.steps for source, _ in job.inputs)
-    is_plain = all(isinstance(step, Select | Rename | Nullable | Drop) for step in steps)
-    has_dictionaries = any(pa.types.is_dictionary(kind) for kind in job.shuffle.schema.types)
-    return job.workload.total_bytes if is_plain and not has_dictionaries else 0

@@ -15,6 +15,7 @@ from exoshuffle.operators.shuffles import Shuffle
 from exoshuffle.operators.steps import Step, steps_schema
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
+from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -263,7 +264,7 @@ def dictionary_columns(node: Node) -> list[bool]:
 def describe(node: Node) -> str:
     """A line about the tree, for people."""
     if isinstance(node, Files):
-        return f"{len(node.source.files)} {node.source.format} files"
+        return counted(len(node.source.files), f"{node.source.format} file")
     below = ", ".join(describe(child) for child in node.children)
     if isinstance(node, Stepped):
         return f"{below} | {type(node.step).__name__.lower()}"

@@ -112,8 +112,9 @@ class Narrow(Results):
             schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
                 worker process.
             memory: What it takes beside a batch and its result at most, in bytes or as text (``"300MB"``), to be set
-                apart for each of its tasks: as many run at once as have room. What it takes beyond that comes out of
-                what the memory limit happens to have left.
+                apart for each of its tasks: as many run at once as have room. What it takes beyond that, processes
+                that it starts included, comes out of what the memory limit happens to have left. On Ray, tasks are
+                scheduled by it, and nothing but Ray's own watch over the memory of a node ends one that takes more.
 
         Raises:
             OptionsError: What was given is no function, no schema, or no size.

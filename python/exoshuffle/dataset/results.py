@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.in_order import batches_of, streams_of
-from exoshuffle.dataset.jobs import Job, sure_bytes
+from exoshuffle.dataset.jobs import Job
 from exoshuffle.dataset.logical import Node
+from exoshuffle.dataset.sure_size import sure_bytes
 from exoshuffle.dataset.write import (
     PlainErrors,
     WriteOptions,
@@ -224,8 +225,9 @@ class Results:
 
 def _check_size(job: Job, engine: Engine) -> None:
     """Raises ``MemoryLimitError`` if a table of the result alone is surely larger than the memory limit."""
-    size = sure_bytes(job)
-    if 100 * size > engine.memory_limit * (100 + UNSURE_PERCENT):
+    most = engine.memory_limit * (100 + UNSURE_PERCENT) // 100
+    size = sure_bytes(job, most)
+    if size > most:
         raise MemoryLimitError(
             f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
             f"{format_bytes(engine.memory_limit)}: take it by iter_batches(), write it to files, or call "

@@ -128,7 +128,7 @@ class WindowJob:
         return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
 
     def task_memory_bytes(self, executor: Executor) -> int:
-        """Working memory of a task, wherever it runs.
+        """Working memory of a task, wherever it runs, with what functions on the way have declared.
 
         Raises:
             MemoryLimitError: There is less.
@@ -137,7 +137,8 @@ class WindowJob:
         largest = max(self._sizes, default=0)
         side = Side(self.schema, ByChance(self.seed))
         decoding = max((source.decoding_bytes(side) for source in self.inputs), default=0)
-        memory = _COPIES * largest + BUFFER_BYTES + decoding
+        declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
+        memory = _COPIES * largest + BUFFER_BYTES + decoding + declared
         if memory > self.engine.budget_bytes:
             raise MemoryLimitError(
                 f"shuffling a window of {format_bytes(largest)} takes {format_bytes(memory)}, and the memory limit "

@@ -29,6 +29,7 @@ from exoshuffle.operators.join_pairs import (
 from exoshuffle.operators.join_payload import Payload, batch_rows, cut, make_payload
 from exoshuffle.operators.join_sides import JoinSide, join_sides
 from exoshuffle.operators.steps_columns import Select
+from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -216,7 +217,7 @@ def _key_names(options: JoinOptions, how: str) -> list[tuple[str, str]]:
         )
     if len(lefts) != len(rights):
         raise OptionsError(
-            f"left_on has {len(lefts)} columns and right_on {len(rights)}; they must be as many"
+            f"left_on has {counted(len(lefts), 'column')} and right_on {len(rights)}; they must be as many"
         )
     # One column may have to be equal to several others.
     return list(dict.fromkeys(zip(lefts, rights, strict=True)))

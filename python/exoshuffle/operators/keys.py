@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.units import counted
 
 _NO_LISTS = (str, bytes, Mapping, set, frozenset)
 
@@ -64,7 +65,9 @@ def _each(name: str, values: Any, count: int) -> list[Any]:
         return [values] * count
     listed = list(values)
     if len(listed) != count:
-        raise OptionsError(f"{name} has {len(listed)} values for {count} columns in by=")
+        raise OptionsError(
+            f"{name} has {counted(len(listed), 'value')} for {counted(count, 'column')} in by="
+        )
     return listed
 
 

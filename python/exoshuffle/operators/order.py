@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.errors import OptionsError, SchemaError, candidates
 from exoshuffle.operators.keys import SortKey
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
     for key in keys:
         if not is_comparable(key):
-            others = ", ".join(repr(name) for name in schema.names if is_comparable(name))
+            others = [name for name in schema.names if is_comparable(name)]
             raise SchemaError(
                 f"column {key!r} is {schema.field(key).type}, which cannot be a key of groups; columns that can are "
-                f"{others or 'none of these'}"
+                f"{candidates(key, others)}"
             )
 
 

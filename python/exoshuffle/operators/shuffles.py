@@ -41,6 +41,7 @@ from exoshuffle.operators.order import (
 from exoshuffle.operators.steps import Step
 from exoshuffle.operators.steps_functions import ONE_TABLE, MapBatches
 from exoshuffle.operators.top import Best
+from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,7 +188,7 @@ def _of_windows(window: int | None) -> tuple[str, bool]:
     """The name of a random shuffle, and whether its partitions differ by the chance of single rows alone."""
     if window is None:
         return "random_shuffle", True
-    return f"random_shuffle within windows of {window:,} rows", False
+    return f"random_shuffle within windows of {counted(window, 'row')}", False
 
 
 def repartition(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:

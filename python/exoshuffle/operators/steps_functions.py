@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.errors import Noted, OptionsError, SchemaError, shown
+from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.steps_values import typed_array
+from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,10 +80,12 @@ class MapBatches:
         made = _as_table(
             self._call(schema.empty_table(), "without rows, to learn the schema"), None
         )
-        if any(pa.types.is_null(field.type) for field in made.schema):
+        unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
+        if unclear:
+            names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)
             raise SchemaError(
-                f"map_batches: for a table without rows {_name(self.function)} returned {_columns(made.schema)}; "
-                "give schema= where a type cannot be told without values"
+                f"map_batches: for a table without rows {_name(self.function)} returned {names} without a type; give "
+                "schema= where a type cannot be told without values"
             )
         return made.schema
 
@@ -104,7 +107,7 @@ class MapBatches:
     def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
         """What the function makes of one batch, the one of this number, which has to have this schema."""
         of = f", {self.place}" if self.place else ""
-        result = self._call(table, f"number {number} of {table.num_rows} rows{of}")
+        result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
         return _conformed(_as_table(result, schema, number), schema, number)
 
     def _call(self, table: pa.Table, batch: str) -> Any:
@@ -175,8 +178,9 @@ def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
     import pyarrow as pa
 
     if table.schema.names != schema.names or table.schema.types != schema.types:
+        found, expected = differing(_columns(table.schema), _columns(schema))
         raise SchemaError(
-            f"map_batches: batch {number} came back with {_columns(table.schema)}; expected were {_columns(schema)}"
+            f"map_batches: batch {number} came back with {found}; expected were {expected}"
         )
     for field, values in zip(schema, table.columns, strict=True):
         if values.null_count and not field.nullable:
@@ -186,8 +190,8 @@ def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
     return pa.Table.from_arrays(table.columns, schema=schema)
 
 
-def _columns(schema: pa.Schema) -> str:
-    return "(" + ", ".join(f"{field.name}: {field.type}" for field in schema) + ")"
+def _columns(schema: pa.Schema) -> list[str]:
+    return [f"{field.name}: {field.type}" for field in schema]
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -280,9 +280,9 @@ def _held_back(results: Iterator[Any]) -> Iterator[Any]:
 
 
 def as_reader(rows: Any) -> pa.RecordBatchReader:
-    """Batches of an object with ``__arrow_c_stream__``.
+    """Batches of ``_native.Rows``.
 
-    A failure to make them, of which an Arrow stream carries no more than the text, is an ``InputError`` again.
+    A failure to make them, of which an Arrow stream carries no more than the text, is raised as what it is.
     """
     import pyarrow as pa
 
@@ -292,6 +292,7 @@ def as_reader(rows: Any) -> pa.RecordBatchReader:
         try:
             yield from batches
         except pa.ArrowException as error:
+            rows.raise_failure()
             raise InputError(str(error).removeprefix("External error: ")) from error
 
     return pa.RecordBatchReader.from_batches(batches.schema, checked())

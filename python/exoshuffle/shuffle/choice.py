@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exoshuffle.shuffle.cost import Cost, name_of, seconds_text
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 #: Another strategy than ``simple`` must be predicted to take less than this share of its time: the model is no better.
 #: 1 GB within 400 MB by ``push`` and by ``simple`` in turn, median of the quotients of their times, and the model's: 64
@@ -40,5 +40,7 @@ def reason(best: Cost, others: Sequence[Cost]) -> str:
     found += name_of(other.traffic)
     if traffic.written_bytes == 0 and traffic.merge_factor == 1:
         return f"everything stays in memory, so merging would only copy ({found})"
-    requests = f"{traffic.num_requests:,} requests instead of {other.traffic.num_requests:,}"
+    requests = (
+        f"{counted(traffic.num_requests, 'request')} instead of {other.traffic.num_requests:,}"
+    )
     return f"{found}: {slices}, {requests}"

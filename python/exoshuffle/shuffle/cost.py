@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from exoshuffle.futures.engine import DiskKind
 from exoshuffle.shuffle.workload import Resources
+from exoshuffle.units import counted
 
 #: Bytes per second of one CPU. Runs of 64 to 250 partitions took 5.0 s of CPU in all by ``simple``, 0.3 to 0.45 s more
 #: by ``push``, and 0.5 s more again by ``pre_shuffle_merge``, which spilled 1.05 GB more.
@@ -141,7 +142,7 @@ class Cost:
         if self.network_seconds:
             parts["network"] = self.network_seconds
         listed = ", ".join(f"{name} {seconds_text(seconds)}" for name, seconds in parts.items())
-        requests = f"{self.traffic.num_requests:,} requests"
+        requests = counted(self.traffic.num_requests, "request")
         return f"{name_of(self.traffic)} {seconds_text(self.seconds)} ({listed}, {requests})"
 
 

@@ -17,7 +17,7 @@ from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.shuffle.plan import ShufflePlan, check_num_partitions
 from exoshuffle.shuffle.speculation import num_cpus
 from exoshuffle.shuffle.strategy import Strategy, get_strategy
-from exoshuffle.units import parse_bytes
+from exoshuffle.units import counted, parse_bytes
 
 #: Maps of a round and blocks of a merge, where the strategy has these: while one round runs, one is merged.
 ROUND_PER_CPU = 4
@@ -51,7 +51,7 @@ class FunctionTasks:
         """See ``TaskSet``."""
         # The value of an object of one slice is that slice, not a list of one.
         slices = [[block] if self.num_partitions == 1 else list(block) for block in blocks]
-        with Noted(f"this was a merge of {len(blocks)} blocks"):
+        with Noted(f"this was a merge of {counted(len(blocks), 'block')}"):
             return self._block(self._given("merge")(*slices), "merge")
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
@@ -101,8 +101,8 @@ class FunctionTasks:
         values = list(values)
         if len(values) != self.num_partitions:
             raise InputError(
-                f"{what} returned {len(values)} values; with num_partitions={self.num_partitions} it must return "
-                "as many, one for each partition"
+                f"{what} returned {counted(len(values), 'value')}; with num_partitions={self.num_partitions} it must "
+                "return as many, one for each partition"
             )
         return values if self.num_partitions > 1 else values[0]
 

@@ -26,7 +26,7 @@ from exoshuffle.shuffle.memory import (
     most_merged,
 )
 from exoshuffle.shuffle.workload import FREE_COLUMNS, Resources, Workload, ceil_div
-from exoshuffle.units import format_bytes
+from exoshuffle.units import counted, format_bytes
 
 __all__ = [
     "MAX_PARTITIONS",
@@ -194,8 +194,12 @@ def plan_shuffle(
     if plan is not None:
         return plan
     smallest = smallest_budget(workload, resources, strategy, num_partitions)
-    what = f" of {workload.num_columns:,} columns" if workload.num_columns > FREE_COLUMNS else ""
-    what += f" in {num_partitions} partitions" if num_partitions else ""
+    what = (
+        f" of {counted(workload.num_columns, 'column')}"
+        if workload.num_columns > FREE_COLUMNS
+        else ""
+    )
+    what += f" in {counted(num_partitions, 'partition')}" if num_partitions else ""
     limit = resources.budget_bytes + resources.other_bytes
     enough = enough_bytes(limit, smallest - resources.budget_bytes)
     raise MemoryLimitError(
