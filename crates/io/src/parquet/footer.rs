@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
@@ -91,8 +92,60 @@ pub(super) fn declared(
     file: &RangeReader,
     metadata: &Arc<ParquetMetaData>,
 ) -> Result<ArrowReaderMetadata> {
+    let corrupt = |e| IoError::corrupt(file.path(), Format::Parquet, e);
     let loaded = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new());
-    loaded.map_err(|e| IoError::corrupt(file.path(), Format::Parquet, e))
+    let loaded = loaded.map_err(corrupt)?;
+    match int96_in_micros(metadata, loaded.schema()) {
+        None => Ok(loaded),
+        Some(schema) => {
+            let options = ArrowReaderOptions::new().with_schema(schema);
+            ArrowReaderMetadata::try_new(metadata.clone(), options).map_err(corrupt)
+        }
+    }
+}
+
+/// The schema with microseconds for timestamps of 96 bits, as Spark means them and DuckDB reads them: of nanoseconds, an
+/// int64 holds the years 1677 to 2262 only, and any other, as 9999, would become one of these without a word. `None` if
+/// there are none, or the writer has declared what they are.
+fn int96_in_micros(metadata: &ParquetMetaData, schema: &Schema) -> Option<SchemaRef> {
+    let columns = metadata.file_metadata().schema_descr().columns();
+    let is_int96: Vec<bool> = { columns.iter() }
+        .map(|column| column.physical_type() == Type::INT96)
+        .collect();
+    let pairs = metadata.file_metadata().key_value_metadata();
+    let is_declared =
+        pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == ARROW_SCHEMA_META_KEY));
+    if is_declared || !is_int96.contains(&true) {
+        return None;
+    }
+    let mut leaves = is_int96.into_iter();
+    let fields = schema.fields().iter();
+    let fields: Vec<_> = fields.map(|field| in_micros(field, &mut leaves)).collect();
+    Some(Arc::new(Schema::new_with_metadata(
+        fields,
+        schema.metadata().clone(),
+    )))
+}
+
+/// The field with microseconds for nanoseconds in those of its leaves, which come in their order, that are so marked.
+fn in_micros(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(
+            fields
+                .iter()
+                .map(|field| in_micros(field, leaves))
+                .collect(),
+        ),
+        DataType::List(item) => DataType::List(in_micros(item, leaves)),
+        DataType::Map(entries, sorted) => DataType::Map(in_micros(entries, leaves), *sorted),
+        leaf => match (leaves.next(), leaf) {
+            (Some(true), DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            _ => leaf.clone(),
+        },
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
 /// The cheapest types to decode into: views for strings and binary, values for dictionaries.

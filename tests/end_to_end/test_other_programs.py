@@ -1,0 +1,51 @@
+"""What other programs write, as they do and Arrow's own writers do not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+#: Years that int64 holds in nanoseconds, and others, which stand for "never" in many tables.
+MOMENTS = [
+    dt.datetime(year, 12, 31, 1, 2, 3, 456)  # noqa: DTZ001  without a zone
+    for year in (1, 1500, 1677, 1970, 2024, 2262, 2263, 9999)
+]
+
+
+def test_timestamps_of_96_bits_keep_their_year(tmp_path: Path) -> None:
+    """As Spark and Hive write them: without Arrow's schema in the footer."""
+    kind = pa.timestamp("us")
+    table = pa.table(
+        {
+            "i": range(len(MOMENTS) + 1),
+            "ts": pa.array([*MOMENTS, None], kind),
+            "nested": pa.array(
+                [{"n": i, "l": [moment, None]} for i, moment in enumerate(MOMENTS)] + [None],
+                pa.struct([("n", pa.int64()), ("l", pa.list_(kind))]),
+            ),
+        }
+    )
+    path = tmp_path / "in.parquet"
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
+    data = xs.read_parquet(path)
+    assert data.schema.field("ts").type == kind
+    with duckdb.connect() as connection:
+        wanted = connection.sql(f"FROM '{path}' ORDER BY ts DESC").to_arrow_table().to_pylist()
+    assert data.sort("ts", descending=True).to_arrow().to_pylist() == wanted
+    assert data.to_arrow().to_pylist() == table.to_pylist()
+    assert data.filter("ts > '3000-01-01'").to_arrow()["i"].to_pylist() == [7]
+
+
+def test_what_arrow_declares_of_them_holds(tmp_path: Path) -> None:
+    table = pa.table({"ts": pa.array([1, None, 2**62], pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "in.parquet", use_deprecated_int96_timestamps=True)
+    assert xs.read_parquet(tmp_path / "in.parquet").to_arrow().equals(table)
