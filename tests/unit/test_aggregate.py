@@ -277,6 +277,16 @@ def test_every_function_of_every_type(kind: pa.DataType, draw: Any, num_parts: i
     assert_as_duckdb(table, ["k"], {name: ("x", name) for name in functions + alone}, num_parts)
 
 
+@pytest.mark.parametrize("num_parts", [1, 3])
+@pytest.mark.parametrize(("kind", "draw"), NUMBERS + ORDERED, ids=lambda value: str(value)[:40])
+def test_the_list_of_a_group_alone(kind: pa.DataType, draw: Any, num_parts: int) -> None:
+    rng = random.Random(f"{kind}")
+    table = pa.table({"k": pa.array([7] * 50), "x": column(rng, kind, draw, 50)})
+    uses = {"l": ("x", "list"), "again": ("x", "list"), "c": ("x", "count"), "z": ("x", "last")}
+    assert_as_duckdb(table, ["k"], uses, num_parts)
+    assert_as_duckdb(table, [], uses, num_parts)
+
+
 @pytest.mark.parametrize(("kind", "draw"), NUMBERS + ORDERED, ids=lambda value: str(value)[:40])
 def test_keys_of_every_type(kind: pa.DataType, draw: Any) -> None:
     rng = random.Random(str(kind))

@@ -1,4 +1,4 @@
-"""Whether the maps of a shuffle combine rows, or rows travel as they are: what makes fewer bytes.
+"""Whether the maps of a shuffle combine rows, or rows travel as they are: what makes fewer bytes. And where these go.
 
 Guarantee: decided once, from the input, before anything is planned; the result is the same. Why not by each map: all
 must send the same columns, and those of combined rows are wider. If a key turns out to have many rows that
@@ -8,17 +8,26 @@ travel as they are, those of its partition are combined later (``operators.divis
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs import FileInput, measuring, weigh
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.futures import get
+from exoshuffle.operators.aggregate_rows import first_rows
+from exoshuffle.operators.at_once import ANY_BYTES, rows_at_once
+from exoshuffle.operators.batches import chunks_of
+from exoshuffle.operators.order import ByKeys
 from exoshuffle.operators.table import BatchInput
 from exoshuffle.shuffle.plan import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: Of fewer groups each a partition larger than planned is divided soon enough.
+MIN_GROUPS = 2
 
 
 def lighter(job: ShuffleJob) -> ShuffleJob:
@@ -52,6 +61,38 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
     return job if weighed[0].total_bytes <= weighed[1].total_bytes else other
 
 
+def counts_by_values(job: ShuffleJob) -> bool:
+    """Whether groups are larger than what a plan has memory for, by the number of keys in a part of the input.
+
+    Then rows go by the values that are counted as well. Where that part has few keys by chance, only time is lost.
+    Cost: reads it.
+    """
+    if job.shuffle.by_values is None:
+        return False
+    most = job.workload.total_bytes // max(job.plan.max_partition_bytes, 1)
+    if most < MIN_GROUPS:
+        return False
+    plain = job.shuffle.plain or job.shuffle
+    [side] = plain.sides
+    alone = dataclasses.replace(
+        job, inputs=[(source, side) for source, _ in job.inputs], shuffle=plain
+    )
+    number, items = max(enumerate(job.items), key=lambda numbered: len(numbered[1]))
+    assert isinstance(side.order, ByKeys)
+    keys = tuple(key.column for key in side.order.keys)
+    few = functools.partial(_hardly_combine, keys=keys, most=most, combines=job.shuffle.combines)
+    map_input = _map_input(alone, number)
+    run = measuring(in_split, map_input, job.plan.map_memory_bytes)
+    return bool(get(run.remote(map_input, items[len(items) // 2], few)))
+
+
+def _hardly_combine(
+    rows: pa.Table, keys: Sequence[str], most: int, combines: Callable[[pa.Table], bool] | None
+) -> bool:
+    """Whether rows have fewer keys than ``most``, and maps would not combine them."""
+    return len(first_rows(rows, keys)) < most and not (combines and combines(rows))
+
+
 def _map_input(job: ShuffleJob, number: int) -> BatchInput:
     source, side = job.inputs[number]
     map_input = source.map_input(side)
@@ -60,5 +101,6 @@ def _map_input(job: ShuffleJob, number: int) -> BatchInput:
 
 
 def in_split(map_input: BatchInput, split: str, holds: Callable[[pa.Table], bool]) -> bool:
-    """Task: whether something holds of the rows of a split."""
-    return holds(map_input.open(0, split).read_all())
+    """Task: whether something holds of the rows of a split, as many as are aggregated at once."""
+    rows = chunks_of(map_input.open(0, split), ANY_BYTES, rows_at_once())
+    return all(map(holds, itertools.islice(rows, 1)))

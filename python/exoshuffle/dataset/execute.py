@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.combining import lighter
+from exoshuffle.dataset.combining import counts_by_values, lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, ShuffleJob, collected
 from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side
@@ -65,6 +65,8 @@ class Execution:
     progress: Progress | None = None
     #: Results by node: what is asked for twice, to be measured and to be read, is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
+    #: In the place of groups, by node: the two shuffles that make them.
+    _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
     def job(self, node: Node, results: ResultPlace, behind: tuple[Step, ...] = ()) -> Job:
         """The job of a tree; runs the shuffles below the last one.
@@ -191,7 +193,16 @@ class Execution:
         job = ShuffleJob(
             inputs, node.shuffle, node.options, self.engine, results, self.progress, behind
         )
-        return lighter(job)
+        chosen = lighter(job)
+        by_values = chosen.shuffle.by_values
+        if by_values is None or not counts_by_values(chosen):
+            return chosen
+        if id(node) not in self._by_values:
+            first = Shuffled(
+                node.children, by_values[0], dataclasses.replace(node.options, num_partitions=None)
+            )
+            self._by_values[id(node)] = Shuffled((first,), by_values[1], node.options)
+        return self.shuffle_job(self._by_values[id(node)], results, behind)
 
     def _inputs_of(self, node: Shuffled) -> list[tuple[Input, Side]]:
         return [

@@ -30,15 +30,21 @@ all the same does not combine a split in which keys hardly repeat; what travels 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError
 from exoshuffle.operators.aggregate_columns import Aggregate, PartColumn
 from exoshuffle.operators.aggregate_functions import Kept, Picked, part_type, result_type
-from exoshuffle.operators.aggregate_rows import Operands, lists_of, repeats
+from exoshuffle.operators.aggregate_rows import (
+    Operands,
+    is_one_group,
+    list_of,
+    lists_of,
+    repeats,
+)
 from exoshuffle.operators.relational import as_table, take, take_column
 
 if TYPE_CHECKING:
@@ -170,9 +176,14 @@ class GroupBy:
 
         table = as_table(rows)
         operands = Operands(table, self.keys)
-        results = operands.in_order(self._final_sql(operands))
+        lists = [item for item in self.aggregates if item.function == "list"]
+        if not (lists and table.num_rows and is_one_group(operands)):
+            lists = []  # of row numbers, by DuckDB
+        results = operands.in_order(self._final_sql(operands, lists))
         found = [
-            self._result(aggregate, table, results[f"a{index}"])
+            list_of(table[aggregate.column])
+            if aggregate in lists
+            else self._result(aggregate, table, results[f"a{index}"])
             for index, aggregate in enumerate(self.aggregates)
         ]
         return pa.table([*operands.keys_of(results), *found], schema=self.output_schema)
@@ -188,6 +199,22 @@ class GroupBy:
         lists = [item for item in self.aggregates if item.definition.result == "rows"]
         sets = [item for item in self.aggregates if item.function in _SETS]
         return (300 if lists else 50), 10 + 20 * len(self.aggregates) + 80 * len({*lists, *sets})
+
+    @property
+    def sole_group_cost(self) -> tuple[int, int]:
+        """``group_cost`` where there is no other group, so that a list is the column as it is: joined, and written.
+
+        Measured with 90,000 texts of 1 kB within 700 MB: 2.9 times their size with the rows.
+        """
+        lists = [item.column for item in self.aggregates if item.function == "list"]
+        others = [item for item in self.aggregates if item.function != "list"]
+        if not lists:
+            return self.group_cost
+        copies = 200 * max(map(lists.count, lists))
+        if not others:
+            return copies, 10
+        percent, row_bytes = replace(self, aggregates=tuple(others)).group_cost
+        return copies + percent, row_bytes
 
     @cached_property
     def parts(self) -> dict[PartColumn, str]:
@@ -288,13 +315,15 @@ class GroupBy:
                 arrays.append(pa.nulls(num_rows, kind))
         return pa.table(arrays, schema=self.partial_schema)
 
-    def _final_sql(self, operands: Operands) -> str:
+    def _final_sql(self, operands: Operands, left_out: Sequence[Aggregate]) -> str:
         if self.combines:
             inner = [self.merge_sql(part, operands) for part in self.parts]
             merged = {part: f"r{index}" for index, part in enumerate(self.parts)}
             outer = [item.finish(merged) for item in self.aggregates]
         else:
-            inner = [item.direct(operands) for item in self.aggregates]
+            inner = [
+                "NULL" if item in left_out else item.direct(operands) for item in self.aggregates
+            ]
             outer = [f"r{index}" for index in range(len(inner))]
         results = "".join(f", {sql} AS a{index}" for index, sql in enumerate(outer))
         keys = "".join(f", {name}" for name in operands.carried.values())

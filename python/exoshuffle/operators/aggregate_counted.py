@@ -1,6 +1,7 @@
 """Groups of few keys whose values are counted, dealt out by the values: ``count_distinct`` of more than fits at once.
 
-Guarantee: the results are those of ``GroupBy.final`` over all rows. Rows are those that its maps make: parts.
+Guarantee: the results are those of ``GroupBy.final`` over all rows. Rows are those that its maps make: parts. Maps deal
+them out so where keys are seen to be few (``dealt``); else a partition that turned out large is (``spread``).
 """
 
 from __future__ import annotations
@@ -48,6 +49,32 @@ class CountedValues:
             for item in self.grouping.aggregates
         )
         return GroupBy(self.grouping.schema, self.grouping.keys, aggregates)
+
+    def dealt(self, rows: pa.Table) -> pa.Table:
+        """The parts of rows as they are read, as ``spread`` makes them of parts.
+
+        Values that come twice among these rows stay two: where keys are few and values repeat, maps combine instead.
+        Cost: that of ``GroupBy.combined`` for what is not counted, and a copy of the values.
+        """
+        import pyarrow as pa
+
+        grouping = self.grouping
+        counted = [
+            item
+            for item in grouping.aggregates
+            if any(part in self.columns for part in item.parts.values())
+        ]
+        others = tuple(item for item in grouping.aggregates if item not in counted)
+        rest = GroupBy(grouping.schema, grouping.keys, others)
+        made = rest.combined(rows)
+        columns = {part: made[name] for part, name in rest.parts.items()}
+        keys = [made[key] for key in grouping.keys]
+        pieces = [grouping.parts_table(keys, columns, made.num_rows)]
+        for part in self.columns:
+            values = rows[part.column]
+            found = rows.filter(values.is_valid()) if values.null_count else rows
+            pieces.append(grouping.parts_of(found, {part: found[part.column]}))
+        return pa.concat_tables(pieces)
 
     def spread(self, rows: pa.Table) -> pa.Table:
         """The same in other rows: each has a value to be counted, or all else of a key.

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.operators.batches import picking
 from exoshuffle.operators.expression_types import unknown_column
 from exoshuffle.operators.relational import (
     as_python,
@@ -233,7 +234,7 @@ def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[An
     if not table.num_rows:
         return
     operands = Operands(table, keys)
-    if _is_one_group(operands):
+    if is_one_group(operands):
         yield tuple(as_python(table[key][0]) for key in keys), table
         return
     members = operands.grouped(["list_sort(list(number))"])
@@ -246,8 +247,8 @@ def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[An
         start += length
 
 
-def _is_one_group(operands: Operands) -> bool:
-    """Whether all rows have one key; looks at the others only if the first and the last have."""
+def is_one_group(operands: Operands) -> bool:
+    """Whether all rows, of which there is one at least, have one key; looks at the others only if the ends have."""
     table, keys = operands.table, list(operands.keys)
     if not table.slice(0, 1).select(keys).equals(table.slice(table.num_rows - 1).select(keys)):
         return False
@@ -270,6 +271,15 @@ def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(numbers), 0).combine_chunks()
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values, mask=numbers.is_null().combine_chunks())
+
+
+def list_of(column: pa.ChunkedArray) -> pa.Array:
+    """All values of a column as one list. Raises, and costs, as ``lists_of``."""
+    import pyarrow as pa
+
+    with picking([column.type]):
+        values = column.combine_chunks()
+    return pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), values)
 
 
 def _flattened(lists: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -55,20 +55,22 @@ def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
     return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
 
 
-def chunks_of(batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES) -> Iterator[pa.Table]:
-    """The rows in tables that are worth a query each: of about so many bytes, or of ``CHUNK_ROWS``."""
+def chunks_of(
+    batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES, num_rows: int = CHUNK_ROWS
+) -> Iterator[pa.Table]:
+    """The rows in tables that are worth a query each: of about so many bytes, or rows."""
     import pyarrow as pa
 
     pending: list[pa.RecordBatch] = []
-    num_rows = size = 0
+    rows = size = 0
     for batch in batches:
         pending.append(batch)
-        num_rows += batch.num_rows
+        rows += batch.num_rows
         size += batch.nbytes
-        if num_rows >= CHUNK_ROWS or size >= num_bytes:
+        if rows >= num_rows or size >= num_bytes:
             yield pa.Table.from_batches(pending)
-            pending, num_rows, size = [], 0, 0
-    if num_rows:
+            pending, rows, size = [], 0, 0
+    if rows:
         yield pa.Table.from_batches(pending)
 
 

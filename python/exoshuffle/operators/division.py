@@ -22,7 +22,15 @@ from collections.abc import Sequence
 from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import get, remote
 from exoshuffle.operators.division_tasks import DividedTasks, PieceTasks, key_columns
-from exoshuffle.operators.finishes import Combined, Finish, Gathered, Joined, Recounted, Sorted
+from exoshuffle.operators.finishes import (
+    Alone,
+    Combined,
+    Finish,
+    Gathered,
+    Joined,
+    Recounted,
+    Sorted,
+)
 from exoshuffle.operators.order import RowsConfig
 from exoshuffle.operators.sinks import TableSink
 from exoshuffle.operators.slice_inputs import CombinedInput, SliceInput
@@ -137,16 +145,33 @@ def _recounting(
 def _alone(tasks: TableTasks, large: Large, finish: Gathered) -> Streamed:
     """A group that is needed whole, if it fits."""
     made, runs = _streaming(tasks, large, finish)
-    run = remote(
-        made.count_rows, name="count_rows", executor="thread", memory=large.plan.map_memory_bytes
-    )
-    num_rows = get(run.remote(large.partition, [large.slices(indices) for indices in runs]))
-    needed, room = finish.alone.memory(large.num_bytes, num_rows), large.plan.alone_bytes
+    alone, num_rows = _cost_alone(made, large, runs, finish.alone)
+    needed, room = alone.memory(large.num_bytes, num_rows), _room_alone(large)
     if needed > room:
         raise _too_large(_again(tasks, large, finish.config), large, needed, room)
     # What the function has declared is added where the task is submitted.
     needed += large.plan.buffer_bytes - finish.alone.more_bytes
     return Streamed(made, runs, needed)
+
+
+def _room_alone(large: Large) -> int:
+    """What is left for a group beside one run of its slices, which may be one slice."""
+    return large.plan.alone_bytes - max(0, max(large.sizes) - large.plan.split_bytes)
+
+
+def _cost_alone(
+    made: DividedTasks, large: Large, runs: list[range], alone: Alone
+) -> tuple[Alone, int]:
+    """What finishing a partition takes, by whether it is one key where that matters; and how many rows it has."""
+    slices = [large.slices(indices) for indices in runs]
+    memory = large.plan.map_memory_bytes
+    if alone.sole is not None:
+        look = remote(made.sole_key, name="sole_key", executor="thread", memory=memory)
+        is_one, _, counts = get(look.remote(slices))
+        if is_one:
+            return alone.sole, sum(counts[0])
+    count = remote(made.count_rows, name="count_rows", executor="thread", memory=memory)
+    return alone, get(count.remote(large.partition, slices))
 
 
 def _streaming(

@@ -46,11 +46,18 @@ class Alone:
         percent: As a share of them,
         row_bytes: and further, per row,
         more_bytes: and whatever their size is.
+        sole: What it takes if all rows have one key, where that is less.
     """
 
     percent: int = 200
     row_bytes: int = 110
     more_bytes: int = 0
+    sole: Alone | None = None
+
+    @property
+    def of_one_key(self) -> Alone:
+        """What it takes if all rows have one key."""
+        return self.sole or self
 
     def memory(self, num_bytes: int, num_rows: int) -> int:
         """Of so many rows, with the rows."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import ShuffleCheckError
+from exoshuffle.operators.at_once import AtOnce
 from exoshuffle.operators.checks import opened, placed
 from exoshuffle.operators.estimates import Sample
 from exoshuffle.operators.finishes import Gathered
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.online import Online
 from exoshuffle.operators.order import ByKeys, by_hash, round_robin
-from exoshuffle.operators.shuffles import COMBINE_PERCENT, AtOnce, Shuffle, Side, rows_config
+from exoshuffle.operators.shuffles import COMBINE_PERCENT, Shuffle, Side, rows_config
 from exoshuffle.operators.sinks import block_of
 from exoshuffle.operators.table import TableTasks, as_reader, as_rows, own_errors
 

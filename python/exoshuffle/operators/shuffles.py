@@ -13,7 +13,9 @@ from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.aggregate_counted import CountedValues
+from exoshuffle.operators.aggregate_functions import Kept
 from exoshuffle.operators.aggregate_rows import check_keys
+from exoshuffle.operators.at_once import AtOnce, InParts, Narrowing
 from exoshuffle.operators.finishes import (
     Alone,
     Combined,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 #: with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
+#: Where groups are few: their rows as Arrow, and 66 bytes for each value that is counted.
+COUNT_PERCENT, COUNT_ROW_BYTES = 100, 80
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Shuffle:
         executor: Where tasks run.
         plain: The same without combining rows in maps, for where less travels then.
         combines: Whether maps of this combine such rows, given those that maps of ``plain`` would send.
+        by_values: Two shuffles, one behind the other, that make the same of few keys: the first goes by the values that
+            are counted as well.
     """
 
     name: str
@@ -107,6 +113,7 @@ class Shuffle:
     executor: Executor = "thread"
     plain: Shuffle | None = None
     combines: Callable[[pa.Table], bool] | None = None
+    by_values: tuple[Shuffle, Shuffle] | None = None
 
     @property
     def is_passed_on(self) -> bool:
@@ -127,7 +134,7 @@ class Shuffle:
             return 0
         if finish.combined is not None:
             return 0
-        return finish.alone.memory(num_bytes, num_rows)
+        return finish.alone.of_one_key.memory(num_bytes, num_rows)
 
     @property
     def streams_in_place(self) -> bool:
@@ -157,7 +164,7 @@ def sort(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
 def top_k(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
     """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
     best, names = Best(keys, count), tuple(schema.names)
-    partial, final = (AtOnce(step, schema, names) for step in (best.kept, best.ranked))
+    partial, final = Narrowing(best.kept, schema, names), AtOnce(best.ranked, schema, names)
     return _meeting("top_k", (), (partial,), schema, final, schema)
 
 
@@ -231,7 +238,9 @@ def group_by(grouping: GroupBy) -> Shuffle:
     if not grouping.combines:
         return shuffle
     assert isinstance(shuffle.finish, Gathered)
-    finish = dataclasses.replace(shuffle.finish, recounted=_recounted(grouping))
+    values = CountedValues(grouping)
+    recounted = _recounted(values)
+    finish = dataclasses.replace(shuffle.finish, recounted=recounted)
     shuffle = dataclasses.replace(shuffle, finish=finish)
     if not grouping.keys:
         return shuffle
@@ -239,15 +248,17 @@ def group_by(grouping: GroupBy) -> Shuffle:
     assert isinstance(plain.finish, Gathered)
     combined = Combined(grouping.combined, grouping.partial_schema, finish)
     finish = dataclasses.replace(plain.finish, combined=combined)
-    plain = dataclasses.replace(plain, finish=finish)
-    return dataclasses.replace(shuffle, plain=plain, combines=grouping.combining_pays)
+    by_values = _by_values(values, recounted)
+    plain = dataclasses.replace(plain, finish=finish, by_values=by_values)
+    return dataclasses.replace(
+        shuffle, plain=plain, combines=grouping.combining_pays, by_values=by_values
+    )
 
 
-def _recounted(grouping: GroupBy) -> Recounted | None:
+def _recounted(values: CountedValues) -> Recounted | None:
     """How to divide groups by values that are counted; None if there are none, or rows cannot be dealt out by them."""
-    values = CountedValues(grouping)
-    names = list(values.columns.values())
-    schema, result = grouping.partial_schema, values.result
+    grouping, result = values.grouping, values.result
+    names, schema = list(values.columns.values()), grouping.partial_schema
     with contextlib.suppress(SchemaError):
         check_group_keys(schema, names)
         order = ByKeys(tuple(SortKey(name) for name in (*grouping.keys, *names)))
@@ -260,11 +271,43 @@ def _recounted(grouping: GroupBy) -> Recounted | None:
     return None
 
 
+def _by_values(
+    values: CountedValues, recounted: Recounted | None
+) -> tuple[Shuffle, Shuffle] | None:
+    """Rows meet by keys and counted values; what is made of them, by keys.
+
+    None if that cannot be, or where maps send several rows of a key beside the values: those would not be divided.
+    """
+    grouping, result = values.grouping, values.result
+    others = (part for part in grouping.parts if part not in values.columns)
+    if recounted is None or any(isinstance(part.kind, Kept) for part in others):
+        return None
+    dealt = InParts(values.dealt, grouping.partial_schema, grouping.columns)
+    ways: tuple[tuple[Gathered, pa.Schema, tuple[Step, ...], pa.Schema], ...] = (
+        (recounted.spread.finish, grouping.partial_schema, (dealt,), result.partial_schema),
+        (recounted.last, result.partial_schema, (), result.output_schema),
+    )
+    first, second = (
+        Shuffle(
+            "group_by",
+            (Side(travelling, finish.config.order, steps),),
+            by_hash,
+            finish,
+            schema,
+            reduce_percent=COUNT_PERCENT,
+            reduce_row_bytes=COUNT_ROW_BYTES,
+        )
+        for finish, travelling, steps, schema in ways
+    )
+    return first, second
+
+
 def _aggregation(grouping: GroupBy) -> Shuffle:
-    partial = AtOnce(grouping.partial, grouping.partial_schema, grouping.columns)
+    partial = InParts(grouping.partial, grouping.partial_schema, grouping.columns)
     final = AtOnce(grouping.final, grouping.output_schema, tuple(partial.schema.names))
     made = _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
-    return _finished_alone(made, Alone(*grouping.group_cost))
+    alone = Alone(*grouping.group_cost, sole=Alone(*grouping.sole_group_cost))
+    return _finished_alone(made, alone)
 
 
 def map_groups(
@@ -307,7 +350,8 @@ def distinct(rows: Distinct) -> Shuffle:
     """
     check_group_keys(rows.schema, rows.keys)
     names = tuple(rows.schema.names)
-    partial, final = (AtOnce(step, rows.schema, names) for step in (rows.partial, rows.final))
+    partial = InParts(rows.partial, rows.schema, names)
+    final = AtOnce(rows.final, rows.schema, names)
     return _meeting("distinct", rows.keys, (partial,), rows.schema, final, rows.schema)
 
 
@@ -355,32 +399,3 @@ def _finished_alone(shuffle: Shuffle, alone: Alone) -> Shuffle:
     """The shuffle, of whose partitions one that is finished alone takes that."""
     assert isinstance(shuffle.finish, Gathered)
     return dataclasses.replace(shuffle, finish=dataclasses.replace(shuffle.finish, alone=alone))
-
-
-@dataclass(frozen=True)
-class AtOnce:
-    """A step that needs all rows at once.
-
-    Attributes:
-        function: From a table to a table.
-        schema: Of what it makes.
-        columns: Those that it needs.
-    """
-
-    function: Callable[[pa.Table], pa.Table]
-    schema: pa.Schema
-    columns: tuple[str, ...]
-
-    def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        """See ``Step``."""
-        del schema
-        return self.schema
-
-    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """See ``Step``."""
-        del needed, schema
-        return frozenset(self.columns)
-
-    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``."""
-        return self.function(batches.read_all()).to_reader()

@@ -1,0 +1,26 @@
+"""Runs a program as a process of its own and watches what it has resident, with its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+
+import psutil
+
+from tests.memory.test_functions import shared_out_bytes
+
+
+def measured(program: str) -> tuple[str, int]:
+    """What a program printed, which has to end well, and the most that its processes had resident together."""
+    peak_bytes = 0
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        process = psutil.Process(running.pid)
+        while running.poll() is None:
+            with contextlib.suppress(psutil.Error):
+                peak_bytes = max(peak_bytes, shared_out_bytes(process))
+        out, err = running.communicate()
+    assert running.returncode == 0, err.decode()
+    return out.decode(), peak_bytes
