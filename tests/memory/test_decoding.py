@@ -131,3 +131,17 @@ def test_sizes_that_the_file_cannot_hold_are_not_believed(tmp_path: Path) -> Non
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"claims to have 134217727 bytes .* can hold"):
         xs.read_parquet(path).to_arrow()
+
+
+def test_a_large_page_behind_small_ones_is_refused(
+    tmp_path: Path, refuse: Callable[..., Any]
+) -> None:
+    """Only the first page of a column is looked at before: here 1 MB, and behind it one of 200 MB."""
+    texts = [f"y{n}" for n in range(300_000)] + [f"{n}" + "x" * 200_000 for n in range(1_000)]
+    path = tmp_path / "in.parquet"
+    table = pa.table({"n": range(len(texts)), "s": pa.array(texts, pa.large_string())})
+    pq.write_table(table, path, use_dictionary=False, compression="zstd", row_group_size=10**6)
+    limit = ["--memory-limit", "300MB"]
+    refused = refuse("sort", path, tmp_path / "out", "--by", "n desc", *limit)
+    assert "a page has 201 MB in memory, and the memory limit leaves 25 MB" in refused.message
+    assert refused.peak_bytes < 200_000_000

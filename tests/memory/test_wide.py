@@ -43,7 +43,7 @@ def write_file(table: pa.Table, path: Path) -> Path:
 
 @pytest.mark.parametrize("command", [["sort", "--by", "c0"], ["repartition", "--partitions", 1]])
 def test_one_row_of_csv(command: list[Any], tmp_path: Path, measure: Callable[..., Any]) -> None:
-    path = write_file(wide_table(3_000, 1), tmp_path / "in.csv")
+    path = write_file(wide_table(10_000, 1), tmp_path / "in.csv")
     limit = ["--memory-limit", "300MB"]
     measured = measure(command[0], path, tmp_path / "out", *command[1:], *limit)
     assert measured.summary["rows"] == 1
@@ -65,10 +65,10 @@ def test_pages_of_all_columns(tmp_path: Path, measure: Callable[..., Any]) -> No
 @pytest.mark.parametrize("written", ["parquet", "arrow", "csv", "jsonl"])
 def test_many_columns(written: str, tmp_path: Path, measure: Callable[..., Any]) -> None:
     """10,000 columns of each format, into each."""
-    table = wide_table(10_000, 20)
+    table = wide_table(10_000, 100)
     formats = {"parquet": "csv", "arrow": "jsonl", "csv": "parquet", "jsonl": "arrow"}
     path = write_file(table, tmp_path / f"in.{formats[written]}")
-    out, limit = tmp_path / "out", "400MB"
+    out, limit = tmp_path / "out", "300MB"
     measured = measure(
         "sort", path, out, "--by", "c1", "--output-format", written, "--memory-limit", limit
     )

@@ -280,3 +280,25 @@ def test_splits_do_not_shrink_because_a_page_is_large() -> None:
 def test_a_refusal_names_the_number_of_columns() -> None:
     with pytest.raises(MemoryLimitError, match="200 kB of 10,000 columns does not fit"):
         plan_shuffle(Workload(200_000, 1, num_columns=10_000), Resources(100_000_000, 2))
+
+
+def test_many_columns_take_one_task_at_a_time_where_there_is_no_memory_for_two() -> None:
+    """10,000 columns of a row within 300 MB, of which the program leaves 185."""
+    workload = Workload(58_884, 1, 83_473, num_columns=10_000)
+    plan = plan_shuffle(workload, Resources(185_000_000, 2))
+    assert (plan.num_splits, plan.num_partitions) == (1, 1)
+    assert plan.map_memory_bytes + plan.split_bytes <= 148_000_000
+    assert plan.reduce_memory_bytes <= 148_000_000
+
+
+def test_many_columns_are_not_cut_into_rows() -> None:
+    workload = Workload(7_849_221, 100, 78_493, num_columns=10_000)
+    plan = plan_shuffle(workload, Resources(10**9, 2))
+    assert (plan.num_splits, plan.num_partitions) == (1, 1)
+    narrow = plan_shuffle(replace(workload, num_columns=100), Resources(10**9, 2))
+    assert narrow.num_splits > 1
+
+
+def test_a_group_alone_may_take_most_of_the_budget() -> None:
+    plan = plan_shuffle(Workload(10**9, 10**6, 1000), Resources(250_000_000, 2))
+    assert 0.7 * 250_000_000 <= plan.alone_bytes <= 0.9 * 250_000_000

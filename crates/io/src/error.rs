@@ -103,6 +103,19 @@ pub enum IoError {
         /// What there is memory for.
         limit_bytes: usize,
     },
+    /// A page of Parquet is larger in memory than there is room for.
+    #[error(
+        "'{}': a page has {} MB in memory, and the memory limit leaves {} MB for one; raise memory_limit, or write the file \
+         again with smaller pages", path.display(), bytes.div_ceil(1_000_000), limit_bytes / 1_000_000
+    )]
+    LargePage {
+        /// The file.
+        path: PathBuf,
+        /// What the page declares.
+        bytes: u64,
+        /// What there is memory for.
+        limit_bytes: u64,
+    },
     /// A directory holds a link to itself or to one above it.
     #[error(
         "directory '{}' is, by a link, one that holds it, so listing it would never end; remove the link or name the files",

@@ -61,9 +61,10 @@ pub fn io_error(error: IoError) -> PyErr {
         IoError::Corrupt { .. }
         | IoError::CorruptCompressed { .. }
         | IoError::PartialRecord { .. } => CorruptFileError::new_err(message),
-        IoError::LongRow { .. } | IoError::LongLine { .. } | IoError::Window { .. } => {
-            MemoryLimitError::new_err(message)
-        }
+        IoError::LongRow { .. }
+        | IoError::LargePage { .. }
+        | IoError::LongLine { .. }
+        | IoError::Window { .. } => MemoryLimitError::new_err(message),
         IoError::ColumnCount { .. }
         | IoError::Unfit { .. }
         | IoError::ColumnMismatch { .. }

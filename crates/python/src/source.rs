@@ -38,6 +38,7 @@ impl ReadConfig {
         let mut options = ReadOptions {
             record_bytes: size(&value, "record_bytes")?,
             max_row_bytes: size(&value, "max_row_bytes")?,
+            max_page_bytes: size(&value, "max_page_bytes")?,
             ..ReadOptions::default()
         };
         if let Some(name) = value.get("format").and_then(Value::as_str) {

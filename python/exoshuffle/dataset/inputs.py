@@ -56,6 +56,10 @@ MAX_TOGETHER = 256
 ROW_COPIES = 7
 #: Every row of text up to this size is read.
 MIN_ROW_BYTES = 4_000_000
+#: What a page takes while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
+PAGE_COPIES = 4
+#: Every page up to this size is decoded. Larger ones are planned for where they are the first of their column.
+MIN_PAGE_BYTES = 25_000_000
 #: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
 SAMPLED_BYTES = 1_000_000
 #: Such stretches that stand for one item, at most, where files are small.
@@ -422,12 +426,17 @@ def schema_of(source: Any) -> pa.Schema:
 
 
 def bounded(source: Any) -> str:
-    """Options of the reader of a ``_native.Source``, with the longest row of text that the engine has memory for."""
-    read_options: str = source.read_options
-    if not is_text(source):
-        return read_options
-    row_bytes = max(MIN_ROW_BYTES, current_engine().budget_bytes // ROW_COPIES)
-    return json.dumps(json.loads(read_options) | {"max_row_bytes": row_bytes})
+    """Options of the reader of a ``_native.Source``, with the longest row of text or page that there is memory for."""
+    engine = current_engine()
+    if is_text(source):
+        most = {"max_row_bytes": max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)}
+    elif source.format == "parquet":
+        planned, _ = source.working_bytes(set(schema_of(source).names))
+        share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
+        most = {"max_page_bytes": max(MIN_PAGE_BYTES, planned, share)}
+    else:
+        most = {}
+    return json.dumps(json.loads(source.read_options) | most)
 
 
 def is_text(source: Any) -> bool:

@@ -27,20 +27,34 @@ from exoshuffle.shuffle.reduce_memory import (
     reduce_peak,
     reduce_percent,
 )
-from exoshuffle.shuffle.workload import BUFFER_BYTES, Resources, Workload, ceil_div
+from exoshuffle.shuffle.workload import (
+    BUFFER_BYTES,
+    FREE_COLUMNS,
+    Resources,
+    Workload,
+    ceil_div,
+)
 
 #: Working memory of a map as a share of its split.
 MAP_SCRATCH_PERCENT = 160
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
 USABLE_PERCENT = 80
+#: Share of the budget for one task that finishes a large group while little else is done: what it takes is known well;
+#: the rest is for a few blocks of its result.
+ALONE_PERCENT = 90
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
+#: Of each of many columns, what a task should have at least where there is memory for it. Sorting 100 rows of 10,000
+#: columns in eight splits decoded all pages eight times.
+WIDE_COLUMN_BYTES = 1_000
 #: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
 MAX_PARTITION_BYTES = 32_000_000
 #: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
+#: Where buffers of many columns are most of what a reduce takes, what it takes with its rows, as a share of them.
+WIDE_PERCENT = 125
 #: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
 PUSH_BLOCKS = 3
 #: A pre-shuffle merge holds its inputs and its output.
@@ -101,16 +115,17 @@ def choose_sizes(
     cpus = resources.num_cpus
     total = max(workload.total_bytes, 1)
     row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
-    fewest = _fewest_partitions(workload, usable, cpus, row_group)
+    buffers = reduce_buffers(workload, row_group)
+    reducing = _reduces_at_once(workload, usable, cpus, buffers)
+    fewest = _fewest_partitions(workload, usable, reducing, row_group)
     partitions = num_partitions or fewest
     # Larger ones than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
     split = _choose_split(workload, usable, cpus)
     map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
     maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
-    buffers = reduce_buffers(workload, row_group)
-    at_once = largest_at_once(workload, usable - cpus * buffers, cpus, cpus)
-    peak_bytes = reduce_peak(workload, held, cpus, row_group)
+    at_once = largest_at_once(workload, usable - reducing * buffers, reducing, reducing)
+    peak_bytes = reduce_peak(workload, held, reducing, row_group)
     headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
     sizes = Sizes(
         usable_bytes=usable,
@@ -128,9 +143,15 @@ def choose_sizes(
         max_whole_bytes=largest_at_once(workload, usable - buffers, 1, 0),
         reduce_percent=reduce_percent(workload),
         buffer_bytes=buffers,
-        alone_bytes=max(0, usable - buffers - split),
+        alone_bytes=max(0, resources.budget_bytes * ALONE_PERCENT // 100 - buffers - split),
     )
     return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
+
+
+def _worthwhile_bytes(workload: Workload) -> int:
+    """Size of what is worth a task: more where there are many columns, each of which costs a task some microseconds."""
+    wide = max(0, workload.num_columns - FREE_COLUMNS) * WIDE_COLUMN_BYTES
+    return max(MIN_SPLIT_BYTES, wide)
 
 
 def map_scratch_bytes(split_bytes: int) -> int:
@@ -146,6 +167,13 @@ def _extra_bytes(workload: Workload) -> int:
 def _maps_at_once(workload: Workload, usable: int, cpus: int, each: int) -> int:
     """As many as CPUs, or fewer where reading takes much memory, whatever the size of a split."""
     return cpus if _extra_bytes(workload) == 0 else max(1, min(cpus, usable // each))
+
+
+def _reduces_at_once(workload: Workload, usable: int, cpus: int, buffers: int) -> int:
+    """As many as CPUs, or fewer where columns are so many that their buffers fill the memory, however few rows are."""
+    if workload.num_columns <= FREE_COLUMNS:
+        return cpus
+    return max(1, min(cpus, usable * 100 // (WIDE_PERCENT * buffers)))
 
 
 def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
@@ -180,7 +208,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
     """
     total = max(workload.total_bytes, 1)
-    worthwhile = ceil_div(total, MIN_SPLIT_BYTES)
+    worthwhile = ceil_div(total, _worthwhile_bytes(workload))
     for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
     least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
     counts = range(least, MAX_PARTITIONS)
@@ -204,6 +232,7 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
     # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
+    for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))
     whole = max(workload.max_row_bytes, workload.max_item_bytes)  # which a map holds, however large
     least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)

@@ -175,7 +175,8 @@ impl<'a> Reading<'a> {
         let leaves: Vec<usize> = (0..schema.num_columns())
             .filter(|&leaf| mask.leaf_included(leaf))
             .collect();
-        let regions = regions(&self.metadata, groups, &leaves);
+        let most = request.options.page_limit();
+        let regions = regions(&self.metadata, groups, &leaves, most);
         let windows = Windows::over(request.file.clone(), regions, access);
         let builder = Builder::new_with_metadata(windows.clone(), self.arrow.clone())
             .with_row_groups(groups.clone())

@@ -22,10 +22,17 @@ pub(super) struct Regions {
     pub(super) joined: usize,
     /// What is known of the pages in them, by start.
     pub(super) declared: Vec<Declared>,
+    /// Bytes of the largest page that there is memory for.
+    pub(super) max_page_bytes: u64,
 }
 
 /// The ranges that the given leaves have in these row groups.
-pub(super) fn regions(metadata: &ParquetMetaData, groups: &[usize], leaves: &[usize]) -> Regions {
+pub(super) fn regions(
+    metadata: &ParquetMetaData,
+    groups: &[usize],
+    leaves: &[usize],
+    max_page_bytes: u64,
+) -> Regions {
     let mut chunks = Vec::with_capacity(groups.len() * leaves.len());
     let mut declared = Vec::with_capacity(chunks.capacity());
     for &group in groups {
@@ -52,6 +59,7 @@ pub(super) fn regions(metadata: &ParquetMetaData, groups: &[usize], leaves: &[us
         lanes: leaves.len(),
         joined,
         declared,
+        max_page_bytes,
     }
 }
 

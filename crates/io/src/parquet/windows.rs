@@ -58,6 +58,7 @@ struct Inner {
     prefetcher: Option<Prefetcher>,
     /// By start.
     declared: Vec<Declared>,
+    max_page_bytes: u64,
     /// The last failure to read the file.
     failure: Mutex<Option<IoError>>,
 }
@@ -103,6 +104,7 @@ impl Windows {
             lanes,
             joined: 0,
             declared: Vec::new(),
+            max_page_bytes: u64::MAX,
         };
         Self::over(file, regions, access)
     }
@@ -114,6 +116,7 @@ impl Windows {
             lanes,
             joined,
             declared,
+            max_page_bytes,
         } = regions;
         let needed = needed(&chunks, lanes + joined);
         let mut window_bytes = match access {
@@ -136,6 +139,7 @@ impl Windows {
             window_bytes,
             prefetcher,
             declared,
+            max_page_bytes,
             failure: Mutex::new(None),
         }))
     }
@@ -199,17 +203,27 @@ impl Inner {
             .filter(|chunk| position < chunk.end)
     }
 
-    /// Whether what begins at a position can be the page that it says it is.
+    /// Whether what begins at a position can be the page that it says it is, and there is memory for it.
     fn check_page(&self, position: u64, header: &[u8]) -> std::result::Result<(), IoError> {
         let after = self
             .declared
             .partition_point(|pages| pages.start <= position);
         let within = self.declared[..after].last();
-        let pages = within.filter(|pages| position < pages.end);
-        let reason = pages.and_then(|pages| pages.refused(pages::parse(header)?));
-        reason.map_or(Ok(()), |reason| {
-            Err(IoError::corrupt(self.file.path(), Format::Parquet, reason))
-        })
+        let within = within.filter(|pages| position < pages.end);
+        let Some((pages, page)) = within.zip(pages::parse(header)) else {
+            return Ok(());
+        };
+        if let Some(reason) = pages.refused(page) {
+            return Err(IoError::corrupt(self.file.path(), Format::Parquet, reason));
+        }
+        if page.bytes > self.max_page_bytes {
+            return Err(IoError::LargePage {
+                path: self.file.path().to_path_buf(),
+                bytes: page.bytes,
+                limit_bytes: self.max_page_bytes,
+            });
+        }
+        Ok(())
     }
 
     /// `start .. end` of the file; what exceeds a window gets a buffer of its own.

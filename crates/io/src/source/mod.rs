@@ -151,12 +151,19 @@ pub struct ReadOptions {
     pub record_bytes: Option<usize>,
     /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
     pub max_row_bytes: Option<usize>,
+    /// The largest page of Parquet that there is memory for. Not all pages are looked at before a file is read.
+    pub max_page_bytes: Option<usize>,
 }
 
 impl ReadOptions {
     /// Bytes of a row of text beyond which it is not kept.
     pub(crate) fn row_limit(&self) -> usize {
         self.max_row_bytes.unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of a page beyond which it is not decoded.
+    pub(crate) fn page_limit(&self) -> u64 {
+        self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 }
 

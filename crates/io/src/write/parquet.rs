@@ -16,7 +16,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::checked::CheckedWriter;
-use super::dictionary::{dictionaries_pay, suffice};
+use super::dictionary::{chosen, suffice};
 use super::{encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
@@ -83,7 +83,11 @@ impl Plan {
     }
 
     fn properties(&self, first: &[RecordBatch]) -> WriterProperties {
-        let pays = dictionaries_pay(first, self.options.row_group_bytes);
+        let roots = 0..self.user_schema.fields().len();
+        let candidates: Vec<bool> = roots
+            .map(|root| use_dictionary(&self.user_schema, &self.options, root))
+            .collect();
+        let chosen = chosen(first, self.options.row_group_bytes, &candidates);
         let mut properties = WriterProperties::builder()
             .set_compression(codec(self.options.compression))
             .set_max_row_group_row_count(None)
@@ -92,8 +96,7 @@ impl Plan {
             .set_key_value_metadata(Some(file_metadata(&self.user_schema)));
         for (leaf, column) in self.file_schema.columns().iter().enumerate() {
             let root = self.file_schema.get_column_root_idx(leaf);
-            let is_worth_it = pays.get(root).copied().unwrap_or(true);
-            if is_worth_it && use_dictionary(&self.user_schema, &self.options, root) {
+            if chosen.get(root).copied().unwrap_or(false) {
                 properties = properties.set_column_dictionary_enabled(column.path().clone(), true);
             }
         }
