@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
+from typing import Any
+
+import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.processes import WorkerProcess
 
 
 class Knot:
@@ -63,3 +68,26 @@ def test_a_worker_keeps_some_functions(engine: LocalEngine) -> None:
 
     assert engine.num_cpus
     assert [xs.get(make(number)) for number in range(600)] == list(range(600))
+
+
+def test_no_worker_is_started_while_idle_ones_find_garbage(
+    roomy_engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory may be what others have that wait: a job with functions hung."""
+    pool, refs, has_asked = roomy_engine.pool, [], threading.Event()
+    collect, await_room = WorkerProcess.collect_garbage, pool._await_room
+
+    def asked(task: Any) -> None:
+        has_asked.set()
+        await_room(task)
+
+    def collecting(worker: WorkerProcess) -> None:
+        refs.append(xs.remote(os.getpid).remote())
+        assert has_asked.wait(60)
+        collect(worker)
+
+    process = xs.get(xs.remote(os.getpid).remote())
+    monkeypatch.setattr(pool, "_await_room", asked)
+    monkeypatch.setattr(WorkerProcess, "collect_garbage", collecting)
+    pool.collect_garbage()
+    assert xs.get(refs) == [process]

@@ -55,6 +55,8 @@ class ProcessPool:
         self._all: set[WorkerProcess] = set()
         self._running: dict[Task, WorkerProcess] = {}
         self._num_starting = 0
+        #: Idle ones that find garbage, and come back soon.
+        self._num_collecting = 0
         self._num_blocked = 0
         self._num_base_used = 0
         self._moved_at = time.monotonic()
@@ -168,10 +170,14 @@ class ProcessPool:
         """Has idle workers find garbage; those that run something do so when they ask for memory."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self._num_collecting += len(idle)
         for worker in idle:
             with contextlib.suppress(WorkerDiedError):
                 worker.collect_garbage()
             self.give_back(worker, reusable=worker.is_alive)
+            with self._lock:
+                self._num_collecting -= 1
+                self._move()
 
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
@@ -208,7 +214,9 @@ class ProcessPool:
             if task is not None and task.cancelled:
                 raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
-            if self._idle or num_workers < self._max_workers:
+            # Another one takes memory, which others may be waiting for that wait for this task.
+            may_start = num_workers < self._max_workers and not self._num_collecting
+            if self._idle or may_start:
                 return
             left = self._moved_at + _STANDSTILL_SECONDS - time.monotonic()
             if left <= 0 and self._num_blocked >= num_workers:
