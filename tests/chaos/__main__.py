@@ -31,7 +31,7 @@ KILLED_JOBS = tuple(LIMITS)
 LIMIT = "300MB"
 FULL = "20m"
 #: What must not be: the program fails then, and says so in capitals.
-FAILURES = ("WRONG ROWS", "LIMIT EXCEEDED", "HANG", "NO NAMED ERROR", "ENDED BY A STORM")
+FAILURES = ("WRONG ROWS", "LIMIT EXCEEDED", "HANG", "NO NAMED ERROR", "ENDED BY KILLS")
 
 
 def main() -> int:
@@ -89,8 +89,8 @@ def _run(seed: int, root: Path, wanted: dict[str, Any]) -> Counter[str]:
             unmount(folder / "spill")
         shutil.rmtree(folder)
     verdict = _verdict(answer, wanted, peak, parse_bytes(LIMITS.get(job, LIMIT)))
-    if fault == "storm" and verdict.startswith("named error"):
-        verdict = "ENDED BY A STORM"
+    if fault in ("kill", "storm") and verdict.startswith("named error"):
+        verdict = "ENDED BY KILLS"
     if verdict.isupper():
         _say(f"{verdict}: seed {seed}, {job}, {fault}: {answer}, peak {peak:,}")
     counted = Counter({"jobs": 1, f"jobs, {fault}": 1, verdict: 1})

@@ -37,6 +37,9 @@ class Peak:
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
             _, *others = family(self._process)
+            own = _command(self._process)
+            # One that is about to be another program has the memory of its parent till then, and not beside it.
+            others = [each for each in others if _command(each) != own]
             sizes = [_resident_bytes(self._process, self._counted)]
             sizes += [_resident_bytes(each, "Pss") for each in others]
             self.bytes = max(self.bytes, sum(sizes))
@@ -52,6 +55,13 @@ def family(process: int) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _resident_bytes(process: int, word: str) -> int:

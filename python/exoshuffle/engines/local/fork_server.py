@@ -4,8 +4,9 @@ Guarantees: it has one thread of its own when it forks, and nothing of the user'
 program does, however that happens. Why: an interpreter that imports the same takes 0.1 s of CPU time, 0.3 s with Arrow;
 a fork takes 2 ms, and what was imported is in memory once. So a job goes on whose workers are ended every 0.1 s.
 
-The engine sends the names of modules and five descriptors: those of ``worker.run`` and where to write the exit code. It
-gets the number of the process, or that of the error below 0.
+The engine sends the names of modules that have to be imported before the fork, and five descriptors: those of
+``worker.run`` and where to write the exit code. It gets the number of the process, or that of the error below 0. What
+it named at the start is imported while it asks for nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ _WORKER = (
 class ForkServer:
     """Forks whenever the engine asks for it, and tells how the children have ended."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, modules: Sequence[str]) -> None:
         self._control = control
+        self._missing = list(modules)
         self._woken, self._wake = os.pipe()
         #: Where to write the exit code, by child.
         self._told: dict[int, int] = {}
@@ -50,7 +52,10 @@ class ForkServer:
         poll.register(self._control, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
         while True:
-            for descriptor, _ in poll.poll():
+            found = poll.poll(0 if self._missing else None)
+            if not found:
+                _import([self._missing.pop(0)])
+            for descriptor, _ in found:
                 if descriptor == self._woken:
                     self._tell_ended()
                 elif (descriptors := self._forked()) is not None:
@@ -113,14 +118,11 @@ class ForkServer:
 
 def _import(names: Sequence[str]) -> None:
     """Imports what the program has imported of this package and Arrow."""
-    missing = [name for name in names if name not in sys.modules]
-    for name in missing:
+    for name in names:
         with contextlib.suppress(ImportError):  # the task that needs it says so
             importlib.import_module(name)
-    if missing:
-        gc.collect()
-        # Else the collector of each child would write to all objects, and so copy the memory that they are in.
-        gc.freeze()
+    # Else the collector of each child would write to all objects, and so copy the memory that they are in.
+    gc.freeze()
 
 
 def main() -> None:
@@ -129,8 +131,8 @@ def main() -> None:
     # What the site's startup files began; locks that such threads hold would stay locked in a child.
     has_threads = len(os.listdir("/proc/self/task")) > 1
     control.set_inheritable(False)
-    _import(json.loads(sys.argv[3]))
-    descriptors = ForkServer(control).serve()
+    _import([])
+    descriptors = ForkServer(control, json.loads(sys.argv[3])).serve()
     if has_threads:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, True)

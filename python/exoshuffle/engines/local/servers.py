@@ -162,8 +162,8 @@ class Server:
                 start_new_session=True,
             )
 
-    def fork(self, descriptors: Sequence[int]) -> Forked:
-        """A new worker process, which gets copies of the descriptors.
+    def fork(self, descriptors: Sequence[int], modules: str) -> Forked:
+        """A new worker process, which gets copies of the descriptors, from a server that has these modules.
 
         Raises:
             WorkerDiedError: The server has ended.
@@ -174,7 +174,7 @@ class Server:
             with self._turn:
                 if not self.is_ready:
                     self.is_ready = self._receive() == wire.FORKS
-                process = int(self._ask(_modules(), [*descriptors, theirs]))
+                process = int(self._ask(modules, [*descriptors, theirs]))
         except BaseException:
             os.close(told)
             raise
@@ -238,7 +238,8 @@ class Servers:
         """See ``Server.fork``."""
         with self._turn:
             server = self._ready()
-        return server.fork(descriptors)
+        # A server that may be ended at any moment forks as soon as it can; its workers import the rest.
+        return server.fork(descriptors, _modules() if self._num_wanted == 1 else "[]")
 
     @property
     def process_ids(self) -> list[int]:
