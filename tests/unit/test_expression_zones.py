@@ -146,21 +146,32 @@ SEVERAL: dict[str, list[Any]] = {
     "year(ny) || '-' || year(berlin)": ["2023-2024", None],
     "ny in (berlin)": [True, None],
     "plain > '2024-01-01' and hour(ny) = 21 and hour(berlin) = 3": [True, None],
+    "struct_extract(struct_pack(x := hour(ny), y := hour(berlin)), 'y')": [3, None],
 }
 
 
-@pytest.mark.parametrize("text", SEVERAL)
-def test_several_zones(text: str) -> None:
+def several_zones() -> pa.Table:
     moment = pa.array([dt.datetime(2024, 1, 1, 2), None], pa.timestamp("us"))
     utc = moment.cast(pa.timestamp("us", "UTC"))
-    table = pa.table(
+    return pa.table(
         {
             "ny": utc.cast(pa.timestamp("us", "America/New_York")),
             "berlin": utc.cast(pa.timestamp("us", "Europe/Berlin")),
             "plain": moment,
         }
     )
-    assert computed(text, table).to_pylist() == SEVERAL[text]
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_several_zones(text: str) -> None:
+    assert computed(text, several_zones()).to_pylist() == SEVERAL[text]
+
+
+def test_several_expressions_of_several_zones() -> None:
+    table = several_zones()
+    expressions = [parse_expression(text, table.schema) for text in SEVERAL]
+    [(_, values)] = evaluated(expressions, table)
+    assert [one.to_pylist() for one in values] == [*SEVERAL.values()]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -215,12 +216,15 @@ def _named_part(
     whole: _Whole, part: Node, parts: dict[str, Expression], *, takes_moments: bool
 ) -> Node:
     columns = columns_of(whole.text, part, whole.schema)
-    made = _in_one_zone(whole, syntax.text_of(part), columns, whole.zones)
+    made = _in_one_zone(whole, syntax.text_of({**part, "alias": ""}), columns, whole.zones)
     if zones_within(made.type) and not takes_moments:
         raise _several_zones(whole)
-    name = f"exoshuffle_part_{len(parts)}"
+    # Parts of all expressions of a query become columns of one table: only those that are the same share a name.
+    content = f"{made.sql}\0{made.zone}\0{made.microseconds}".encode()
+    name = f"exoshuffle_part_{hashlib.blake2b(content, digest_size=8).hexdigest()}"
     parts[name] = made
-    return syntax.parse(name)
+    # struct_pack(x := …) and the like find the name of an argument there.
+    return {**syntax.parse(name), "alias": part["alias"]}
 
 
 def _several_zones(whole: _Whole) -> SchemaError:
