@@ -162,14 +162,20 @@ def _cut(
     if not levels:
         yield table
         return
+    import pyarrow.compute as pc
+
     (expression, sql), *others = levels
     rows = readable(table, expression.columns, microseconds=True)
     try:
-        sizes = select([sql], rows, expression.zone).read_all().column(0).to_pylist()
+        column = select([sql], rows, expression.zone).read_all().column(0)
     except Exception as error:
         if is_out_of_memory(error) or not table.num_rows:
             raise
         raise _failed([expression], table) from None
+    if (pc.sum(column).as_py() or 0) <= limit:
+        yield from _cut(others, table, limit)
+        return
+    sizes = column.to_pylist()
     ends = list(itertools.accumulate(sizes, initial=0.0))
     start = 0
     while start < table.num_rows:
