@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,52 @@ def test_a_file_of_something_else_is_not_replaced(tmp_path: Path) -> None:
         xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv").to_arrow()
     assert len(bad_rows(tmp_path / "bad.csv")) == 1
     assert sorted(path.name for path in tmp_path.glob("*.*")) == ["bad.csv", "in.csv"]
+
+
+def test_several_inputs_share_a_file_of_bad_rows(tmp_path: Path) -> None:
+    for name in ("l", "r"):
+        (tmp_path / f"{name}.csv").write_text(f"id,{name}\n1,2\n{name}\n3,4\n")
+    left, right = (
+        xs.read_csv(tmp_path / f"{name}.csv", bad_rows=tmp_path / "bad.txt") for name in ("l", "r")
+    )
+    assert left.join(right, on="id").write_csv(tmp_path / "out").bad_rows == 2
+    assert [row["text"] for row in bad_rows(tmp_path / "bad.txt")] == ["l", "r"]
+
+
+def test_a_row_is_bad_once_however_often_it_is_read(tmp_path: Path) -> None:
+    for year in (2023, 2024, 2025):
+        (tmp_path / f"in/year={year}").mkdir(parents=True)
+        (tmp_path / f"in/year={year}/x.csv").write_text(f"id,v\n1,2\nbad {year}\n")
+    read = xs.read_csv(tmp_path / "in", bad_rows=tmp_path / "bad.txt")
+    two = read.filter("year = 2023").union(read.filter("year = 2024"))
+    assert two.write_csv(tmp_path / "out").bad_rows == 2
+    assert [row["text"] for row in bad_rows(tmp_path / "bad.txt")] == ["bad 2023", "bad 2024"]
+    joined = read.join(read.filter("year = 2024").filter("year > 2000"), on="id")
+    assert joined.write_csv(tmp_path / "joined").bad_rows == 3
+    assert len(bad_rows(tmp_path / "bad.txt")) == 3
+
+
+def test_lines_count_anew_in_a_file_that_is_named_twice(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("i,s\n1,x\n2\n3,y\n")
+    xs.read_csv([path, path], bad_rows=tmp_path / "bad.txt").to_arrow()
+    assert [row["line"] for row in bad_rows(tmp_path / "bad.txt")] == ["3", "3"]
+
+
+def test_places_where_bad_rows_cannot_go(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/x.csv").write_text("i,s\n1,x\n")
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in [
+        (tmp_path / "pipe", "no regular file"),
+        (Path("/dev/null"), "no regular file"),
+        (tmp_path / "in/bad.csv", "would read as input"),
+    ]:
+        with pytest.raises(OptionsError, match=words):
+            xs.read_csv(tmp_path / "in", bad_rows=path)
+    with pytest.raises(OptionsError, match="would read as input"):
+        xs.read_csv(f"{tmp_path}/in/*.csv", bad_rows=tmp_path / "in/bad.csv")
+    assert xs.read_csv(tmp_path / "in", bad_rows=tmp_path / "in/_bad.csv").to_arrow().num_rows == 1
 
 
 def test_without_bad_rows_the_file_has_a_header_only(tmp_path: Path) -> None:

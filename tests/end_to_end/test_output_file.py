@@ -136,9 +136,11 @@ def test_an_existing_file_stays_unless_overwritten(source: Path, tmp_path: Path)
     out.write_text("precious")
     with pytest.raises(OutputError, match=r"out\.parquet exists; pass overwrite=True"):
         rows.write_parquet(out)
+    with pytest.raises(OutputError, match=r'not written by exoshuffle.*overwrite="anything"'):
+        rows.write_parquet(out, overwrite=True)
     assert out.read_text() == "precious"
-    rows.write_parquet(out, overwrite=True)
-    rows.limit(3).write_parquet(out, overwrite="anything")
+    rows.write_parquet(out, overwrite="anything")
+    rows.limit(3).write_parquet(out, overwrite=True)
     assert pq.read_metadata(out).num_rows == 3
     link = tmp_path / "link.parquet"
     link.symlink_to("out.parquet")
@@ -154,9 +156,22 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(source: Path, tmp_path: 
     before = sorted(tmp_path.iterdir())
     rows = xs.read_parquet(source).filter("key // (key - key) > 0 or error(text)")
     with pytest.raises(xs.ExoshuffleError):
-        rows.write_csv(out, overwrite=True)
+        rows.write_csv(out, overwrite="anything")
     assert out.read_text() == "old"
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_file_that_others_changed_needs_another_word(source: Path, tmp_path: Path) -> None:
+    rows, out = xs.read_parquet(source).sort("key").limit(3), tmp_path / "out.csv"
+    rows.write_csv(out)
+    with out.open("a") as file:
+        file.write("precious\n")
+    with pytest.raises(OutputError, match="changed or copied since"):
+        rows.write_csv(out, overwrite=True)
+    out.write_text("")
+    rows.write_csv(out, overwrite=True)
+    rows.write_csv(out.rename(tmp_path / "moved.csv"), overwrite=True)
 
 
 @pytest.mark.parametrize("can_link", [True, False])

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,30 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def _interrupt(*_: Any) -> None:
-    signal.raise_signal(signal.SIGINT)
+@pytest.fixture(params=[signal.SIGINT, signal.SIGHUP])
+def ending(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal that interrupts the program, as the command has it for all that end a program."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(request.param, interrupt)
+    yield request.param
+    signal.signal(request.param, before)
 
 
-def _with_interrupt(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, when: str) -> None:
-    """Ctrl-C before or after every call of a function."""
+def _with_interrupt(
+    monkeypatch: pytest.MonkeyPatch, ending: signal.Signals, owner: Any, name: str, when: str
+) -> None:
+    """A signal before or after every call of a function."""
     plain = getattr(owner, name)
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if when == "before":
-            _interrupt()
+            signal.raise_signal(ending)
         result = plain(*arguments, **options)
         if when == "after":
-            _interrupt()
+            signal.raise_signal(ending)
         return result
 
     monkeypatch.setattr(owner, name, interrupted)
@@ -59,13 +69,17 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_of_a_replacement_waits_for_it(
-    when: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    when: str,
+    way: str,
+    ending: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _make(tmp_path / "out", "old")
     if way == "exchange":
-        _with_interrupt(monkeypatch, replacing, "exchange", when)
+        _with_interrupt(monkeypatch, ending, replacing, "exchange", when)
     else:
-        _with_interrupt(monkeypatch, Path, "rename", when)
+        _with_interrupt(monkeypatch, ending, Path, "rename", when)
     with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
         _make(tmp_path / "out", "new")
     assert (tmp_path / "out" / "part").read_text() == "new"
@@ -73,12 +87,12 @@ def test_an_interrupt_of_a_replacement_waits_for_it(
 
 
 def test_an_interrupt_while_the_old_result_is_removed(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, ending: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del way
     _make(tmp_path / "out", "old")
     with monkeypatch.context() as patched:
-        _with_interrupt(patched, commit.shutil, "rmtree", "before")
+        _with_interrupt(patched, ending, commit.shutil, "rmtree", "before")
         with pytest.raises(KeyboardInterrupt, match=r"out is complete and in place"):
             _make(tmp_path / "out", "new")
     assert (tmp_path / "out" / "part").read_text() == "new"
@@ -92,7 +106,7 @@ def test_an_interrupt_before_the_commit_leaves_the_old_result(tmp_path: Path) ->
         pytest.raises(KeyboardInterrupt, match="nothing was written"),
         OutputDirectory(tmp_path / "out", [], overwrite=True),
     ):
-        _interrupt()
+        signal.raise_signal(signal.SIGINT)
     assert (tmp_path / "out" / "part").read_text() == "old"
     assert _names(tmp_path) == ["out"]
 
@@ -215,6 +229,18 @@ def test_what_somebody_else_put_there_meanwhile_is_not_removed(way: str, tmp_pat
     assert (tmp_path / "out" / "part").read_text() == "old"
     assert (tmp_path / "out" / "precious").exists()
     assert _names(tmp_path) == ["out"]
+
+
+def test_what_a_killed_worker_left_is_no_part_of_the_result(tmp_path: Path) -> None:
+    with OutputDirectory(tmp_path / "out", [], overwrite=False) as output:
+        for name in ("k=1/part", "k=1/other", "k=2/part", "_attempt-1/part", "part"):
+            (output.staging / name).parent.mkdir(exist_ok=True)
+            (output.staging / name).write_text("x")
+        output.commit([{"name": "k=1/part"}, {"name": "part"}])
+    files = [path for path in (tmp_path / "out").rglob("*") if not path.name.startswith(".")]
+    names = sorted(str(path.relative_to(tmp_path / "out")) for path in files)
+    assert names == ["k=1", "k=1/part", "part"]
+    _make(tmp_path / "out", "new")
 
 
 @pytest.mark.parametrize("overwrite", [1, 0, None, "ours", "", []])

@@ -6,18 +6,18 @@ Which these are is found by tasks of their own: the result of a task counts once
 
 from __future__ import annotations
 
-import dataclasses
+import fnmatch
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs import bounded
 from exoshuffle.dataset.jobs import in_advance
-from exoshuffle.errors import OptionsError, OutputError, shown
+from exoshuffle.errors import ExoshuffleError, OptionsError, OutputError, shown
 from exoshuffle.futures import Engine, get, remote
 
 if TYPE_CHECKING:
@@ -30,43 +30,84 @@ SEARCH_MEMORY_BYTES = 12 * SEARCHED_BYTES
 HEADER = '"file","line","reason","text"\n'
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class LeftOut:
     """Rows that are left out of the files of a source.
 
     Attributes:
-        source: ``_native.Source``, opened so that it leaves out bad rows.
+        source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
         path: Where they are written, if anywhere: a CSV file with the columns file, line, reason and text.
+        kept: The files that are read, by their numbers in the source; None for all.
+        counts: How many were found in which files, so that one result after another searches them once. One for all
+            that are made of this by ``within``.
     """
 
     source: Any
     path: str | None = None
-    _count: int | None = dataclasses.field(default=None, init=False)
+    kept: tuple[int, ...] | None = None
+    counts: dict[tuple[_Files, ...], int] = field(default_factory=dict)
 
-    def count(self, engine: Engine) -> int:
-        """How many there are; the first call reads the files, and writes ``path``.
+    def within(self, kept: Sequence[int]) -> LeftOut:
+        """Of some files, by their numbers among those that are read."""
+        numbers = kept if self.kept is None else [self.kept[number] for number in kept]
+        return replace(self, kept=tuple(numbers))
 
-        Raises:
-            OutputError: ``path`` cannot be written.
-            InputError: A file changed since it was listed.
-        """
-        if self._count is None:
-            found = in_advance(self._found(), engine.num_cpus)
-            self._count = _counted(found) if self.path is None else _written(found, self.path)
-        return self._count
 
-    def _found(self) -> Iterator[_Found]:
-        search = remote(
-            find_bad_rows, name="bad_rows", executor="thread", memory=SEARCH_MEMORY_BYTES
-        )
-        file, end = "", 0
-        for split in self.source.splits(SEARCHED_BYTES):
+#: Files of a source, all or some.
+_Files: TypeAlias = "tuple[Any, tuple[int, ...] | None]"
+
+
+def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
+    """Rows that are left out of files; writes them where that was asked for. A file that is read twice counts once.
+
+    Raises:
+        OutputError: The file for them cannot be written.
+        InputError: A file changed since it was listed.
+
+    Cost: the first call reads the files.
+    """
+    paths = dict.fromkeys(each.path for each in found)
+    return sum(
+        _count([each for each in found if each.path == path], path, engine) for path in paths
+    )
+
+
+def write_bad_rows(found: Sequence[LeftOut], engine: Engine) -> None:
+    """Writes what is left out of files where that was asked for; see ``count_bad_rows``."""
+    count_bad_rows([each for each in found if each.path is not None], engine)
+
+
+def _count(found: Sequence[LeftOut], path: str | None, engine: Engine) -> int:
+    """Of all that is to be written to one file, or to none."""
+    files = tuple(
+        (source, _united([each.kept for each in found if each.source is source]))
+        for source in dict.fromkeys(each.source for each in found)
+    )
+    counts = found[0].counts
+    if files not in counts:
+        parts = in_advance(_searched(files), engine.num_cpus)
+        counts[files] = _counted(parts) if path is None else _written(parts, path)
+    return counts[files]
+
+
+def _united(numbers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """The files that are in one of these at least; None is all."""
+    known = [one for one in numbers if one is not None]
+    return tuple(sorted(set().union(*known))) if len(known) == len(numbers) else None
+
+
+def _searched(files: Sequence[_Files]) -> Iterator[_Found]:
+    search = remote(find_bad_rows, name="bad_rows", executor="thread", memory=SEARCH_MEMORY_BYTES)
+    for whole, kept in files:
+        source = whole if kept is None else whole.with_files(kept)
+        file, end = -1, 0
+        for split in source.splits(SEARCHED_BYTES):
             place = json.loads(split)
             # The first part of a file has what comes before its rows.
-            start = end if place["path"] == file else 0
-            file, end = place["path"], place["end"]
-            ref = search.remote(bounded(self.source), self.source.schema_ipc, split, start)
-            yield _Found(_native.shown_path(file), start == 0, ref)
+            start = end if place["file_index"] == file else 0
+            file, end = place["file_index"], place["end"]
+            ref = search.remote(bounded(source), source.schema_ipc, split, start)
+            yield _Found(_native.shown_path(place["path"]), start == 0, ref)
 
 
 @dataclass(frozen=True)
@@ -96,8 +137,9 @@ def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
             f"bad_rows is {shown(bad_rows)}; give 'raise', 'skip', or the path of a file for them"
         )
     path = Path(os.path.expanduser(os.fsdecode(bad_rows)))
-    if path.is_dir():
-        raise OptionsError(f"bad_rows is {str(path)!r}, a directory; give the path of a file")
+    if path.exists() and not path.is_file():
+        kind = "a directory" if path.is_dir() else "no regular file"
+        raise OptionsError(f"bad_rows is {str(path)!r}, {kind}; give the path of a file")
     if path.exists() and not _is_ours(path):
         raise OptionsError(
             f"bad_rows is {str(path)!r}, which exists and is no file of bad rows; give another path"
@@ -109,9 +151,27 @@ def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
     return "skip", str(path)
 
 
+def check_place(path: str, inputs: Sequence[str]) -> None:
+    """Raises ``OptionsError`` where the next reader of the inputs, names or patterns, would take the file for one."""
+    place = os.path.abspath(path)
+    if os.path.basename(place).startswith((".", "_")):  # which listings leave out
+        return
+    for name in inputs:
+        whole = os.path.abspath(name)
+        if place.startswith(f"{whole.rstrip('/')}/") or fnmatch.fnmatch(place, whole):
+            raise OptionsError(
+                f"bad_rows is {path!r}, which {name!r} would read as input the next time; give a path elsewhere"
+            )
+
+
 def _is_ours(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(len(HEADER))
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(HEADER))
+    except OSError as error:
+        raise OptionsError(
+            f"bad_rows is {str(path)!r}, which cannot be read ({error.strerror or error}); give another path"
+        ) from error
     return start in (b"", HEADER.encode())
 
 
@@ -150,6 +210,8 @@ def _written(found: Iterator[_Found], path: str) -> int:
                 if table.num_rows:
                     pyarrow.csv.write_csv(table.add_column(0, "file", files), file, options)
         os.replace(unfinished, path)
+    except ExoshuffleError:  # of the search; some are errors of the system, too
+        raise
     except OSError as error:
         raise OutputError(
             f"bad rows cannot be written to {path!r}: {error.strerror or error}; give another path"

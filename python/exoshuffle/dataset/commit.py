@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from exoshuffle.dataset import replacing
 from exoshuffle.dataset.patterns import finds
-from exoshuffle.dataset.seal import is_sealed, seal_of
+from exoshuffle.dataset.seal import is_sealed, is_sealed_file, seal_file, seal_of
 from exoshuffle.errors import OptionsError, OutputError, shown
 
 if TYPE_CHECKING:
@@ -164,8 +164,10 @@ class Output:
         Raises:
             OutputError: It cannot be put there; what was there stays.
         """
+        names = [file["name"] for file in files]
         try:
-            self._sync([file["name"] for file in files])
+            self._remove_others(names)
+            self._sync(names)
             with replacing.uninterrupted():
                 self._put_in_place()
                 self._committed = True
@@ -190,6 +192,23 @@ class Output:
                 for folder in Path(name).parents[:-1]:
                     (self.staging / folder).rmdir()
         return kept
+
+    def _remove_others(self, names: Sequence[str]) -> None:
+        """Removes what is not of the result: a worker that was killed while it wrote has left its attempt."""
+        wanted = {*names, *(str(folder) for name in names for folder in Path(name).parents)}
+        for root, folders, files in os.walk(self.staging):
+            within = os.path.relpath(root, self.staging)
+            others = [
+                name
+                for name in (*folders, *files)
+                if os.path.normpath(f"{within}/{name}") not in wanted
+            ]
+            for name in others:
+                if name in folders:
+                    folders.remove(name)
+                    shutil.rmtree(f"{root}/{name}")
+                else:
+                    os.unlink(f"{root}/{name}")
 
     def _sync(self, names: Sequence[str]) -> None:
         """Brings the hidden sibling to disk.
@@ -309,10 +328,26 @@ class OutputFile(Output):
     def _check_replaced(self) -> None:
         if self.path.exists():
             self._refuse_existing()
+            self._check_ours()
+
+    def _check_ours(self) -> None:
+        if self._overwrite == "anything" or not self.path.exists():
+            return
+        if self.path.stat().st_size and not is_sealed_file(self.path):
+            raise OutputError(
+                f"output {self.path} was not written by exoshuffle, or was changed or copied since; name another file, "
+                'or pass overwrite="anything" (--overwrite-anything) to replace it'
+            )
+
+    def _sync(self, names: Sequence[str]) -> None:
+        super()._sync(names)
+        for name in names:
+            seal_file(self.staging / name)
 
     def _put_in_place(self) -> None:
         (file,) = self.staging.iterdir()
         if self._overwrite:
+            self._check_ours()  # once more, for what others have put there meanwhile
             file.rename(self.path)
         else:
             replacing.put_beside(file, self.path)

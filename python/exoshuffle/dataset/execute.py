@@ -216,7 +216,6 @@ class Execution:
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
-            self.note_bad_rows(node)
             return [FileInput(node.source, steps)]
         if isinstance(node, United):
             inputs = [source for child in node.children for source in self.inputs(child, steps)]
@@ -224,11 +223,6 @@ class Execution:
         if id(node) not in self._made:
             self._made[id(node)] = self.made(node)
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
-
-    def note_bad_rows(self, node: Files) -> None:
-        """Writes the rows that are left out of files, where they are wanted; once, however often they are read."""
-        if node.left_out is not None and node.left_out.path is not None:
-            node.left_out.count(self.engine)
 
     def made(self, node: Node) -> MadeInput:
         """The result of a tree, as something to read."""

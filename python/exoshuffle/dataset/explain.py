@@ -14,7 +14,6 @@ from exoshuffle.dataset.inputs import Input, UnmadeInput
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.logical import (
-    Files,
     Limited,
     Node,
     Shuffled,
@@ -302,9 +301,6 @@ def _size(window: int | str) -> str:
 
 class Estimation(Execution):
     """Makes the last job of a tree without running those below: their results count as large as what they read."""
-
-    def note_bad_rows(self, node: Files) -> None:
-        """Does not."""
 
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""

@@ -214,11 +214,10 @@ def sources(node: Node) -> list[Any]:
 
 
 def left_out(node: Node) -> list[LeftOut]:
-    """What is left out of the files below, each once."""
+    """What is left out of the files below, for each time that they are read."""
     if isinstance(node, Files):
         return [node.left_out] if node.left_out is not None else []
-    found = {id(each): each for child in node.children for each in left_out(child)}
-    return list(found.values())
+    return [found for child in node.children for found in left_out(child)]
 
 
 def num_pruned(node: Node) -> int:

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.bad_rows import write_bad_rows
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs import ShuffleJob, in_advance
-from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
@@ -127,6 +128,7 @@ class _Split:
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
     engine = current_engine()
     with PlainErrors():
+        write_bad_rows(left_out(node), engine)
         job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)

@@ -116,6 +116,6 @@ def _matching(node: Files, condition: _Condition, names: Mapping[str, str]) -> F
     return dataclasses.replace(
         node,
         source=source,
-        left_out=node.left_out and dataclasses.replace(node.left_out, source=source),
+        left_out=node.left_out and node.left_out.within(kept),
         num_pruned=node.num_pruned + len(keeps) - len(kept),
     )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
-from exoshuffle.dataset.bad_rows import LeftOut, checked_bad_rows
+from exoshuffle.dataset.bad_rows import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.column_types import ColumnTypes, read_as, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs import schema_of
@@ -252,6 +252,8 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
     names = [local_path(path) for path in listed]
+    if where is not None:
+        check_place(where, names)
     casts = _given_types(options)
     spool = spooled(names, options.get("format"))
     options["format"] = spool.format

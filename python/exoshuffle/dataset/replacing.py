@@ -74,14 +74,14 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM take effect at the end of the block, where Python handles them.
+    """Ctrl-C and all other signals that Python handles take effect at the end of the block.
 
     Only the main thread gets them, so in another one there is nothing to do.
     """
     handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
     caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is threading.main_thread():
-        for known in (signal.SIGINT, signal.SIGTERM):
+        for known in signal.valid_signals():
             handler = signal.getsignal(known)
             if callable(handler):
                 handlers[known] = handler

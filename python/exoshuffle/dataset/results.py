@@ -7,11 +7,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle.dataset.bad_rows import write_bad_rows
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.in_order import batches_of, streams_of
 from exoshuffle.dataset.jobs import Job
-from exoshuffle.dataset.logical import Node
+from exoshuffle.dataset.logical import Node, left_out
 from exoshuffle.dataset.sure_size import sure_bytes
 from exoshuffle.dataset.write import (
     PlainErrors,
@@ -76,8 +77,8 @@ class Results:
             partition_by: Column or columns that become folders ``key=value`` instead, the outermost first; the rows are
                 shuffled by them, so that each folder has one file, or more by target size or where it is larger than
                 memory. In a folder rows keep their order. At most 10,000 folders.
-            overwrite: True replaces a directory that was written here and is unchanged, or is empty; ``"anything"``
-                whatever is there.
+            overwrite: True replaces a directory or file that was written here and is unchanged, or is empty;
+                ``"anything"`` whatever is there.
 
         Raises:
             OutputError: The output exists or cannot be written.
@@ -208,6 +209,7 @@ class Results:
         """See ``streams_of``; ``check`` may refuse the job."""
         engine = current_engine()
         with PlainErrors():
+            write_bad_rows(left_out(self.node), engine)
             job = Execution(engine).job(self.node, "batches")
             if check is not None:
                 check(job, engine)

@@ -6,10 +6,14 @@ folder, as pandas, pyarrow and Spark do. Why not the contents of files: an overw
 remove.
 
 Earlier versions left a file ``_SUCCESS`` that lists names and sizes.
+
+A single file has its seal in an extended attribute: its size and when it was written. Where a file system has none of
+these, nobody can tell who wrote a file, and it counts as one of somebody else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +22,7 @@ from pathlib import Path
 
 PREFIX = ".exoshuffle-"
 _EARLIER = "_SUCCESS"
+_ATTRIBUTE = "user.exoshuffle"
 #: Of the hash, as hexadecimal digits.
 _DIGITS = 32
 
@@ -37,6 +42,25 @@ def is_sealed(folder: Path) -> bool:
     return any(seal.split("\0")[0] == _name(lines - {seal}) for seal in seals) or _is_listed(
         folder, lines
     )
+
+
+def seal_file(path: Path) -> None:
+    """Marks a file as one that was written here, where the file system can."""
+    with contextlib.suppress(OSError):
+        os.setxattr(path, _ATTRIBUTE, _state(path))
+
+
+def is_sealed_file(path: Path) -> bool:
+    """Whether a file was written here, and is unchanged."""
+    try:
+        return os.getxattr(path, _ATTRIBUTE) == _state(path)
+    except OSError:
+        return False
+
+
+def _state(path: Path) -> bytes:
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}".encode()
 
 
 def _name(lines: set[str]) -> str:

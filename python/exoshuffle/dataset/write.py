@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
+from exoshuffle.dataset.bad_rows import count_bad_rows
 from exoshuffle.dataset.commit import (
     Output,
     OutputDirectory,
@@ -204,7 +205,7 @@ def write_node(
     execution = Execution(engine, progress)
     spilled_before = engine.stats().get("spilled_bytes", 0)
     with PlainErrors():
-        bad_rows = sum(each.count(engine) for each in left_out(node))
+        bad_rows = count_bad_rows(left_out(node), engine)
     if output is None:
         files, plan = _to_standard_output(node, execution, options)
     else:
