@@ -20,6 +20,8 @@ _AT_ONCE = 1000
 #: From then on, this long apart, or in pieces of so many characters.
 _APART_SECONDS = 0.1
 _PIECE_CHARS = 1 << 16
+#: A line that is printed in so many pieces ends there: dots without end are seen, and take no memory without end.
+_MAX_PIECES = 1 << 14
 #: How long a thread of the user waits for its turn at the connection before it leaves its lines to the next who has it.
 _PATIENCE_SECONDS = 0.05
 
@@ -105,7 +107,8 @@ class TaskOutput(io.TextIOBase):
         self._speaker = speaker
         self._name = name
         self._plain = plain
-        self._begun = ""
+        #: What was printed of a line that has not ended, piece by piece.
+        self._begun: list[str] = []
         self._turn = threading.RLock()
 
     @property
@@ -122,6 +125,15 @@ class TaskOutput(io.TextIOBase):
         """The descriptor, for what writes there by itself."""
         return self._plain.fileno()
 
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """As that of the stream in whose place it is."""
+        return self._plain.errors
+
+    def reconfigure(self, **options: Any) -> None:
+        """Of the stream in whose place it is."""
+        self._plain.reconfigure(**options)  # type: ignore[attr-defined]
+
     def writable(self) -> bool:
         """Yes."""
         return True
@@ -131,7 +143,13 @@ class TaskOutput(io.TextIOBase):
         if not self._speaker.is_listened_to:
             return self._plain.write(text)
         with self._turn:
-            *lines, self._begun = (self._begun + text).split("\n")
+            *lines, rest = text.split("\n")
+            if lines:
+                lines[0] = self._ended() + lines[0]
+            if rest:
+                self._begun.append(rest)
+            if len(self._begun) >= _MAX_PIECES:
+                lines.append(self._ended())
         if lines:
             self._speaker.say((self._name, lines), sum(map(len, lines)))
         return len(text)
@@ -142,9 +160,16 @@ class TaskOutput(io.TextIOBase):
 
     def end(self) -> None:
         """The task is over: says what it has begun."""
-        if self._begun:
-            line, self._begun = self._begun, ""
+        line = self._ended()
+        if line:
             self._speaker.say((self._name, [line]), len(line))
+
+
+    def _ended(self) -> str:
+        """What has begun, which is over now."""
+        line = "".join(self._begun)
+        self._begun.clear()
+        return line
 
 
 class RecordSender(logging.Handler):
