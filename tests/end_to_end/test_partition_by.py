@@ -158,6 +158,22 @@ def test_types_become_the_text_that_readers_take_for_them(
     assert read.column("zoned").cast(berlin).equals(table.column("zoned"))
 
 
+def test_categories_as_polars_writes_them(tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    views = pa.array(["c", "d"], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1], pa.uint32()), views)
+    table = pa.table({"x": [1, 2, 3], "coded": coded})
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    result = xs.read_ipc(tmp_path / "in.arrow").write_parquet(
+        tmp_path / "out", partition_by="coded"
+    )
+    assert [(file["name"].split("/")[0], file["rows"]) for file in result.files] == [
+        ("coded=c", 1),
+        ("coded=d", 2),
+    ]
+
+
 def test_a_sort_before_it_is_the_order_in_each_folder(tmp_path: Path, engine: LocalEngine) -> None:
     del engine
     table = pa.table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,15 @@ def test_it_goes_out_as_it_came_in(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet")["id"][0].as_py() == 4999
     done = run(tmp_path, parquet(), "explain", "-", "out/", "--by", "id")
     assert b"1 file, 28" in done.stdout
+
+
+def test_it_is_closed(tmp_path: Path) -> None:
+    arguments = [*PROGRAM, "sort", "-", "out/", "--by", "id", "--spill-dir", str(tmp_path)]
+    command = " ".join(map(shlex.quote, arguments))
+    done = subprocess.run(f"{command} <&-", shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert done.returncode == 1
+    assert done.stderr.startswith("exoshuffle: standard input is closed")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

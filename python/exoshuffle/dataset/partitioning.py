@@ -19,8 +19,9 @@ from exoshuffle.operators.expressions import column
 from exoshuffle.operators.finishes import Sorted
 from exoshuffle.operators.keys import SortKey
 from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.relational import plain
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of
+from exoshuffle.operators.steps import executor_of, functions_bytes
 from exoshuffle.operators.steps_columns import Select
 from exoshuffle.operators.table import MapInput, as_reader, own_errors
 
@@ -128,9 +129,8 @@ def _values_in(
     order = ByKeys(tuple(SortKey(name) for name in names))
     map_input = source.map_input(Side(kept, order, (Select(names),)))
     executor = executor_of("thread", source.steps)
-    run = remote(
-        distinct_values, name="folders", memory=job.plan.map_memory_bytes, executor=executor
-    )
+    memory = job.plan.map_memory_bytes + functions_bytes(source.steps)
+    run = remote(distinct_values, name="folders", memory=memory, executor=executor)
     return run.remote(map_input, names, index, item)
 
 
@@ -146,7 +146,7 @@ def distinct_values(map_input: MapInput, names: Sequence[str], index: int, item:
             if sum(one.num_rows for one in read) >= SAMPLED_ROWS:
                 break
     table = pa.Table.from_batches(read, batches.schema).slice(0, SAMPLED_ROWS)
-    texts = [table.column(name).cast(pa.string()) for name in names]
+    texts = [plain(table.column(name)).cast(pa.string()) for name in names]
     groups = pa.table(texts, list(map(str, range(len(names))))).group_by(
         list(map(str, range(len(names))))
     )

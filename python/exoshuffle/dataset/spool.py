@@ -169,8 +169,9 @@ def _results(made: Sequence[Future[str]]) -> Iterator[str]:
 
 
 def _keep_standard_input(spool: Spool) -> None:
+    descriptor = _standard_input()
     kept = spool.add()
-    while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
+    while piece := os.read(descriptor, PIECE_BYTES):
         _write_all(kept, piece)
     path = kept.located(NAME)
     codec = _native.codec_of(kept.start(4))
@@ -179,6 +180,19 @@ def _keep_standard_input(spool: Spool) -> None:
         kept = spool.files[-1]
     spool.paths = [path]
     spool.format = spool.format or _format_of_start(kept.start(PIECE_BYTES))
+
+
+def _standard_input() -> int:
+    try:
+        return sys.stdin.fileno()
+    except (
+        AttributeError,
+        OSError,
+        ValueError,
+    ) as error:  # it was closed, or is none of the system's
+        raise InputError(
+            "standard input is closed, or is no stream of the system, as in a notebook; name a file"
+        ) from error
 
 
 def _format_of_start(start: bytes) -> str:

@@ -164,7 +164,6 @@ class TaskOutput(io.TextIOBase):
         if line:
             self._speaker.say((self._name, [line]), len(line))
 
-
     def _ended(self) -> str:
         """What has begun, which is over now."""
         line = "".join(self._begun)

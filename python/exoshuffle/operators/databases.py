@@ -79,7 +79,10 @@ def expression_bytes() -> int:
 def expression_cursor() -> Cursor:
     """For expressions: every thread that computes some brings its task's share."""
     _threads.add(threading.current_thread())
-    return _database("expressions", os.getpid()).cursor(expression_bytes() * len(_threads))
+    engine = engine_in_use()
+    # Threads whose tasks wait are not among those that run.
+    num_sharing = len(_threads) if engine is None else min(len(_threads), engine.num_cpus)
+    return _database("expressions", os.getpid()).cursor(expression_bytes() * num_sharing)
 
 
 def lone_cursor() -> Cursor:
