@@ -39,11 +39,13 @@ def parquet() -> bytes:
     return sink.getvalue()
 
 
-def run(folder: Path, given: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    folder: Path, given: bytes, *arguments: str, memory_limit: str = "1GB"
+) -> subprocess.CompletedProcess[bytes]:
     spill = folder / "spill"
     spill.mkdir(exist_ok=True)
     done = subprocess.run(
-        [*PROGRAM, *arguments, "--memory-limit", "1GB", "--spill-dir", str(spill)],
+        [*PROGRAM, *arguments, "--memory-limit", memory_limit, "--spill-dir", str(spill)],
         input=given,
         capture_output=True,
         timeout=60,
@@ -103,3 +105,12 @@ def test_mistakes(given: bytes, arguments: list[str], words: list[str], tmp_path
     assert all(word in said for word in words), said
     assert "/proc/" not in said
     assert "Traceback" not in said
+
+
+def test_pages_that_do_not_fit_are_those_of_standard_input(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    table = pa.table({"id": [1], "s": ["x" * 150_000_000]})
+    pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_statistics=False)
+    done = run(tmp_path, sink.getvalue(), "sort", "-", "out/", "--by", "id", memory_limit="250MB")
+    assert done.returncode != 0
+    assert "largest page of 'standard input' takes" in done.stderr.decode()

@@ -260,14 +260,16 @@ impl Source {
         self.source.num_groups()
     }
 
-    /// See `exoshuffle_io::Source::working_bytes`; names that are no columns of the source count for nothing.
+    /// See `exoshuffle_io::Source::working_bytes`, with the path as people know it; names that are no columns of the source
+    /// count for nothing.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is made of a Python object"
     )]
     fn working_bytes(&self, columns: HashSet<String>) -> (u64, Option<String>) {
         let (bytes, path) = self.source.working_bytes(&columns);
-        (bytes, path.map(|path| path.to_string_lossy().into_owned()))
+        let path = path.map(|path| shown(&path.to_string_lossy()).into_owned());
+        (bytes, path)
     }
 
     /// Bytes per record; 0 for tables.
