@@ -17,6 +17,8 @@ use super::{encode_error, PartFile, PartWriter, PendingParts, WriteOptions};
 use crate::error::{one_line, IoError, Result};
 use crate::source::NULL_PARTITION;
 
+/// How many folders a partition makes before it looks again how many all partitions made together.
+const COUNTED_FOLDERS: usize = 256;
 /// The longest name that file systems have for a folder.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -134,6 +136,7 @@ impl PartitionedWriter {
         let folder = folders.join("/");
         if self.current.as_ref().is_none_or(|open| open.name != folder) {
             self.close()?;
+            self.check_number()?;
             self.open(folder)?;
         }
         let rows = rows.slice(run.start, run.len());
@@ -168,14 +171,27 @@ impl PartitionedWriter {
         Ok(folder)
     }
 
+    /// Refuses another folder where there are too many, before each partition makes as many as all may have.
+    fn check_number(&self) -> Result<()> {
+        let limit = self.by.max_folders;
+        let mut is_too_much = self.num_folders >= limit;
+        if self.num_folders.is_multiple_of(COUNTED_FOLDERS) {
+            // One more than the limit is there for a while if it is that of partitions without rows.
+            let found = count_folders(&self.directory, self.keys.len(), limit + 2)
+                .map_err(|e| IoError::write(&self.directory, e))?;
+            is_too_much |= found > limit + 1;
+        }
+        match is_too_much {
+            true => Err(IoError::TooManyFolders {
+                columns: self.by.columns.join(", "),
+                limit,
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn open(&mut self, name: String) -> Result<()> {
         self.num_folders += 1;
-        if self.num_folders > self.by.max_folders {
-            return Err(IoError::TooManyFolders {
-                columns: self.by.columns.join(", "),
-                limit: self.by.max_folders,
-            });
-        }
         let path = self.directory.join(&name);
         std::fs::create_dir_all(&path).map_err(|e| IoError::write(&path, e))?;
         let (schema, options) = (Arc::clone(&self.schema), self.options.clone());
@@ -201,6 +217,24 @@ impl PartitionedWriter {
         }
         Ok(())
     }
+}
+
+/// How many folders there are so deep in a directory, up to `most`.
+fn count_folders(directory: &Path, depth: usize, most: usize) -> std::io::Result<usize> {
+    let mut found = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if found >= most {
+            break;
+        }
+        if entry.file_type()?.is_dir() {
+            found += match depth {
+                0 | 1 => 1,
+                _ => count_folders(&entry.path(), depth - 1, most - found)?,
+            };
+        }
+    }
+    Ok(found)
 }
 
 /// A key as readers decode it, or take it as it is: nothing is encoded that need not be.
@@ -235,7 +269,53 @@ fn encoded(text: &str, is_special: impl Fn(u8) -> bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::Int64Array;
+
     use super::*;
+
+    #[test]
+    fn partitions_share_the_number_of_folders() {
+        let directory = tempfile::tempdir().unwrap();
+        let keys = |partition: usize| -> Vec<i64> {
+            (0..8).map(|key| key + 8 * partition as i64).collect()
+        };
+        let batch = |partition| {
+            let columns: [(&str, ArrayRef); 3] = [
+                ("a", Arc::new(Int64Array::from(keys(partition)))),
+                (
+                    "b",
+                    Arc::new(Int64Array::from(vec![partition as i64 % 2; 8])),
+                ),
+                ("c", Arc::new(Int64Array::from(vec![1; 8]))),
+            ];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let write = |partition| {
+            let by = PartitionBy {
+                columns: vec!["b".to_owned(), "a".to_owned()],
+                max_folders: 20,
+            };
+            let batch = batch(partition);
+            let mut writer = PartitionedWriter::new(
+                directory.path(),
+                partition,
+                &batch.schema(),
+                WriteOptions::new(crate::Format::Csv),
+                by,
+            )?;
+            writer.write(&batch)?;
+            writer.end()?.wait()
+        };
+        let written: Vec<_> = (0..10).map(write).collect();
+        assert!(written[..3].iter().all(Result::is_ok));
+        for refused in &written[3..] {
+            assert!(matches!(
+                refused,
+                Err(IoError::TooManyFolders { limit: 20, .. })
+            ));
+        }
+        assert_eq!(count_folders(directory.path(), 2, 1_000).unwrap(), 24);
+    }
 
     #[test]
     fn names_are_those_that_hive_decodes() {
