@@ -230,3 +230,71 @@ def test_options_of_text_are_refused_for_other_formats(tmp_path: Path) -> None:
         )
         assert isinstance(result.exception, OptionsError)
         assert option[0] in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [{"comment": "#"}, {"bad_rows": "skip"}])
+def test_wide_files_have_batches_of_fewer_rows(options: dict[str, Any], tmp_path: Path) -> None:
+    names = [f"c{column}" for column in range(200)]
+    rows = [[row + column for column in range(200)] for row in range(5_000)]
+    with (tmp_path / "in.csv").open("w") as file:
+        csv.writer(file).writerows([names, *rows])
+    table = xs.read_csv(tmp_path / "in.csv", **options).to_arrow()
+    assert table["c0"].to_pylist() == list(range(5_000))
+    assert table["c199"].to_pylist() == list(range(199, 5_199))
+
+
+def bytes_read() -> int:
+    """What this process has read so far."""
+    [line] = [line for line in Path("/proc/self/io").read_text().splitlines() if "rchar" in line]
+    return int(line.split()[1])
+
+
+def test_where_bad_rows_are_is_found_without_reading_what_is_before(tmp_path: Path) -> None:
+    bad = '7,"x"y,z\n'
+    (tmp_path / "in.csv").write_text("i,s,t\n" + (f"1,a,{'b' * 1_000}\n" + bad) * 1_000)
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv")
+    before = bytes_read()
+    assert read.to_arrow().num_rows == 1_000
+    assert bytes_read() - before < 10_000_000
+    found = bad_rows(tmp_path / "bad.csv")
+    assert [int(row["line"]) for row in found] == list(range(3, 2_003, 2))
+    assert {row["text"] for row in found} == {bad.strip()}
+    assert {row["reason"] for row in found} == {
+        "the quote that opens in column 3 closes, and text stands behind it, in column 6"
+    }
+
+
+def test_quotes_that_open_further_down_are_told_from_the_line_of_the_row(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('s,t\n"a\nb","c"d\n1,2\n3,"\n\n"x\n')
+    xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv").to_arrow()
+    assert [
+        row["reason"] for row in bad_rows(tmp_path / "bad.csv") if "quote" in row["reason"]
+    ] == [
+        "the quote that opens in column 4 of the next line closes, and text stands behind it, "
+        "in column 7 of the next line",
+        "the quote that opens in column 4 closes, and text stands behind it, in column 7",
+        "the quote that opens in column 3 closes, and text stands behind it, in column 2, 2 lines below",
+        "the quote that opens in column 1 is never closed",
+    ]
+
+
+def test_good_rows_between_bad_ones_keep_their_order(tmp_path: Path) -> None:
+    lines = [f"{i},a" if i % 7 else f"{i},a,b" for i in range(30)]
+    lines += [f"{i},a" if i % 611 else f"x{i},a" for i in range(30, 30_000)]
+    (tmp_path / "in.csv").write_text("\n".join(["i,s", *lines]))
+    types = {"i": "int64", "s": "text"}
+    read = xs.read_csv(tmp_path / "in.csv", bad_rows=tmp_path / "bad.csv", schema=types)
+    expected = [i for i in range(30_000) if (i % 7 if i < 30 else i % 611)]
+    assert read.to_arrow()["i"].to_pylist() == expected
+    texts = [row["text"] for row in bad_rows(tmp_path / "bad.csv")]
+    assert texts == [line for line in lines if line.count(",") > 1 or line[0] == "x"]
+
+
+def test_lines_of_json_that_make_as_many_rows_together_are_bad(tmp_path: Path) -> None:
+    good = ['{"a": 1}'] * 10_001
+    (tmp_path / "in.jsonl").write_text(
+        "\n".join([*good, '{"a": 2}{"a": 3}', '{"a":', "4}", good[0]])
+    )
+    read = xs.read_json(tmp_path / "in.jsonl", bad_rows=tmp_path / "bad.csv")
+    assert read.to_arrow()["a"].to_pylist() == [1] * 10_002
+    assert [int(row["line"]) for row in bad_rows(tmp_path / "bad.csv")] == [10_002, 10_003, 10_004]

@@ -398,6 +398,16 @@ pub enum IoError {
         /// The column whose value has it; of none, it is one of the row itself.
         place: Option<String>,
     },
+    /// A text file has fewer lines than are to be left out.
+    #[error("'{}' has {lines} lines, and skip_rows={skip_rows} (--skip-rows) leaves out more; give {lines} or fewer", path.display())]
+    SkipsTooMany {
+        /// The file.
+        path: PathBuf,
+        /// Lines to leave out.
+        skip_rows: u64,
+        /// Lines that there are.
+        lines: u64,
+    },
     /// The size of a record file is no multiple of the record.
     #[error(
         "'{}' has {bytes} bytes, which is no multiple of the record size {record_bytes}; check the record size or whether the file is truncated",

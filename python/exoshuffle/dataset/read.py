@@ -115,7 +115,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
             quote is one in any case.
         comment: One ASCII character: lines that begin with it are left out.
         null_values: Texts that are null in all columns, in quotes or not, beside an empty field.
-        skip_rows: How many lines to leave out at the start of each file.
+        skip_rows: How many lines to leave out at the start of each file, which must have as many.
         encoding: ``utf-8``, ``latin-1`` or ``windows-1252``.
         bad_rows: What becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or the
             path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.

@@ -6,13 +6,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memchr2_iter};
 
 use super::diagnose::{fault_error, header_error};
 use super::records::{Piece, RecordReader, Rule};
-use super::scan::Scan;
+use super::scan::{ends_line, Scan};
 use crate::direct::{RangeReader, ReadAhead};
-use crate::error::Result;
+use crate::error::{IoError, Result};
 use crate::source::{BadRows, Header, ReadOptions, Syntax};
 use crate::Format;
 
@@ -84,15 +84,41 @@ pub(super) fn records_start(
 /// Where the text begins: after a byte order mark, and so many lines.
 pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
     let mark = file.read(0, file.len().min(3) as usize)?;
-    let mut start = if mark.as_ref() == BYTE_ORDER_MARK {
-        3
-    } else {
-        0
+    let start = match mark.as_ref() {
+        BYTE_ORDER_MARK => 3,
+        _ => 0,
     };
-    for _ in 0..skip_rows {
-        start = behind_line_end(file, line_after(file, start, Format::Csv)?)?;
+    match skip_rows {
+        0 => Ok(start),
+        _ => behind_lines(file, start, skip_rows),
     }
-    Ok(start)
+}
+
+/// Start of what follows so many lines, of which a file that is not empty must have enough.
+fn behind_lines(file: &RangeReader, start: u64, count: u64) -> Result<u64> {
+    let (mut at, mut left, mut last) = (start, count, b'\n');
+    while at < file.len() {
+        let bytes = file.read(at, (file.len() - at).min(PROBE_BYTES) as usize)?;
+        for end in memchr2_iter(b'\n', b'\r', &bytes) {
+            let before = end.checked_sub(1).map_or(last, |before| bytes[before]);
+            // The second half of CRLF ends no other line.
+            left -= u64::from(bytes[end] == b'\r' || before != b'\r');
+            if left == 0 {
+                return behind_line_end(file, at + end as u64 + 1);
+            }
+        }
+        last = bytes.last().copied().unwrap_or(last);
+        at += bytes.len() as u64;
+    }
+    left -= u64::from(!ends_line(last));
+    match count - left {
+        lines if left > 0 && lines > 0 => Err(IoError::SkipsTooMany {
+            path: file.path().to_path_buf(),
+            skip_rows: count,
+            lines,
+        }),
+        _ => Ok(file.len()),
+    }
 }
 
 /// The position, or the next one if it is within CRLF: where lines are cut behind CR, the rest would be one without anything.
@@ -111,8 +137,10 @@ pub(super) fn line_after(file: &RangeReader, position: u64, format: Format) -> R
             Format::Csv => memchr2(b'\n', b'\r', &bytes),
             _ => memchr(b'\n', &bytes),
         };
-        if let Some(end) = end {
-            return Ok(at + end as u64 + 1);
+        match end.map(|end| at + end as u64 + 1) {
+            Some(end) if format == Format::Csv => return behind_line_end(file, end),
+            Some(end) => return Ok(end),
+            None => {}
         }
         at += bytes.len() as u64;
     }

@@ -84,7 +84,7 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<CsvDecoder
     };
     let schema = Arc::new(dialect.schema.project(&projection)?);
     let columns: Vec<_> = projection.iter().map(column).collect();
-    // Of a single column a null is written in quotes too: nothing at all would be no record.
+    // Of a single column a null is written in quotes too: to some readers, nothing at all is no record.
     let tells_empty = fields.len() > 1 && columns.iter().any(|column| column.kind == Kind::Text);
     let is_empty_null = dialect
         .nulls

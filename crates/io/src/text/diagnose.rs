@@ -10,8 +10,10 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use serde_json::value::RawValue;
 
+use super::boundary::text_start;
 use super::encoding::Encoding;
 use super::fields::Fields;
+use super::lines::Place;
 use super::records::{Piece, RecordReader};
 use super::scan::Fault;
 use super::{lines, width_differs, Dialect};
@@ -60,24 +62,39 @@ pub(super) fn bad_record(
 
 /// The error of text that is no CSV.
 pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
-    let opened = match fault {
-        Fault::BehindQuote { opened, .. } | Fault::NeverClosed { opened } => opened,
+    let opened = lines::at(file, fault.opened())?;
+    Ok(IoError::BadRecord {
+        path: file.path().to_path_buf(),
+        line: opened.line,
+        reason: fault_reason(file, fault, opened, opened.line)?,
+    })
+}
+
+/// What is wrong with text whose quote opens at a place, for whoever knows the number of a line.
+pub(super) fn fault_reason(
+    file: &Arc<RangeReader>,
+    fault: Fault,
+    opened: Place,
+    known_line: u64,
+) -> Result<String> {
+    let in_words = |place: Place| match place.line - known_line {
+        0 => format!("in column {}", place.column),
+        1 => format!("in column {} of the next line", place.column),
+        lines => format!("in column {}, {lines} lines below", place.column),
     };
-    let place = lines::at(file, opened)?;
-    let column = place.column;
-    let reason = match fault {
-        Fault::NeverClosed { .. } => {
-            format!("the quote that opens in column {column} is never closed")
-        }
-        Fault::BehindQuote { at, .. } => {
-            let behind = lines::at(file, at)?;
-            format!(
-                "the quote that opens in column {column} closes, and text stands behind it, in line {} column {}",
-                behind.line, behind.column
-            )
-        }
+    let opens = in_words(opened);
+    let Fault::BehindQuote { at, .. } = fault else {
+        return Ok(format!("the quote that opens {opens} is never closed"));
     };
-    bad_record(file, opened, reason)
+    let mut behind = lines::between(file, fault.opened(), at)?;
+    if behind.line == 1 {
+        behind.column += opened.column - 1;
+    }
+    behind.line += opened.line - 1;
+    Ok(format!(
+        "the quote that opens {opens} closes, and text stands behind it, {}",
+        in_words(behind)
+    ))
 }
 
 /// The error of text that is no CSV where the header should be, which cannot be left out like a row.
@@ -86,6 +103,34 @@ pub(super) fn header_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoEr
         IoError::BadRecord { path, line, reason } => IoError::BadHeader { path, line, reason },
         other => other,
     })
+}
+
+/// The error of a line of JSON that is no object: of the first one, if it begins what other programs write as JSON.
+pub(super) fn not_an_object(
+    file: &Arc<RangeReader>,
+    position: u64,
+    text: &[u8],
+    reason: String,
+) -> Result<IoError> {
+    let is_first = text_start(file, 0)? == position;
+    let ends_early = serde_json::from_slice::<&RawValue>(text).is_err_and(|error| error.is_eof());
+    let document = match text.trim_ascii().first() {
+        Some(b'[') => Some(("an array", ".[]")),
+        Some(b'{') if ends_early => Some(("an object", ".")),
+        _ => None,
+    };
+    match (
+        document.filter(|_| is_first),
+        bad_record(file, position, reason)?,
+    ) {
+        (Some((what, program)), IoError::BadRecord { path, line, .. }) => Ok(IoError::NotLines {
+            path,
+            line,
+            what,
+            program,
+        }),
+        (_, error) => Ok(error),
+    }
 }
 
 /// The error of a record in another encoding.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::boundary::text_start;
-use super::diagnose::bad_record;
+use super::diagnose::not_an_object;
 use super::number::Numbers;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, INFER_ROWS, INFER_ROW_BYTES};
@@ -33,11 +33,14 @@ enum Shape {
 
 /// The schema of the first rows of all files; a field that is given has the type given, whether it was seen or not.
 pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<SchemaRef> {
-    let mut shape = Shape::default();
-    let mut left = INFER_ROWS;
-    for path in paths {
-        infer_file(path, options.bad_rows, &mut shape, &mut left)?;
-    }
+    let shape = match shape_of(paths, grow) {
+        Err(IoError::BadRecord { .. } | IoError::NotLines { .. })
+            if options.bad_rows == BadRows::Skip =>
+        {
+            shape_of(paths, grow_by_good)?
+        }
+        shape => shape?,
+    };
     let fields = match shape {
         Shape::Object(fields) => fields_of(fields),
         _ => Fields::empty(),
@@ -46,6 +49,18 @@ pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<SchemaRe
         Some(given) => with_given(&fields, given),
         None => fields,
     })))
+}
+
+/// Widens a shape by a line; false if the line is left out.
+type Growth = fn(&mut Shape, &[u8]) -> std::result::Result<bool, String>;
+
+fn shape_of(paths: &[PathBuf], growth: Growth) -> Result<Shape> {
+    let mut shape = Shape::default();
+    let mut left = INFER_ROWS;
+    for path in paths {
+        infer_file(path, growth, &mut shape, &mut left)?;
+    }
+    Ok(shape)
 }
 
 /// The fields with the types given, and behind them those that were given only.
@@ -59,7 +74,7 @@ fn with_given(fields: &Fields, given: &Schema) -> Fields {
     typed.chain(unseen.cloned()).collect()
 }
 
-fn infer_file(path: &Path, bad_rows: BadRows, shape: &mut Shape, left: &mut usize) -> Result<()> {
+fn infer_file(path: &Path, growth: Growth, shape: &mut Shape, left: &mut usize) -> Result<()> {
     let file = Arc::new(RangeReader::open(path)?);
     compressed::refuse(&file)?;
     encoding::refuse(&file)?;
@@ -79,55 +94,65 @@ fn infer_file(path: &Path, bad_rows: BadRows, shape: &mut Shape, left: &mut usiz
             }
             _ => continue,
         };
-        // What a line that is left out says of columns is left out with it.
-        let before = (bad_rows == BadRows::Skip).then(|| shape.clone());
-        match (grow(shape, text), before) {
-            (Ok(()), _) => *left -= 1,
-            (Err(_), Some(before)) => *shape = before,
-            (Err(reason), None) => return Err(not_an_object(&file, position, text, reason)?),
+        match growth(shape, text) {
+            Ok(kept) => *left -= usize::from(kept),
+            Err(reason) => return Err(not_an_object(&file, position, text, reason)?),
         }
     }
     Ok(())
 }
 
-/// The error of a line that is no object: of the first one, if it begins what other programs write as JSON.
-fn not_an_object(
-    file: &Arc<RangeReader>,
-    position: u64,
-    text: &[u8],
-    reason: String,
-) -> Result<IoError> {
-    let is_first = text_start(file, 0)? == position;
-    let ends_early = serde_json::from_slice::<&RawValue>(text).is_err_and(|error| error.is_eof());
-    let document = match text.trim_ascii().first() {
-        Some(b'[') => Some(("an array", ".[]")),
-        Some(b'{') if ends_early => Some(("an object", ".")),
-        _ => None,
-    };
-    match (
-        document.filter(|_| is_first),
-        bad_record(file, position, reason)?,
-    ) {
-        (Some((what, program)), IoError::BadRecord { path, line, .. }) => Ok(IoError::NotLines {
-            path,
-            line,
-            what,
-            program,
-        }),
-        (_, error) => Ok(error),
-    }
-}
-
-/// Widens a shape by a line.
-fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<(), String> {
+/// Widens a shape by a line; after an error by some of it.
+fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let seen = Grow(shape, 0)
         .deserialize(&mut parser)
         .and_then(|()| parser.end());
     seen.map_err(|e| one_line(&e.to_string()))?;
     match shape {
-        Shape::Object(_) => Ok(()),
+        Shape::Object(_) => Ok(true),
         _ => Err("it is no JSON object".to_owned()),
+    }
+}
+
+/// The same by a line that is right. What a line that is left out says of columns is left out with it.
+fn grow_by_good(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
+    let mut alone = Shape::default();
+    if grow(&mut alone, text).is_err() || !shape.fits(&alone) {
+        return Ok(false);
+    }
+    grow(shape, text)
+}
+
+impl Shape {
+    /// Whether it can be widened by another.
+    fn fits(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unknown, _) | (_, Self::Unknown) => true,
+            (Self::List(item), Self::List(other)) => item.fits(other),
+            (Self::Object(fields), Self::Object(others)) => {
+                let mut expected = 0;
+                others
+                    .iter()
+                    .all(|(name, other)| match place_of(fields, expected, name) {
+                        Some(at) => {
+                            expected = at + 1;
+                            fields[at].1.fits(other)
+                        }
+                        None => true,
+                    })
+            }
+            (Self::List(_) | Self::Object(_), _) | (_, Self::List(_) | Self::Object(_)) => false,
+            _ => true,
+        }
+    }
+}
+
+/// Where a name is among those known; rows mostly have the same keys in the same order.
+fn place_of(fields: &[(String, Shape)], expected: usize, name: &str) -> Option<usize> {
+    match fields.get(expected) {
+        Some((known, _)) if known == name => Some(expected),
+        _ => fields.iter().position(|(known, _)| known == name),
     }
 }
 
@@ -251,17 +276,10 @@ impl<'de> Visitor<'de> for Grow<'_> {
         };
         let mut expected = 0;
         while let Some(name) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
-            // Rows mostly have the same keys in the same order.
-            let at = match fields.get(expected) {
-                Some((known, _)) if *known == name => expected,
-                _ => fields
-                    .iter()
-                    .position(|(known, _)| *known == name)
-                    .unwrap_or_else(|| {
-                        fields.push((name.into_owned(), Shape::default()));
-                        fields.len() - 1
-                    }),
-            };
+            let at = place_of(fields, expected, &name).unwrap_or_else(|| {
+                fields.push((name.into_owned(), Shape::default()));
+                fields.len() - 1
+            });
             entries.next_value_seed(Grow(&mut fields[at].1, self.1 + 1))?;
             expected = at + 1;
         }
@@ -316,6 +334,21 @@ mod tests {
             let error = schema_of(text).unwrap_err().to_string();
             assert!(error.contains(line), "{error}");
         }
+    }
+
+    #[test]
+    fn lines_that_are_left_out_say_nothing_of_columns() {
+        let text = "{\"a\":1,\"b\":{\"c\":null}}\n{\"x\":1,\"a\":[1]}\n{\"y\":1\n{\"b\":{\"d\":1,\"c\":[{}]}}\n\
+            {\"z\":1,\"b\":{\"c\":[2]}}\n{\"z\":1,\"z\":[]}\n{\"a\":1.5}\n[]\n";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let options = ReadOptions {
+            bad_rows: BadRows::Skip,
+            ..ReadOptions::default()
+        };
+        let found = infer(&[file.path().to_path_buf()], &options).unwrap();
+        let good = "{\"a\":1,\"b\":{\"c\":null}}\n{\"b\":{\"d\":1,\"c\":[{}]}}\n{\"a\":1.5}\n";
+        assert_eq!(found, schema_of(good).unwrap());
     }
 
     #[test]

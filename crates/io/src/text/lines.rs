@@ -18,8 +18,13 @@ pub(super) struct Place {
 
 /// The place of a position in a file, which is read up to it: this is on the way to an error.
 pub(super) fn at(file: &Arc<RangeReader>, position: u64) -> Result<Place> {
+    between(file, 0, position)
+}
+
+/// The same, with lines and columns counted from `start` on.
+pub(super) fn between(file: &Arc<RangeReader>, start: u64, position: u64) -> Result<Place> {
     let mut lines = Lines::default();
-    for window in ReadAhead::new(file.clone(), 0..position, 1)? {
+    for window in ReadAhead::new(file.clone(), start..position, 1)? {
         lines.add(&window?);
     }
     Ok(Place {

@@ -19,6 +19,7 @@ mod number;
 mod positions;
 mod quoted_empty;
 mod records;
+mod run;
 mod sample;
 mod scan;
 mod stream;
@@ -93,9 +94,14 @@ trait Decode: Send {
 }
 
 impl Dialect {
-    fn decoder(&self, batch_rows: usize) -> Result<Box<dyn Decode>, ArrowError> {
+    /// How many rows a batch has where so many are asked for.
+    fn batch_rows(&self, asked: usize) -> usize {
         let columns = self.schema.fields().len();
-        let batch_rows = batch_rows.min(BATCH_CELLS / columns.max(1)).max(1);
+        asked.min(BATCH_CELLS / columns.max(1)).max(1)
+    }
+
+    fn decoder(&self, batch_rows: usize) -> Result<Box<dyn Decode>, ArrowError> {
+        let batch_rows = self.batch_rows(batch_rows);
         match self.format {
             Format::Csv => Ok(Box::new(csv::decoder(self, batch_rows)?)),
             _ => Ok(Box::new(jsonl::decoder(self, batch_rows)?)),

@@ -41,6 +41,14 @@ impl<'a> Piece<'a> {
             Self::Long => &[],
         }
     }
+
+    /// What is wrong with it, if it is no record.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Fault(_, fault) => Some(*fault),
+            _ => None,
+        }
+    }
 }
 
 /// What ends records.

@@ -19,6 +19,15 @@ pub(super) enum Fault {
     NeverClosed { opened: u64 },
 }
 
+impl Fault {
+    /// Position of the quote that opens.
+    pub(super) fn opened(self) -> u64 {
+        match self {
+            Self::BehindQuote { opened, .. } | Self::NeverClosed { opened } => opened,
+        }
+    }
+}
+
 /// Goes over text piece by piece.
 pub(super) struct Scan {
     syntax: Syntax,
