@@ -65,6 +65,11 @@ WAYS = {
         "one.group_by('k').agg(n=('v', 'list')).write_parquet({out!r}).rows",
         1,
     ),
+    "a join with many short rows": (
+        300,
+        "one.join(one.select('v'), on='v').write_parquet({out!r}).rows",
+        1_000_000,
+    ),
     "map_groups": (
         512,
         "wide.group_by('k').map_groups(same).write_parquet({out!r}).rows",

@@ -16,20 +16,23 @@ from exoshuffle.operators.batches import CHUNK_ROWS, chunks_of, streamed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Bytes of the budget for each row that tasks aggregate at once: an eighth of it is for 50 bytes each. Within
-#: 2 GB on 2 CPUs that is the largest split of rows of 16 bytes. Small parts combine less, and a query costs 1.5 ms.
+#: Share of the budget for what the tasks that run at once aggregate. Within 2 GB on 2 CPUs, of 50 bytes a row, that is
+#: the largest split of rows of 16 bytes. Small parts combine less, and a query costs 1.5 ms.
 #: Without this, 50 million nulls of one byte, grouped within 300 MB, peaked at 362.
-ROW_SHARE = 400
+ROWS_SHARE = 8
+#: What aggregating a row takes beside it, if nothing else is known.
+ROW_BYTES = 50
+MIN_ROWS = 32_768
 #: A part has no more rows than these, however many bytes they are: they are in memory already.
 ANY_BYTES = 2**62
 
 
-def rows_at_once() -> int:
-    """How many rows a task may aggregate at once."""
+def rows_at_once(row_bytes: int = ROW_BYTES) -> int:
+    """How many rows a task may aggregate at once that take so many bytes each meanwhile."""
     engine = engine_in_use()
     if engine is None:
         return CHUNK_ROWS
-    return max(CHUNK_ROWS, engine.budget_bytes // (ROW_SHARE * engine.num_cpus))
+    return max(MIN_ROWS, engine.budget_bytes // (ROWS_SHARE * row_bytes * engine.num_cpus))
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,19 @@ class AtOnce:
         return self.function(batches.read_all()).to_reader()
 
 
+@dataclass(frozen=True)
 class InParts(AtOnce):
-    """A step of which the results for parts of the rows, in order, say together what one for all would."""
+    """A step of which the results for parts of the rows, in order, say together what one for all would.
+
+    Attributes:
+        row_bytes: What a row takes beside it meanwhile.
+    """
+
+    row_bytes: int = ROW_BYTES
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
-        parts = chunks_of(batches, ANY_BYTES, rows_at_once())
+        parts = chunks_of(batches, ANY_BYTES, rows_at_once(self.row_bytes))
         return streamed(self.schema, map(self.function, parts))
 
 

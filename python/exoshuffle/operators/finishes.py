@@ -98,11 +98,13 @@ class Combined:
         function: From some rows to fewer. What it makes of stretches of a partition, in order, finishes as one.
         schema: Of what it makes.
         finish: What finishes that.
+        row_bytes: What that takes for each row meanwhile.
     """
 
     function: Callable[[pa.Table], pa.Table]
     schema: pa.Schema
     finish: Gathered
+    row_bytes: int
 
 
 @dataclass(frozen=True)

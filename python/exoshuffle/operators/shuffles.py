@@ -246,7 +246,7 @@ def group_by(grouping: GroupBy) -> Shuffle:
         return shuffle
     plain = _aggregation(Uncombined(grouping.schema, grouping.keys, grouping.aggregates))
     assert isinstance(plain.finish, Gathered)
-    combined = Combined(grouping.combined, grouping.partial_schema, finish)
+    combined = Combined(grouping.combined, grouping.partial_schema, finish, grouping.row_cost)
     finish = dataclasses.replace(plain.finish, combined=combined)
     by_values = _by_values(values, recounted)
     plain = dataclasses.replace(plain, finish=finish, by_values=by_values)
@@ -267,7 +267,11 @@ def _recounted(values: CountedValues) -> Recounted | None:
         last = AtOnce(result.final, result.output_schema, tuple(result.partial_schema.names))
         keys = ByKeys(tuple(SortKey(key) for key in grouping.keys))
         end = Gathered(rows_config(result.partial_schema, keys), (last,))
-        return Recounted(Combined(values.spread, schema, first), end) if names else None
+        return (
+            Recounted(Combined(values.spread, schema, first, grouping.row_cost), end)
+            if names
+            else None
+        )
     return None
 
 
@@ -303,7 +307,9 @@ def _by_values(
 
 
 def _aggregation(grouping: GroupBy) -> Shuffle:
-    partial = InParts(grouping.partial, grouping.partial_schema, grouping.columns)
+    partial = InParts(
+        grouping.partial, grouping.partial_schema, grouping.columns, grouping.row_cost
+    )
     final = AtOnce(grouping.final, grouping.output_schema, tuple(partial.schema.names))
     made = _meeting("group_by", grouping.keys, (partial,), partial.schema, final, final.schema)
     alone = Alone(*grouping.group_cost, sole=Alone(*grouping.sole_group_cost))

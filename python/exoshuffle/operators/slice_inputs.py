@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
+from exoshuffle.operators.at_once import rows_at_once
 from exoshuffle.operators.batches import chunks_of, streamed
 from exoshuffle.operators.checks import opened
 from exoshuffle.operators.finishes import Combined
@@ -93,4 +94,5 @@ class CombinedInput:
     def _tables(self, item: list[Any]) -> Iterator[pa.Table]:
         with opened(item, self.partition) as sections:
             rows = as_reader(self.source.build().gather(sections))
-            yield from map(self.combined.function, chunks_of(rows))
+            at_once = rows_at_once(self.combined.row_bytes)
+            yield from map(self.combined.function, chunks_of(rows, num_rows=at_once))
