@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, deaths, servers
+from exoshuffle.engines.local import LocalEngine, deaths, servers, wire
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.servers import Servers
 from exoshuffle.errors import TaskError, WorkerDiedError
@@ -57,6 +59,35 @@ def count_and_wait(attempts: Any, spot: Spot) -> int:
     if attempt == 1:
         spot.stop_here()
     return attempt
+
+
+@pytest.mark.usefixtures("engine")
+def test_two_workers_that_wait_for_one_server_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server says once that it forks: who waits for that when another has heard it would wait for ever."""
+    num_waiting, both_wait, receive = 0, threading.Event(), servers.Server._receive
+
+    class Poll:
+        def __init__(self) -> None:
+            self._poll = select.poll()
+            self.register = self._poll.register
+
+        def poll(self, *timeout: int) -> list[tuple[int, int]]:
+            nonlocal num_waiting
+            num_waiting += 1
+            if num_waiting == 2:
+                both_wait.set()
+            return self._poll.poll(*timeout)
+
+    def received(self: servers.Server) -> bytes:
+        answer = receive(self)
+        if answer == wire.FORKS:
+            both_wait.wait(0.3)  # in vain where one waits at a time
+        return answer
+
+    monkeypatch.setattr(servers, "select", SimpleNamespace(poll=Poll, POLLIN=select.POLLIN))
+    monkeypatch.setattr(servers.Server, "_receive", received)
+    refs = [xs.remote(double).remote(number) for number in range(2)]
+    assert xs.get(refs, timeout=PATIENCE_SECONDS) == [0, 2]
 
 
 # --- servers that end -----------------------------------------------------------------------------

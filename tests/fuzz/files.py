@@ -84,7 +84,7 @@ FORMATS = [
         texts.write_inferred_csv,
         texts.read_inferred_csv,
         texts.plainly_text,
-        min_rows=20,
+        min_rows=300,
         max_rows=MANY_ROWS,
     ),
     Format(
@@ -96,7 +96,7 @@ FORMATS = [
         texts.JSON_KINDS,
         texts.write_inferred_json,
         texts.read_inferred_json,
-        min_rows=20,
+        min_rows=300,
         max_rows=MANY_ROWS,
     ),
 ]

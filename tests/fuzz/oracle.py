@@ -20,7 +20,8 @@ def _connection() -> duckdb.DuckDBPyConnection:
 def query(sql: str, *, zone: str = "UTC", **named: pa.Table) -> pa.Table:
     """The result of a query of tables, in a time zone."""
     connection = _connection()
-    connection.execute(f"set timezone = '{zone}'")
+    # Of offsets DuckDB knows some.
+    connection.execute(f"set timezone = '{f'GMT{zone}' if zone[0] == '+' else zone}'")
     for name, table in named.items():
         connection.register(name, table)
     try:

@@ -127,7 +127,7 @@ def _judged(
     if case.memory_limit is not None and peak > parse_bytes(case.memory_limit):
         detail = f"peaked at {peak:,} bytes within {case.memory_limit}; {answer.get('error', '')}"
         return Outcome(case, "over", detail)
-    if kind in REFUSALS or answer.get("error", "").startswith(ANSWERS):
+    if kind in REFUSALS or any(words in answer.get("error", "") for words in ANSWERS):
         return Outcome(case, "refused", answer["error"])
     if kind is not None:
         return Outcome(case, "hang" if kind == "hang" else "error", f"{kind}: {answer['error']}")

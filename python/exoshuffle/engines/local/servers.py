@@ -172,8 +172,6 @@ class Server:
         told, theirs = os.pipe()
         try:
             with self._turn:
-                if not self.is_ready:
-                    self.is_ready = self._receive() == wire.FORKS
                 process = int(self._ask(modules, [*descriptors, theirs]))
         except BaseException:
             os.close(told)
@@ -186,6 +184,14 @@ class Server:
         forked = Forked(self, process, told)
         self.children.add(forked)
         return forked
+
+    def await_ready(self) -> None:
+        """Waits until it can fork. One thread at a time may: the server says it once.
+
+        Raises:
+            WorkerDiedError: It has ended.
+        """
+        self.is_ready = self._receive() == wire.FORKS
 
     def _ask(self, message: str, descriptors: list[int]) -> bytes:
         try:
@@ -260,7 +266,11 @@ class Servers:
             self._all.pop().dispose()
 
     def _ready(self) -> Server:
-        """The first that can fork, or has ended while it started."""
+        """The first that can fork.
+
+        Raises:
+            WorkerDiedError: One has ended while it started, before another could.
+        """
         now = Surroundings.now()
         self._drop(now)
         usable = [server for server in self._all if server.surroundings == now]
@@ -276,7 +286,10 @@ class Servers:
         starting = {server.control.fileno(): server for server in usable}
         for descriptor in starting:
             poll.register(descriptor, select.POLLIN)
-        return starting[poll.poll()[0][0]]
+        server = starting[poll.poll()[0][0]]
+        # With the turn held: who waited for that when another thread has heard it would wait for ever.
+        server.await_ready()
+        return server
 
     def _drop(self, now: Surroundings) -> None:
         """Forgets those that have ended, and ends those that nobody needs any more."""
