@@ -91,16 +91,22 @@ impl MemoryGuard {
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
                 // watched, so all that it has is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
-                let workers = &mut lock(&watched);
-                is_growing = measure(workers);
                 let Some(own) = own_bytes() else { continue };
-                let total = own + arena + workers.values().map(|one| one.used_bytes).sum::<u64>();
-                let most = &mut *lock(&noted);
-                *most = (total, own).max(*most);
-                if total > limits.stop_bytes {
-                    stop_worst(workers);
+                let total = {
+                    let mut workers = lock(&watched);
+                    is_growing = measure(&mut workers);
+                    let used = workers.values().map(|one| one.used_bytes).sum::<u64>();
+                    let total = own + arena + used;
+                    if total > limits.stop_bytes {
+                        stop_worst(&mut workers);
+                    }
+                    total
+                };
+                {
+                    let mut most = lock(&noted);
+                    *most = (total, own).max(*most);
                 }
-                // It takes its time, in which a worker would take more.
+                // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
                     released = Instant::now();
@@ -118,36 +124,38 @@ impl MemoryGuard {
     }
 
     /// The most that was found resident: of the program, and of this process beside the store at that time.
-    fn peak(&self) -> (u64, u64) {
-        *lock(&self.peak)
+    fn peak(&self, py: Python<'_>) -> (u64, u64) {
+        py.detach(|| *lock(&self.peak))
     }
 
     /// A child of this process counts from now on, and so much is set apart for it.
-    fn watch(&self, process: i32, allowed_bytes: u64) -> PyResult<()> {
-        let mut workers = lock(&self.workers);
-        if let Some(worker) = workers.get_mut(&process) {
-            worker.allowed_bytes = allowed_bytes;
-            return Ok(());
-        }
-        let worker = Worker {
-            family: Family::of(process)?,
-            allowed_bytes,
-            used_bytes: 0,
-            is_growing: false,
-            stopped: None,
-        };
-        workers.insert(process, worker);
-        Ok(())
+    fn watch(&self, py: Python<'_>, process: i32, allowed_bytes: u64) -> PyResult<()> {
+        py.detach(|| {
+            let mut workers = lock(&self.workers);
+            if let Some(worker) = workers.get_mut(&process) {
+                worker.allowed_bytes = allowed_bytes;
+                return Ok(());
+            }
+            let worker = Worker {
+                family: Family::of(process)?,
+                allowed_bytes,
+                used_bytes: 0,
+                is_growing: false,
+                stopped: None,
+            };
+            workers.insert(process, worker);
+            Ok(())
+        })
     }
 
     /// What a worker had when it was stopped, and in how many processes beside its own; None if it was not.
-    fn stopped(&self, process: i32) -> Option<(u64, usize)> {
-        lock(&self.workers).get(&process)?.stopped
+    fn stopped(&self, py: Python<'_>, process: i32) -> Option<(u64, usize)> {
+        py.detach(|| lock(&self.workers).get(&process)?.stopped)
     }
 
     /// A child counts no more; to be called before its number can be that of another process.
-    fn forget(&self, process: i32) {
-        lock(&self.workers).remove(&process);
+    fn forget(&self, py: Python<'_>, process: i32) {
+        py.detach(|| lock(&self.workers).remove(&process));
     }
 
     /// Ends watching and releases what lies idle; harmless when repeated.
