@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import ExoshuffleError, SchemaError
+from exoshuffle.errors import ExoshuffleError, InputError, SchemaError
 
 TEXT = pa.array(["b", None, "a"])
 #: Columns of every type that CSV can hold.
@@ -163,3 +163,22 @@ def test_few_of_many_columns_are_shown(
     with pytest.raises(SchemaError, match=words) as caught:
         use(xs.read_parquet(tmp_path / "in.parquet")).write_parquet(tmp_path / "out")
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("value", ["70000", "-70000", "1e300"])
+def test_numbers_that_would_become_infinite_are_refused(
+    value: str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    del engine
+    path = tmp_path / "in.csv"
+    path.write_text(f"a\n1.5\n{value}\n")
+    with pytest.raises(InputError, match=r"'a' .* does not fit halffloat: .* beyond the largest"):
+        xs.read_csv(path, schema={"a": pa.float16()}).to_arrow()
+
+
+def test_infinities_of_the_file_stay(tmp_path: Path, engine: LocalEngine) -> None:
+    del engine
+    path = tmp_path / "in.csv"
+    path.write_text("a\n1.5\ninf\n-inf\nNaN\n65504\n")
+    made = xs.read_csv(path, schema={"a": pa.float16()}).to_arrow()
+    assert str(made["a"].to_pylist()) == "[1.5, inf, -inf, nan, 65504.0]"

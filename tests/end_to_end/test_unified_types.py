@@ -56,7 +56,7 @@ PAIRS: dict[str, tuple[pa.DataType, list[Any], pa.DataType, list[Any], pa.DataTy
             TEXTS,
             dictionary(pa.uint16(), pa.large_string()),
             TEXTS,
-            dictionary(pa.int16(), pa.large_string()),
+            dictionary(pa.int32(), pa.large_string()),
         ),
         (pa.binary(), BYTES, pa.large_binary(), BYTES, pa.large_binary()),
         (pa.binary_view(), BYTES, pa.binary(), BYTES, pa.binary()),
@@ -334,3 +334,64 @@ def test_dictionaries_of_views(tmp_path: Path, engine: LocalEngine) -> None:
     made = rows.join(other, left_on="v", right_on="w").to_arrow()
     assert made["n"].to_pylist() == [0, 3]
     assert rows.select("v").union(other.rename({"w": "v"})).to_arrow().num_rows == 6
+
+
+def many_texts(key: pa.DataType, first: int, number: int) -> pa.Array:
+    """Texts that no other such array has, in a dictionary."""
+    return pa.array([f"value {first + i}" for i in range(number)]).cast(
+        pa.dictionary(key, pa.string())
+    )
+
+
+#: Dictionaries that are too large together for the keys of each, and the key of both.
+KEYS = {
+    "equal types": (many_texts(pa.int8(), 0, 100), many_texts(pa.int8(), 100, 100)),
+    "signed and not": (many_texts(pa.uint8(), 0, 200), many_texts(pa.int8(), 200, 100)),
+    "two widths": (many_texts(pa.int8(), 0, 100), many_texts(pa.uint8(), 100, 250)),
+}
+#: Where a dictionary may be.
+LEVELS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "column": lambda values: values,
+    "struct": lambda values: pa.StructArray.from_arrays([values], ["x"]),
+    "list": lambda values: pa.ListArray.from_arrays(range(len(values) + 1), values),
+    "struct of structs": lambda values: LEVELS["struct"](LEVELS["struct"](values)),
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", KEYS)
+def test_dictionaries_that_are_larger_together(
+    name: str, level: str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    del engine
+    sides = [pa.table({"v": LEVELS[level](values)}) for values in KEYS[name]]
+    values = [value for side in sides for value in side["v"].to_pylist()]
+    sides = [
+        side.append_column("n", pa.array(range(start, start + len(side))))
+        for side, start in zip(sides, (0, len(sides[0])), strict=True)
+    ]
+    paths = [tmp_path / f"{number}.arrow" for number in range(2)]
+    for path, side in zip(paths, sides, strict=True):
+        write_ipc(side, path)
+    apart = [xs.read_ipc(path) for path in paths]
+    for number, rows in enumerate((xs.read_ipc(paths), apart[0].union(apart[1]))):
+        made = rows.sort("n").to_arrow()
+        made.validate(full=True)
+        assert made["v"].to_pylist() == values
+        assert made.schema.field("v").type == rows.schema.field("v").type
+        out = tmp_path / f"{number}.parquet"
+        rows.repartition(1).write_parquet(out)
+        assert sorted(map(str, pq.read_table(out)["v"].to_pylist())) == sorted(map(str, values))
+
+
+def test_integers_in_lists_become_the_nearest_double_in_unions_too(
+    tmp_path: Path, engine: LocalEngine
+) -> None:
+    del engine
+    odd = 2**53 + 1
+    sides = [pa.table({"v": [[odd]]}), pa.table({"v": [[0.5]]})]
+    for number, side in enumerate(sides):
+        write_ipc(side, tmp_path / f"{number}.arrow")
+    apart = [xs.read_ipc(tmp_path / f"{number}.arrow") for number in range(2)]
+    for rows in (xs.read_ipc(tmp_path), apart[0].union(apart[1])):
+        assert rows.to_arrow()["v"].to_pylist() == [[float(odd)], [0.5]]

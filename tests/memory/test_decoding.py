@@ -133,15 +133,118 @@ def test_sizes_that_the_file_cannot_hold_are_not_believed(tmp_path: Path) -> Non
         xs.read_parquet(path).to_arrow()
 
 
-def test_a_large_page_behind_small_ones_is_refused(
+def growing(path: Path, value_bytes: int) -> Path:
+    """A Parquet file with a column of texts: a page of short ones, and one of long ones."""
+    short, long = (["x" * num_bytes] * 1024 for num_bytes in (1_200, value_bytes))
+    table = pa.table({"n": range(2048), "s": pa.chunked_array([short, long])})
+    pq.write_table(table, path, use_dictionary=False, compression="zstd")
+    return path
+
+
+def test_large_pages_behind_small_ones_are_refused(
     tmp_path: Path, refuse: Callable[..., Any]
 ) -> None:
-    """Only the first page of a column is looked at before: here 1 MB, and behind it one of 200 MB."""
-    texts = [f"y{n}" for n in range(300_000)] + [f"{n}" + "x" * 200_000 for n in range(1_000)]
+    path = growing(tmp_path / "in.parquet", 200_000)
+    assert path.stat().st_size < 100_000
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    refused = refuse("sort", *arguments)
+    for words in ("page of", "206 MB", "300 MB", str(path), "set memory_limit to"):
+        assert words in refused.message
+    assert refused.peak_bytes < 150_000_000
+
+
+def test_large_pages_behind_small_ones_are_planned_for(
+    tmp_path: Path, measure: Callable[..., Any]
+) -> None:
+    path = growing(tmp_path / "in.parquet", 100_000)
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    measured = measure("sort", *arguments)
+    assert measured.summary["rows"] == 2048
+    assert measured.peak_bytes <= 300_000_000
+
+
+def test_large_pages_of_a_struct_are_decoded_together(
+    tmp_path: Path, refuse: Callable[..., Any]
+) -> None:
+    """Each of the three leaves alone would fit."""
     path = tmp_path / "in.parquet"
-    table = pa.table({"n": range(len(texts)), "s": pa.array(texts, pa.large_string())})
-    pq.write_table(table, path, use_dictionary=False, compression="zstd", row_group_size=10**6)
-    limit = ["--memory-limit", "300MB"]
-    refused = refuse("sort", path, tmp_path / "out", "--by", "n desc", *limit)
-    assert "a page has 201 MB in memory, and the memory limit leaves 25 MB" in refused.message
-    assert refused.peak_bytes < 200_000_000
+    texts = ["x" * 1_200] * 1024 + ["x" * 60_000] * 1024
+    rows = [{"a": text, "b": text, "c": text} for text in texts]
+    table = pa.table({"n": range(2048), "t": rows})
+    pq.write_table(table, path, use_dictionary=False, compression="zstd")
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    refused = refuse("sort", *arguments)
+    assert "page of" in refused.message
+    assert refused.peak_bytes < 150_000_000
+
+
+def varint(content: bytes, at: int) -> int:
+    """Where the number that begins there ends."""
+    return next(end for end in range(at, at + 10) if content[end] < 0x80) + 1
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(bytes([0x05, 4]), id="in the long form"),
+        pytest.param(bytes([0x06, 4]), id="of another type"),
+    ],
+)
+def test_a_page_header_that_says_its_size_twice_is_refused(again: bytes, tmp_path: Path) -> None:
+    """The decoder takes the last size, here 1 GiB, of which a look at the first fields knows nothing."""
+    path = tmp_path / "in.parquet"
+    table = pa.table({"n": pa.array(range(200_000), pa.int64())})
+    pq.write_table(table, path, use_dictionary=False, compression="lz4", data_page_size=2**30)
+    content = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(0).column(0).data_page_offset
+    at = start
+    for field in (0x15, 0x15, 0x15, 0x2C, 0x15, 0x15, 0x15, 0x15):
+        assert content[at] == field
+        at = varint(content, at + 1) if field == 0x15 else at + 1
+    # Statistics, which say last that they are exact, and the ends of three structures.
+    assert content[at] == 0x1C
+    end = content.index(bytes([0x11, 0x11, 0, 0, 0]), at) + 5
+    size = bytes([0x80, 0x80, 0x80, 0x80, 8])
+    # What is left is the value of a field that nobody knows.
+    filler = end - at - len(size) - 7
+    crafted = bytes([0, *again, *size, 0x08, 40, filler]) + b"x" * filler + bytes([0])
+    content[at:end] = crafted
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="the header of a page cannot be read"):
+        xs.read_parquet(path).to_arrow()
+
+
+def with_dictionary(path: Path, num_values: int) -> Path:
+    """An Arrow IPC file of a number, and a text of 2 kB from a dictionary of so many values."""
+    texts = pa.array([f"{i:0>2000}" for i in range(num_values)])
+    codes = pa.array([i % num_values for i in range(1000)], pa.int32())
+    table = pa.table({"k": range(1000), "d": pa.DictionaryArray.from_arrays(codes, texts)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table)
+    return path
+
+
+#: Sorts one column of a file, or all.
+SORTS = """
+import sys, exoshuffle as xs
+xs.init(memory_limit="300MB", num_cpus=2)
+rows = xs.read_ipc(sys.argv[1])
+rows = rows.select(sys.argv[3]) if len(sys.argv) > 3 else rows
+print(rows.sort("k").write_ipc(sys.argv[2]).peak_memory_bytes)
+"""
+
+
+def test_large_dictionaries_are_decoded_only_where_they_are_wanted(tmp_path: Path) -> None:
+    path = with_dictionary(tmp_path / "in.arrow", 200_000)
+    program = [sys.executable, "-c", SORTS, str(path), str(tmp_path / "out")]
+    one = subprocess.run([*program, "k"], check=False, capture_output=True, text=True, timeout=200)
+    assert one.returncode == 0, one.stderr
+    assert int(one.stdout) < 150_000_000
+    program[-1] += " of both"
+    both = subprocess.run(program, check=False, capture_output=True, text=True, timeout=200)
+    assert "MemoryLimitError: decoding the largest batch" in both.stderr

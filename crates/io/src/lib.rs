@@ -22,9 +22,9 @@ pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
 pub use records::schema as record_schema;
 pub use source::{
-    bad_rows, open_source, open_split, sample_split, sample_splits, together, unified_schema,
-    BadRows, BatchStream, CsvOptions, FileStamp, Header, PartitionValue, ReadOptions, Sample,
-    Source, SourceFile, Split, Syntax,
+    bad_rows, open_source, open_split, sample_split, sample_splits, together, union_schema,
+    BadRows, BatchStream, CsvOptions, FileStamp, Header, LargePages, PartitionValue, ReadOptions,
+    Sample, Source, SourceFile, Split, Syntax,
 };
 pub use text::Encoding;
 pub use write::{

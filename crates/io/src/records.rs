@@ -36,6 +36,8 @@ pub(crate) fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileI
         memory_bytes: bytes,
         groups: Vec::new(),
         working: Vec::new(),
+        pages: Vec::new(),
+        held: Vec::new(),
         dictionary_columns: vec![false],
     })
 }

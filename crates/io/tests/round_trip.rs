@@ -219,6 +219,25 @@ fn ipc_streams_are_read_with_their_changing_dictionaries() {
 }
 
 #[test]
+fn batches_are_as_long_as_the_columns_that_are_read_allow() {
+    let field = |i| Field::new(format!("c{i}"), DataType::Int64, false);
+    let schema = Arc::new(Schema::new((0..500).map(field).collect::<Vec<_>>()));
+    let dir = tempfile::tempdir().unwrap();
+    let table = table_of(&mut Random(5), 10_000, schema);
+    write(dir.path(), &table, WriteOptions::new(Format::Parquet));
+    let read = ReadOptions::default();
+    let source = source(dir.path(), &read);
+    let split = &source.splits(1 << 30).unwrap()[0];
+    let first = |columns: Option<&[usize]>| {
+        let mut batches = open_split(split, &source.schema, &read, columns, 8192).unwrap();
+        batches.next().unwrap().unwrap().num_rows()
+    };
+    assert_eq!(first(Some(&[7])), 8192);
+    // 4 MiB of 4,000 bytes a row.
+    assert!((900..1100).contains(&first(None)), "{}", first(None));
+}
+
+#[test]
 fn strings_point_into_the_file_buffers() {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, false)]));
     let table = table_of(&mut Random(5), 1000, schema);

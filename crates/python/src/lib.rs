@@ -52,7 +52,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(memory::release_idle_memory, module)?)?;
     module.add_function(wrap_pyfunction!(source::bad_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(source::unified_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(source::union_schema, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;

@@ -350,10 +350,10 @@ pub fn bad_rows<'py>(
     Ok((PyBytes::new(py, &batch_to_ipc(&rows)?), lines))
 }
 
-/// The schema of what has these schemas, which are called so in errors; see `exoshuffle_io::unified_schema`.
+/// The schema of what has these schemas, which are called so in errors; see `exoshuffle_io::union_schema`.
 #[pyfunction]
 #[pyo3(signature = (names, schemas, /))]
-pub fn unified_schema<'py>(
+pub fn union_schema<'py>(
     py: Python<'py>,
     names: Vec<PathBuf>,
     schemas: Vec<Vec<u8>>,
@@ -361,6 +361,6 @@ pub fn unified_schema<'py>(
     let schemas = schemas.iter().map(|schema| schema_from_ipc(schema));
     let schemas = schemas.collect::<PyResult<Vec<_>>>()?;
     let origins: Vec<_> = names.iter().map(PathBuf::as_path).zip(&schemas).collect();
-    let schema = exoshuffle_io::unified_schema(&origins).map_err(io_error)?;
+    let schema = exoshuffle_io::union_schema(&origins).map_err(io_error)?;
     Ok(PyBytes::new(py, &schema_to_ipc(&schema)?))
 }

@@ -66,7 +66,8 @@ def read_as(kind: pa.DataType) -> pa.DataType:
     others = {
         pa.large_string(): pa.string(),
         pa.string_view(): pa.string(),
-        pa.float16(): pa.float32(),
+        # Of what a double holds it can be told whether a smaller float holds it.
+        pa.float16(): pa.float64(),
     }
     return others.get(kind, kind)
 

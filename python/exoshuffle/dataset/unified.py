@@ -30,12 +30,13 @@ def unified(nodes: Sequence[Node]) -> tuple[Node, ...]:
     import pyarrow as pa
 
     schemas = [node.schema for node in nodes]
-    if all(schema.equals(schemas[0]) for schema in schemas):
-        return tuple(nodes)
-    names = [f"dataset {number}" for number in range(1, len(nodes) + 1)]
-    serialized = [schema.serialize().to_pybytes() for schema in schemas]
+    are_equal = all(schema.equals(schemas[0]) for schema in schemas)
+    # Dictionaries of one type together may have more values than its keys number.
+    different = schemas[:1] if are_equal else schemas
+    names = [f"dataset {number}" for number in range(1, len(different) + 1)]
+    serialized = [schema.serialize().to_pybytes() for schema in different]
     try:
-        common = _native.unified_schema(names, serialized)
+        common = _native.union_schema(names, serialized)
     except SchemaError as error:
         raise SchemaError(f"union: {error}; select() and with_columns() do that") from None
     wanted = pa.ipc.read_schema(pa.py_buffer(common))

@@ -1,7 +1,7 @@
 """The step that gives columns other types, so that rows from several places are alike.
 
-Guarantee: every value as it was, or an error that names column, types and value; but integers beyond 2**53 become the
-nearest double, as everywhere.
+Guarantee: every value as it was, or an error that names column, types and value; but integers and decimals become the
+nearest float where no float is exactly that, at any depth.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.batches import streamed, tables_of
-from exoshuffle.operators.relational import plain
+from exoshuffle.operators.relational import plain, plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,12 +67,14 @@ def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     kind = field.type
     if column.type == kind:
         return column
-    # Of these no cast makes others; their values are cast.
-    column = plain(column)
     try:
+        if _differs_in_keys(column.type, kind):
+            return column.cast(kind)
+        # Of these no cast makes others; their values are cast.
+        column = plain(column)
         if pa.types.is_dictionary(kind):
             return _encoded(column.cast(kind.value_type), kind)
-        return column.cast(kind, safe=not pa.types.is_floating(kind))
+        return _nearest(column, kind)
     except pa.ArrowInvalid as error:
         raise InputError(
             f"column {field.name!r} is {column.type}, and a value of it does not fit {kind}: {error}; cast the column "
@@ -82,6 +84,46 @@ def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         raise SchemaError(
             f"column {field.name!r} is {column.type}, which cannot become {kind}: {error}"
         ) from None
+
+
+def _differs_in_keys(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether both are dictionaries of the same values, which can keep them."""
+    import pyarrow as pa
+
+    if not (pa.types.is_dictionary(kind) and pa.types.is_dictionary(wanted)):
+        return False
+    has_same_values: bool = kind.value_type == wanted.value_type == plain_type(kind)
+    return has_same_values and kind.ordered == wanted.ordered
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    fields = (kind.field(index).type for index in range(kind.num_fields))
+    return pa.types.is_floating(kind) or any(map(_has_floats, fields))
+
+
+def _nearest(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The values as they are, or the nearest float. Casts make infinities of what is too large for one, without a word.
+
+    Raises:
+        pa.ArrowInvalid: A value that the type cannot hold; or that was finite, and would be infinite.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    options = pc.CastOptions(kind, allow_float_truncate=_has_floats(kind))
+    made = column.cast(options=options)
+    if not (pa.types.is_float16(kind) or pa.types.is_float32(kind)):
+        return made
+    infinite = pc.is_inf(made.cast(pa.float64()))
+    if pc.any(infinite).as_py():
+        suspects = column.filter(infinite)
+        wide = suspects.cast(options=pc.CastOptions(pa.float64(), allow_float_truncate=True))
+        lost = suspects.filter(pc.is_finite(wide))
+        if len(lost):
+            raise pa.ArrowInvalid(f"{lost[0]} is beyond the largest {kind}")
+    return made
 
 
 def _encoded(column: pa.ChunkedArray, kind: pa.DictionaryType) -> pa.ChunkedArray:

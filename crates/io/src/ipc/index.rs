@@ -10,6 +10,7 @@ use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Block, CompressionType, MessageHeader, MetadataVersion};
 use arrow_schema::{DataType, SchemaRef};
 
+use super::dictionaries;
 use crate::direct::{RangeReader, WINDOW};
 use crate::error::{IoError, Result};
 use crate::source::{FileInfo, Group, Working};
@@ -142,14 +143,14 @@ pub(super) fn extent(file: &RangeReader, block: &Block) -> Result<u64> {
     ))
 }
 
-struct Header {
-    message: Buffer,
+pub(super) struct Header {
+    pub(super) message: Buffer,
     /// Bytes before the body.
     bytes: u64,
 }
 
 /// The header of the message at `position`; `None` at the end of the stream.
-fn header_at(file: &RangeReader, position: u64) -> Result<Option<Header>> {
+pub(super) fn header_at(file: &RangeReader, position: u64) -> Result<Option<Header>> {
     let prefix = file.read(position, (file.len() - position).min(8) as usize)?;
     let word = |at: usize| prefix.get(at..at + 4).map(|b| [b[0], b[1], b[2], b[3]]);
     // Before version 0.15 there was no continuation marker.
@@ -199,7 +200,7 @@ pub(super) fn group(file: &RangeReader, block: &Block) -> Result<Group> {
 }
 
 /// What the buffers of a compressed batch declare to have in memory.
-fn decoded_bytes(
+pub(super) fn decoded_bytes(
     file: &RangeReader,
     block: &Block,
     batch: &arrow_ipc::RecordBatch<'_>,
@@ -315,14 +316,17 @@ pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
         .iter()
         .map(|block| group(file, block))
         .collect::<Result<_>>()?;
+    let held = dictionaries::held(file, &index)?;
     let is_dictionary =
         |field: &Arc<arrow_schema::Field>| matches!(field.data_type(), DataType::Dictionary(..));
     Ok(FileInfo {
-        rows: Some(groups.iter().map(|group| group.rows).sum()),
-        memory_bytes: groups.iter().map(|group| group.memory_bytes).sum(),
+        rows: Some(Group::rows(&groups)),
+        memory_bytes: Group::memory_bytes(&groups),
         dictionary_columns: index.schema.fields().iter().map(is_dictionary).collect(),
         schema: index.schema,
         working: working(&index.batches, &groups),
+        pages: Vec::new(),
+        held,
         groups,
     })
 }

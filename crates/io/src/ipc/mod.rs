@@ -1,5 +1,6 @@
 //! Arrow IPC files (random access) and streams as streams of batches.
 
+mod dictionaries;
 mod index;
 mod read;
 mod views;

@@ -9,6 +9,7 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::Block;
 use arrow_schema::SchemaRef;
 
+use super::dictionaries;
 use super::index::{self, corrupt, Index};
 use super::views::compacted;
 use crate::direct::{RangeReader, ReadAhead};
@@ -79,6 +80,7 @@ impl Batches {
             batches,
         } = index::load(&file)?;
         let places = request.places_in(&schema)?;
+        let dictionaries = dictionaries::needed(&file, &schema, dictionaries, places.as_deref())?;
         let mut decoder = FileDecoder::new(schema, version);
         if let Some(columns) = places {
             decoder = decoder.with_projection(columns);

@@ -13,9 +13,10 @@ use arrow_schema::DataType;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::pages::decoding;
+use super::pages::held_estimate;
 use super::windows::MIN_WINDOW;
 use crate::direct::RangeReader;
+use crate::source::LargePages;
 
 /// Pages, dictionaries and smallest windows of columns that are decoded together: what a task has for its buffers. A
 /// dozen and a half columns with pages of 1 MiB, as most writers make them, are.
@@ -30,8 +31,9 @@ pub(super) fn together(
     metadata: &ParquetMetaData,
     groups: &[usize],
     roots: &[usize],
+    known: &[LargePages],
 ) -> Vec<Vec<usize>> {
-    let sizes = sizes(file, metadata, groups, roots);
+    let sizes = sizes(file, metadata, groups, roots, known);
     let mut together: Vec<Vec<usize>> = Vec::new();
     let mut room = 0;
     for (&root, size) in roots.iter().zip(sizes) {
@@ -53,6 +55,7 @@ fn sizes(
     metadata: &ParquetMetaData,
     groups: &[usize],
     roots: &[usize],
+    known: &[LargePages],
 ) -> Vec<u64> {
     let schema = metadata.file_metadata().schema_descr();
     let mut by_root = vec![0; number_of_roots(schema)];
@@ -64,13 +67,19 @@ fn sizes(
         let columns = groups
             .iter()
             .map(|&group| metadata.row_group(group).column(leaf));
-        let (mut pages, mut stored) = (0, 0);
+        let place = known.binary_search_by_key(&(leaf as u64), |known| known.leaf);
+        let known = place.ok().map(|place| known[place].bytes);
+        let (mut pages, mut stored) = (known.unwrap_or(0), 0_u64);
         for column in columns {
-            pages = pages.max(decoding(file, column).held_bytes);
-            stored += column.byte_range().1;
+            if known.is_none() {
+                pages = pages.max(held_estimate(file, column));
+            }
+            stored = stored.saturating_add(column.byte_range().1);
         }
         // The window in use and the one being read.
-        by_root[root] += DECODER_BYTES + pages + stored.min(2 * MIN_WINDOW as u64);
+        by_root[root] = pages
+            .saturating_add(DECODER_BYTES + stored.min(2 * MIN_WINDOW as u64))
+            .saturating_add(by_root[root]);
     }
     roots.iter().map(|&root| by_root[root]).collect()
 }

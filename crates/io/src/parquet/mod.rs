@@ -2,6 +2,7 @@
 
 mod columns;
 mod footer;
+mod page_header;
 mod pages;
 mod prefetch;
 mod read;

@@ -3,26 +3,25 @@
 //! The footer tells the size of a whole column chunk only. A page is decoded in one piece, and writers differ in how large
 //! they make them: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
 
+use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
+use super::page_header::{parse, PageSize, Unread};
 use crate::direct::RangeReader;
 
 /// A chunk that has no more in all is not looked into: its pages cannot be larger.
 const SMALL_BYTES: u64 = 1 << 20;
-/// What is read of a page to find its sizes, which are the first things in it.
+/// What a chunk takes that is not looked into to know that more exactly.
+const LITTLE_BYTES: u64 = 4 << 20;
+/// Values that writers write together: pyarrow 1,024, of which a page may have some already.
+const BATCH_VALUES: u64 = 2 << 10;
+/// What is read of a page to find its sizes; statistics make headers longer.
 const HEADER_BYTES: u64 = 64;
-
-/// What the header of a page begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PageSize {
-    /// Of the page in memory.
-    pub(super) bytes: u64,
-    /// Of the page in the file.
-    pub(super) stored_bytes: u64,
-    /// Values of a dictionary, if it is one.
-    pub(super) dictionary_values: Option<u64>,
-}
+/// What is read to find the headers of several pages that are smaller.
+const HEADERS_BYTES: u64 = 64 << 10;
+/// No header is longer: statistics have two values of a column at most.
+const LONGEST_HEADER_BYTES: u64 = 64 << 20;
 
 /// What of a column chunk is in memory while it is decoded, beside the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,38 +32,95 @@ pub(super) struct Decoding {
     pub(super) peak_bytes: u64,
 }
 
-/// What decoding a column chunk takes.
+/// What decoding a column chunk takes, told by all of its pages. Cost: a read for each page of 64 KiB or more in the file.
 pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> Decoding {
     let whole = column.uncompressed_size().max(0) as u64;
-    let all = |bytes| Decoding {
-        held_bytes: bytes,
-        peak_bytes: bytes,
-    };
     if whole <= SMALL_BYTES {
-        return all(whole);
+        return Decoding::of_all(whole);
     }
-    let sizes: Vec<PageSize> = { starts(column) }
-        .into_iter()
-        .flatten()
-        .filter_map(|start| page_at(file, start))
-        .collect();
-    let dictionary = sizes.iter().filter(|page| page.dictionary_values.is_some());
-    // Values of a dictionary are copied out of its page.
-    let dictionary: u64 = dictionary.map(|page| 2 * page.bytes).sum();
-    let data = sizes.iter().find(|page| page.dictionary_values.is_none());
-    let Some(data) = data else {
-        return all(dictionary.max(whole));
-    };
     let is_stored_as_is = column.compression() == Compression::UNCOMPRESSED;
-    let stored = if is_stored_as_is {
-        0
-    } else {
-        data.stored_bytes
-    };
-    let held_bytes = dictionary + data.bytes;
+    let [mut dictionary, mut largest, mut together, mut before] = [0_u64; 4];
+    for page in pages(file, column) {
+        if page.is_dictionary {
+            // Its values are copied out of the page.
+            dictionary = dictionary.saturating_add(2 * page.bytes);
+            continue;
+        }
+        let stored = if is_stored_as_is {
+            0
+        } else {
+            page.stored_bytes
+        };
+        largest = largest.max(page.bytes);
+        together = together.max(before + stored + page.bytes);
+        before = page.bytes;
+    }
+    if largest == 0 {
+        return Decoding::of_all(dictionary.max(whole));
+    }
     Decoding {
-        held_bytes,
-        peak_bytes: held_bytes + stored + data.bytes.min(whole.saturating_sub(data.bytes)),
+        held_bytes: dictionary.saturating_add(largest),
+        peak_bytes: dictionary.saturating_add(together),
+    }
+}
+
+/// What decoding a column chunk takes at most, however its pages are.
+pub(super) fn most_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
+    let whole = column.uncompressed_size().max(0) as u64;
+    let all = whole.saturating_add(column.byte_range().1);
+    let largest_dictionary = all.saturating_add(whole);
+    if largest_dictionary <= LITTLE_BYTES {
+        return largest_dictionary;
+    }
+    // Values of a dictionary are copied out of its page.
+    all.saturating_add(dictionary(file, column).map_or(0, |(_, bytes)| bytes))
+}
+
+/// What is held between batches while a column chunk is decoded, estimated by its first pages; for chunks that are too small
+/// to look at all pages.
+pub(super) fn held_estimate(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
+    let whole = column.uncompressed_size().max(0) as u64;
+    if whole <= SMALL_BYTES {
+        return whole;
+    }
+    let (mut dictionary, mut first) = (0_u64, None);
+    for page in pages(file, column).take(2) {
+        if page.is_dictionary {
+            dictionary = dictionary.saturating_add(2 * page.bytes);
+        } else {
+            first = first.or(Some(page));
+        }
+    }
+    let Some(first) = first else {
+        return dictionary.max(whole);
+    };
+    let values = column.num_values().max(1) as u64;
+    let larger = if dictionary > 0 {
+        // Behind a dictionary that is full, values are written out, and a page ends at 1 MiB but holds a batch of values.
+        (whole / values)
+            .saturating_mul(BATCH_VALUES)
+            .max(SMALL_BYTES)
+    } else {
+        // What there is more than in pages like the first one may be in one page.
+        let alike = u128::from(first.bytes) * u128::from(values) / u128::from(first.values.max(1));
+        whole.saturating_sub(u64::try_from(alike).unwrap_or(u64::MAX))
+    };
+    let is_uneven =
+        larger > SMALL_BYTES || whole / values > 2 * (first.bytes / first.values.max(1));
+    let page = if is_uneven {
+        first.bytes.max(larger)
+    } else {
+        first.bytes
+    };
+    dictionary.saturating_add(page.min(whole))
+}
+
+impl Decoding {
+    fn of_all(bytes: u64) -> Self {
+        Self {
+            held_bytes: bytes,
+            peak_bytes: bytes,
+        }
     }
 }
 
@@ -92,8 +148,31 @@ impl Declared {
         }
     }
 
-    /// Why a page cannot be what its header declares. The decoder would set the memory apart first, and look then.
-    pub(super) fn refused(&self, page: PageSize) -> Option<String> {
+    /// The page that begins with these bytes; or why it cannot be one: its header says more than can be, or is none. The
+    /// decoder would set the memory apart first, and look then. `more` has so many bytes from the same position on, or all
+    /// there are.
+    pub(super) fn checked<E>(
+        &self,
+        header: &[u8],
+        more: impl Fn(u64) -> Result<Bytes, E>,
+    ) -> Result<Result<PageSize, String>, E> {
+        let mut page = parse(header);
+        let mut bytes = header.len() as u64;
+        while page == Err(Unread::Short) && bytes < LONGEST_HEADER_BYTES {
+            let longer = more(bytes.saturating_mul(16).max(HEADER_BYTES))?;
+            if longer.len() as u64 <= bytes {
+                break;
+            }
+            bytes = longer.len() as u64;
+            page = parse(&longer);
+        }
+        Ok(match page {
+            Ok(page) => self.too_large(page).map_or(Ok(page), Err),
+            Err(_) => Err("the header of a page cannot be read".to_owned()),
+        })
+    }
+
+    fn too_large(&self, page: PageSize) -> Option<String> {
         let held = page
             .stored_bytes
             .saturating_mul(self.ratio)
@@ -123,135 +202,86 @@ fn ratio(codec: Compression) -> u64 {
 
 /// Values and bytes of a chunk's dictionary, if it has one.
 pub(super) fn dictionary(file: &RangeReader, column: &ColumnChunkMetaData) -> Option<(u64, u64)> {
-    let page = page_at(file, starts(column)[0]?)?;
-    Some((page.dictionary_values?, page.bytes))
+    let page = pages(file, column).next()?;
+    page.is_dictionary.then_some((page.values, page.bytes))
 }
 
-/// Where the dictionary, or the first page, and the first page of data begin, if that is another.
-fn starts(column: &ColumnChunkMetaData) -> [Option<u64>; 2] {
+/// The pages of a chunk: its dictionary, if it has one, and those with data in their order. They end early where what
+/// follows is no page, at which reading ends, too.
+fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
     let position = |at: i64| u64::try_from(at).ok();
+    let (start, stored) = column.byte_range();
     let data = position(column.data_page_offset());
-    match column.dictionary_page_offset().and_then(position) {
-        Some(dictionary) => [Some(dictionary), data],
-        None => [data, None],
+    let dictionary = column.dictionary_page_offset().and_then(position);
+    // Some writers say 0 where there is none.
+    let dictionary = dictionary.filter(|&at| at > 0);
+    Pages {
+        file,
+        position: dictionary.or(data).unwrap_or(start),
+        // Some writers leave a gap behind the dictionary.
+        data: data.filter(|_| dictionary.is_some()),
+        end: start.saturating_add(stored).min(file.len()),
+        is_small: false,
+        window: (0, Bytes::new()),
     }
 }
 
-fn page_at(file: &RangeReader, start: u64) -> Option<PageSize> {
-    let bytes = file.len().checked_sub(start)?.min(HEADER_BYTES);
-    parse(&file.read(start, bytes as usize).ok()?)
+struct Pages<'a> {
+    file: &'a RangeReader,
+    position: u64,
+    /// Where the page behind this one begins.
+    data: Option<u64>,
+    end: u64,
+    /// Whether the page before was small.
+    is_small: bool,
+    /// What was read last, and where that begins.
+    window: (u64, Bytes),
 }
 
-/// The sizes in a page header; `None` where there is no such header.
-///
-/// It is a Thrift structure in the compact protocol, whose fields come in order: kind, size, size in the file, checksum,
-/// and behind them what belongs to the kind, which of a dictionary begins with the number of its values.
-pub(super) fn parse(header: &[u8]) -> Option<PageSize> {
-    const DICTIONARY: u64 = 2;
-    let mut fields = Fields {
-        rest: header,
-        last: 0,
-    };
-    let [kind, bytes, stored_bytes] = [fields.number(1)?, fields.number(2)?, fields.number(3)?];
-    let dictionary_values = (kind == DICTIONARY).then(|| fields.of_dictionary());
-    Some(PageSize {
-        bytes,
-        stored_bytes,
-        dictionary_values: dictionary_values.map(Option::unwrap_or_default),
-    })
-}
-
-struct Fields<'a> {
-    rest: &'a [u8],
-    last: u8,
-}
-
-impl Fields<'_> {
-    const NUMBER: u8 = 5;
-    const STRUCT: u8 = 12;
-
-    /// Number and type of the next field.
-    fn next(&mut self) -> Option<(u8, u8)> {
-        let (&first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        let step = first >> 4;
-        if step == 0 || first & 15 == 0 {
-            return None;
+impl Pages<'_> {
+    /// The bytes from the position on: as many, or up to the end.
+    fn bytes(&mut self, wanted: u64) -> Option<Bytes> {
+        let wanted = self.end.checked_sub(self.position)?.min(wanted);
+        let (start, window) = &self.window;
+        let within = self.position.checked_sub(*start)?;
+        if within + wanted <= window.len() as u64 {
+            return Some(window.slice(within as usize..(within + wanted) as usize));
         }
-        self.last += step;
-        Some((self.last, first & 15))
+        let least = if self.is_small { HEADERS_BYTES } else { 0 };
+        let bytes = wanted.max(least.min(self.end - self.position));
+        let window = self.file.read(self.position, bytes as usize).ok()?;
+        self.window = (self.position, window.clone());
+        Some(window.slice(..wanted as usize))
     }
 
-    /// The field of that number, which has to be the next: a number that is not negative.
-    fn number(&mut self, field: u8) -> Option<u64> {
-        (self.next()? == (field, Self::NUMBER)).then_some(())?;
-        self.varint()
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0_u64;
-        for shift in (0..35).step_by(7) {
-            let (&byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            value |= u64::from(byte & 127) << shift;
-            if byte < 128 {
-                // Numbers take turns: 0, -1, 1, -2 …
-                return (value & 1 == 0).then_some(value >> 1);
+    fn page(&mut self) -> Option<PageSize> {
+        let mut wanted = HEADER_BYTES;
+        loop {
+            let bytes = self.bytes(wanted).filter(|bytes| !bytes.is_empty())?;
+            match parse(&bytes) {
+                Ok(page) => return Some(page),
+                Err(Unread::Short) if bytes.len() as u64 == wanted => {
+                    wanted = wanted.saturating_mul(16);
+                }
+                Err(_) => return None,
+            }
+            if wanted > LONGEST_HEADER_BYTES {
+                return None;
             }
         }
-        None
-    }
-
-    /// The number of values, behind a checksum if there is one.
-    fn of_dictionary(&mut self) -> Option<u64> {
-        const CHECKSUM: u8 = 4;
-        let mut field = self.next()?;
-        if field == (CHECKSUM, Self::NUMBER) {
-            while self.rest.split_first().map(|(byte, _)| *byte)? >= 128 {
-                self.rest = &self.rest[1..];
-            }
-            self.rest = &self.rest[1..];
-            field = self.next()?;
-        }
-        (field.1 == Self::STRUCT).then_some(())?;
-        self.last = 0;
-        self.number(1)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Iterator for Pages<'_> {
+    type Item = PageSize;
 
-    #[test]
-    fn sizes_are_read_from_a_header() {
-        // Kind 2, 300 bytes, 20 in the file, a checksum of two bytes, and 7 values.
-        let header = [
-            0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x15, 0x81, 1, 0x3c, 0x15, 14, 0,
-        ];
-        let page = PageSize {
-            bytes: 300,
-            stored_bytes: 20,
-            dictionary_values: Some(7),
-        };
-        assert_eq!(parse(&header), Some(page));
-        let data = parse(&[0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0]).unwrap();
-        assert_eq!((data.bytes, data.dictionary_values), (300, None));
-    }
-
-    #[test]
-    fn what_is_no_header_has_no_sizes() {
-        for bytes in [
-            &[][..],
-            &[0x15],
-            &[0x15, 0],
-            &[0; 20],
-            &[0xff; 40],
-            b"PAR1PAR1PAR1",
-        ] {
-            assert_eq!(parse(bytes), None, "{bytes:?}");
-        }
-        // A negative size.
-        assert_eq!(parse(&[0x15, 0, 0x15, 3, 0x15, 40, 0]), None);
+    fn next(&mut self) -> Option<PageSize> {
+        let page = self.page()?;
+        self.is_small = page.stored_bytes < HEADERS_BYTES;
+        let behind = self
+            .position
+            .saturating_add(page.header_bytes + page.stored_bytes);
+        self.position = self.data.take().unwrap_or(behind);
+        Some(page)
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     let reading = Reading::new(request)?;
     let limit = (request.split.end - request.split.start) as usize;
     let skip = reading.groups.skip as usize;
-    let batch_rows = rows_within(request, batch_rows);
+    let batch_rows = reading.rows_within(batch_rows);
     let arrange = reading.arrangement();
     if let [columns] = &reading.together()[..] {
         let batches = reading.batches(columns, limit, Access::Stream, |builder| {
@@ -55,13 +55,6 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     })?;
     let whole = arrange.apply(whole)?;
     Ok(Box::new(Cut::new(std::iter::once(Ok(whole)), batch_rows)))
-}
-
-/// So many rows, or fewer where they are large.
-fn rows_within(request: &Request<'_>, batch_rows: usize) -> usize {
-    let rows = request.split.rows.unwrap_or(1).max(1);
-    let fitting = PLANNED_BYTES / (request.split.bytes / rows).max(1);
-    batch_rows.min(fitting.max(1) as usize)
 }
 
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
@@ -120,6 +113,35 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// So many rows, or fewer where those of the columns that are read are large.
+    fn rows_within(&self, batch_rows: usize) -> usize {
+        let split = self.request.split;
+        let (mut rows, mut bytes) = (split.rows.unwrap_or(1), split.bytes);
+        if self.order.is_some() {
+            (rows, bytes) = self.rows_and_bytes();
+        }
+        let fitting = PLANNED_BYTES / (bytes / rows.max(1)).max(1);
+        batch_rows.min(fitting.max(1) as usize)
+    }
+
+    /// Rows of the row groups, and decoded bytes of the columns that are read.
+    fn rows_and_bytes(&self) -> (u64, u64) {
+        let (mut rows, mut bytes) = (0_u64, 0_u64);
+        let schema = self.metadata.file_metadata().schema_descr();
+        for &group in &self.groups.indices {
+            let group = self.metadata.row_group(group);
+            rows = rows.saturating_add(group.num_rows() as u64);
+            for (leaf, column) in group.columns().iter().enumerate() {
+                let root = schema.get_column_root_idx(leaf);
+                if self.roots.binary_search(&root).is_ok() {
+                    let decoded = footer::decoded_bytes(&self.request.file, column);
+                    bytes = bytes.saturating_add(decoded);
+                }
+            }
+        }
+        (rows, bytes)
+    }
+
     fn arrangement(&self) -> Arrangement {
         Arrangement {
             order: self.order.clone(),
@@ -131,7 +153,9 @@ impl<'a> Reading<'a> {
     /// The columns, in groups that are decoded together; at least one, which may be empty.
     fn together(&self) -> Vec<Vec<usize>> {
         let groups = &self.groups.indices;
-        let together = columns::together(&self.request.file, &self.metadata, groups, &self.roots);
+        let known = &self.request.split.pages;
+        let (file, metadata) = (&self.request.file, &self.metadata);
+        let together = columns::together(file, metadata, groups, &self.roots, known);
         if together.is_empty() {
             return vec![Vec::new()];
         }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::pages::{self, Declared};
+use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::Regions;
 use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
@@ -209,13 +209,16 @@ impl Inner {
             .declared
             .partition_point(|pages| pages.start <= position);
         let within = self.declared[..after].last();
-        let within = within.filter(|pages| position < pages.end);
-        let Some((pages, page)) = within.zip(pages::parse(header)) else {
+        let Some(pages) = within.filter(|pages| position < pages.end) else {
             return Ok(());
         };
-        if let Some(reason) = pages.refused(page) {
-            return Err(IoError::corrupt(self.file.path(), Format::Parquet, reason));
-        }
+        let more = |bytes: u64| {
+            let bytes = bytes.min(pages.end.min(self.file.len()).saturating_sub(position));
+            self.file.read(position, bytes as usize)
+        };
+        let page = pages.checked(header, more)?;
+        let page =
+            page.map_err(|reason| IoError::corrupt(self.file.path(), Format::Parquet, reason))?;
         if page.bytes > self.max_page_bytes {
             return Err(IoError::LargePage {
                 path: self.file.path().to_path_buf(),

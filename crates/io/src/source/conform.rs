@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use super::nested;
 use super::unify::unified;
@@ -157,18 +157,38 @@ pub(super) fn check_names(path: &Path, schema: &Schema) -> Result<()> {
     }
 }
 
-/// The schema with keys of 32 bits for dictionaries whose keys cannot number so many rows: each file has a dictionary of
-/// its own, and together they may have as many values.
+/// The schema with keys of 32 bits for dictionaries, at any depth, whose keys cannot number so many rows: each file has a
+/// dictionary of its own, and together they may have as many values.
 pub(super) fn with_wide_keys(schema: &SchemaRef, rows: Option<u64>) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Dictionary(key, values) if rows.is_none_or(|rows| rows > most_values(key)) => {
-            let wide = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
-            Arc::new(field.as_ref().clone().with_data_type(wide))
-        }
-        _ => field.clone(),
-    });
-    let fields: Vec<FieldRef> = fields.collect();
+    let fields = schema.fields().iter();
+    let fields: Fields = fields.map(|field| with_wide_key(field, rows)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn with_wide_key(field: &FieldRef, rows: Option<u64>) -> FieldRef {
+    use DataType::{Dictionary, FixedSizeList, LargeList, List, Map, Struct};
+    // Lists may have more values than there are rows.
+    let inner = |item: &FieldRef| with_wide_key(item, None);
+    let wide = match field.data_type() {
+        Dictionary(key, values) if rows.is_none_or(|rows| rows > most_values(key)) => {
+            let key = match most_values(key) {
+                u64::MAX => key.clone(),
+                _ => Box::new(DataType::Int32),
+            };
+            Dictionary(key, values.clone())
+        }
+        List(item) => List(inner(item)),
+        LargeList(item) => LargeList(inner(item)),
+        FixedSizeList(item, size) => FixedSizeList(inner(item), *size),
+        Map(entries, is_sorted) => Map(inner(entries), *is_sorted),
+        Struct(fields) => Struct(
+            { fields.iter() }
+                .map(|field| with_wide_key(field, rows))
+                .collect(),
+        ),
+        _ => return field.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(wide))
 }
 
 /// How many values keys of a type can number.

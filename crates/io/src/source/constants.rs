@@ -129,11 +129,15 @@ impl Widening {
     }
 
     fn fill(&self, rows: usize) -> Result<Vec<ArrayRef>> {
-        let first = UInt32Array::from(vec![0; rows]);
         let values = self.origins.iter().filter_map(|origin| match origin {
             Origin::Folder(value) => Some(value),
             Origin::File(_) => None,
         });
+        let mut values = values.peekable();
+        if values.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let first = UInt32Array::from(vec![0; rows]);
         values
             .map(|value| arrow_select::take::take(value, &first, None).map_err(unlikely))
             .collect()

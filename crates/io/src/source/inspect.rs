@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
 
-use super::{ReadOptions, SourceFile};
+use super::{total, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::guard::guarded;
@@ -20,6 +21,9 @@ pub(crate) struct FileInfo {
     pub(crate) memory_bytes: u64,
     pub(crate) groups: Vec<Group>,
     pub(crate) working: Vec<Working>,
+    pub(crate) pages: Vec<LargePages>,
+    /// What is held of columns for as long as rows are read: dictionaries of IPC.
+    pub(crate) held: Vec<Working>,
     pub(crate) dictionary_columns: Vec<bool>,
 }
 
@@ -37,6 +41,26 @@ pub(crate) struct Working {
     /// The name of the top-level column, or nothing if it is the same whichever column is read.
     pub(crate) column: Option<String>,
     pub(crate) bytes: u64,
+}
+
+/// What the pages of a large leaf column of Parquet take, all of which were looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargePages {
+    /// The number of the leaf.
+    pub leaf: u64,
+    /// What is held between batches while it is decoded, at most.
+    pub bytes: u64,
+}
+
+impl Group {
+    /// Of all groups; the sums stay at the largest number there is, whatever a file declares.
+    pub(crate) fn rows(groups: &[Self]) -> u64 {
+        total(groups.iter().map(|group| group.rows))
+    }
+
+    pub(crate) fn memory_bytes(groups: &[Self]) -> u64 {
+        total(groups.iter().map(|group| group.memory_bytes))
+    }
 }
 
 const MAX_THREADS: usize = 16;
@@ -82,6 +106,8 @@ fn inspect(
         columns: Vec::new(),
         groups: std::mem::take(&mut info.groups),
         working: std::mem::take(&mut info.working),
+        pages: std::mem::take(&mut info.pages),
+        held: std::mem::take(&mut info.held),
     };
     Ok((listed, info))
 }

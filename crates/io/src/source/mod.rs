@@ -28,6 +28,7 @@ use crate::error::{IoError, Result};
 use crate::{Encoding, Format};
 
 pub(crate) use conform::{conform, places};
+pub use inspect::LargePages;
 pub(crate) use inspect::{FileInfo, Group, Working};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
@@ -151,7 +152,7 @@ pub struct ReadOptions {
     pub record_bytes: Option<usize>,
     /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
     pub max_row_bytes: Option<usize>,
-    /// The largest page of Parquet that there is memory for. Not all pages are looked at before a file is read.
+    /// The largest page of Parquet that there is memory for, whatever the footer made of its chunk.
     pub max_page_bytes: Option<usize>,
 }
 
@@ -166,6 +167,9 @@ impl ReadOptions {
         self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 }
+
+/// What is held for less is part of the buffers of any task.
+const SMALL_BYTES: u64 = 4 << 20;
 
 /// One file of an input.
 #[derive(Debug, Clone)]
@@ -186,6 +190,8 @@ pub struct SourceFile {
     columns: Vec<usize>,
     groups: Vec<Group>,
     working: Vec<Working>,
+    pages: Vec<LargePages>,
+    held: Vec<Working>,
 }
 
 /// An input, listed and inspected.
@@ -218,7 +224,7 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let inspected = inspect::inspect_all(&files, format, own)?;
     let mut schema = common_schema(&inspected, own, format)?;
     if inspected.len() > 1 {
-        let rows = inspected.iter().map(|(file, _)| file.rows).sum();
+        let rows = total_rows(inspected.iter().map(|(file, _)| file));
         schema = conform::with_wide_keys(&schema, rows);
     }
     conform::check_names(&inspected[0].0.path, &schema)?;
@@ -296,7 +302,7 @@ fn common_schema(
 ///
 /// # Errors
 /// Other columns, or types that have no common one; names the first two that differ.
-pub fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
+fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     let Some((&(path, schema), _)) = origins.split_first() else {
         return Ok(Arc::new(Schema::empty()));
     };
@@ -312,12 +318,32 @@ pub fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     Ok(schema)
 }
 
+/// The schema of rows of datasets that follow each other, which have these schemas: see [`unified_schema`]. Keys of
+/// dictionaries have 32 bits at least, since each dataset has a dictionary of its own.
+///
+/// # Errors
+/// Those of [`unified_schema`].
+pub fn union_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
+    Ok(conform::with_wide_keys(&unified_schema(origins)?, None))
+}
+
+/// The sum, or the largest number there is: files may declare any sizes.
+fn total(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(0, u64::saturating_add)
+}
+
+fn total_rows<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Option<u64> {
+    files
+        .map(|file| file.rows)
+        .try_fold(0, |sum: u64, rows| Some(sum.saturating_add(rows?)))
+}
+
 impl Source {
     fn of(files: Vec<SourceFile>, format: Format, schema: SchemaRef, own: &ReadOptions) -> Self {
         Self {
-            rows: files.iter().map(|file| file.rows).sum(),
-            bytes: files.iter().map(|file| file.stamp.bytes).sum(),
-            memory_bytes: files.iter().map(|file| file.memory_bytes).sum(),
+            rows: total_rows(files.iter()),
+            bytes: total(files.iter().map(|file| file.stamp.bytes)),
+            memory_bytes: total(files.iter().map(|file| file.memory_bytes)),
             dictionary_columns: vec![true; schema.fields().len()],
             options: own.clone(),
             files,
@@ -339,12 +365,13 @@ impl Source {
         for (index, file) in self.files.iter_mut().enumerate() {
             file.partition = partitions.of_file(index, &columns);
             let row_bytes = partitions::row_bytes(&file.partition, &schema);
-            file.memory_bytes += file.rows.unwrap_or(0) * row_bytes;
+            let added = |rows: u64| rows.saturating_mul(row_bytes);
+            file.memory_bytes = added(file.rows.unwrap_or(0)).saturating_add(file.memory_bytes);
             for group in &mut file.groups {
-                group.memory_bytes += group.rows * row_bytes;
+                group.memory_bytes = added(group.rows).saturating_add(group.memory_bytes);
             }
         }
-        self.memory_bytes = self.files.iter().map(|file| file.memory_bytes).sum();
+        self.memory_bytes = total(self.files.iter().map(|file| file.memory_bytes));
         self.schema = schema;
     }
 
@@ -379,18 +406,18 @@ impl Source {
     /// The most that reading these columns has in memory at once beside the rows that are wanted, and the file that asks for
     /// it; 0 where that is no more than the buffers of any task.
     pub fn working_bytes(&self, columns: &HashSet<String>) -> (u64, Option<&Path>) {
+        let is_wanted = |working: &&Working| {
+            let is_wanted = |column| columns.contains(column);
+            working.column.as_ref().is_none_or(is_wanted)
+        };
+        let bytes = |working: &Working| working.bytes;
         let sizes = self.files.iter().map(|file| {
-            let wanted = file.working.iter().filter(|working| {
-                let is_wanted = |column| columns.contains(column);
-                working.column.as_ref().is_none_or(is_wanted)
-            });
-            (
-                wanted
-                    .map(|working| working.bytes)
-                    .max()
-                    .unwrap_or_default(),
-                file.path.as_path(),
-            )
+            let largest = file.working.iter().filter(is_wanted).map(bytes).max();
+            let held = file.held.iter().filter(is_wanted).map(bytes);
+            let held = total(held);
+            let held = if held < SMALL_BYTES { 0 } else { held };
+            let sum = largest.unwrap_or_default().saturating_add(held);
+            (sum, file.path.as_path())
         });
         let largest = sizes.max_by_key(|(bytes, _)| *bytes);
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::conform::retyped;
 use super::constants::Widening;
 use super::reorder::Reordered;
-use super::{places, projected, FileStamp, Group, PartitionValue, ReadOptions, SourceFile};
+use super::{
+    places, projected, FileStamp, Group, LargePages, PartitionValue, ReadOptions, SourceFile,
+};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
@@ -49,6 +51,9 @@ pub struct Split {
     /// Where the columns of the input are in the file, but for partition columns, if it is CSV that has them in another order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<usize>,
+    /// What the pages of large columns of Parquet take.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pages: Vec<LargePages>,
 }
 
 impl Split {
@@ -273,6 +278,7 @@ pub(super) fn split_file(
         file_mtime_ns: file.stamp.mtime_ns,
         partition: file.partition.clone(),
         columns: file.columns.clone(),
+        pages: file.pages.clone(),
     };
     Ok(ranges.into_iter().map(split).collect())
 }
@@ -334,18 +340,20 @@ fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
     {
         let whole = Range {
             start: row,
-            end: row + group.rows,
+            end: row.saturating_add(group.rows),
             group: index as u64,
             group_start: row,
             groups: 1,
             rows: Some(group.rows),
             memory_bytes: group.memory_bytes,
         };
-        row += group.rows;
+        row = row.saturating_add(group.rows);
         let large = group.memory_bytes / 3 * 2 > target;
         match ranges.last_mut() {
             Some(last)
-                if open && !large && (last.memory_bytes + group.memory_bytes) / 5 * 4 <= target =>
+                if open
+                    && !large
+                    && last.memory_bytes.saturating_add(group.memory_bytes) / 5 * 4 <= target =>
             {
                 last.end = whole.end;
                 last.groups = whole.group + 1 - last.group;
@@ -354,11 +362,15 @@ fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
             }
             _ if large => {
                 let pieces = even_pieces(group.rows, group.memory_bytes, target);
+                let share = |rows: u64| {
+                    let bytes = u128::from(rows) * u128::from(group.memory_bytes);
+                    (bytes / u128::from(group.rows)) as u64
+                };
                 ranges.extend(pieces.map(|(first, last)| Range {
-                    start: whole.start + first,
-                    end: whole.start + last,
+                    start: whole.start.saturating_add(first),
+                    end: whole.start.saturating_add(last),
                     rows: Some(last - first),
-                    memory_bytes: (last - first) * group.memory_bytes / group.rows,
+                    memory_bytes: share(last - first),
                     ..whole
                 }));
                 open = false;
@@ -417,6 +429,20 @@ mod tests {
     }
 
     #[test]
+    fn sizes_that_no_file_can_have_do_no_harm() {
+        let most = [(u64::MAX / 2, u64::MAX), (u64::MAX, u64::MAX), (7, 3)];
+        let groups = groups(&most);
+        assert_eq!(Group::memory_bytes(&groups), u64::MAX);
+        assert_eq!(Group::rows(&groups), u64::MAX);
+        let ranges = ranges_of_groups(&groups[..1], u64::MAX / 4);
+        assert!(ranges.len() > 1);
+        assert!(ranges
+            .iter()
+            .all(|range| range.memory_bytes <= u64::MAX / 4));
+        assert!(!ranges_of_groups(&groups, u64::MAX / 4).is_empty());
+    }
+
+    #[test]
     fn neighbours_are_read_together_as_long_as_there_is_room() {
         let of_bytes = |bytes: &[u64]| -> Vec<Split> {
             bytes
@@ -457,6 +483,7 @@ mod tests {
             file_mtime_ns: -5,
             partition: vec![],
             columns: vec![],
+            pages: vec![],
         };
         let json = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
@@ -478,6 +505,7 @@ mod tests {
             file_mtime_ns: 0,
             partition: vec![],
             columns: vec![],
+            pages: vec![],
         }
     }
 

@@ -1,7 +1,7 @@
 //! The type that holds the values of two: what columns of several files, or of several datasets, become together.
 //!
-//! Guarantee: it holds every value of both as it is, but integers beyond 2^53 beside floats, which become the nearest double
-//! as everywhere. What would be a guess, such as numbers for text, has no such type.
+//! Guarantee: it holds every value of both as it is, but integers beyond 2^53 and decimals beside floats, which become the
+//! nearest double as everywhere (and in DuckDB and Polars). What would be a guess, such as numbers for text, has no such type.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,19 +31,18 @@ pub(super) fn unified(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// The wider of two types of dictionaries' keys; signed ones hold as many in the same width.
+/// A type of dictionaries' keys that numbers the values of both: of 32 bits at least, since two dictionaries together may
+/// have more values than each.
 fn wider_index(a: &DataType, b: &DataType) -> Option<DataType> {
-    let (wide, narrow) = if a.primitive_width()? >= b.primitive_width()? {
-        (a, b)
-    } else {
-        (b, a)
-    };
-    let same_width = wide.primitive_width() == narrow.primitive_width();
-    Some(if same_width && a != b {
-        signed_of(8 * wide.primitive_width()? as u8)
-    } else {
-        wide.clone()
-    })
+    if a == b && bits(a)? >= 32 {
+        return Some(a.clone());
+    }
+    let holds = |key: &DataType| Some(bits(key)? * if key.is_signed_integer() { 1 } else { 2 });
+    Some(signed_of(holds(a)?.max(holds(b)?).max(32)))
+}
+
+fn bits(data_type: &DataType) -> Option<usize> {
+    Some(8 * data_type.primitive_width()?)
 }
 
 fn texts(a: &DataType, b: &DataType) -> Option<DataType> {
@@ -65,13 +64,13 @@ fn texts(a: &DataType, b: &DataType) -> Option<DataType> {
 }
 
 fn numbers(a: &DataType, b: &DataType) -> Option<DataType> {
-    use DataType::{Decimal128, Decimal256, Float16, Float32, Float64};
+    use DataType::{Decimal128, Float16, Float32, Float64};
     if let (Some(x), Some(y)) = (digits(a), digits(b)) {
         if a.is_decimal() || b.is_decimal() {
             return decimals(a, b, x, y);
         }
     }
-    let bits = |t: &DataType| 8 * t.primitive_width().unwrap_or(0) as u8;
+    let bits = |t: &DataType| bits(t).unwrap_or_default();
     let is_float = |t: &DataType| matches!(t, Float16 | Float32 | Float64);
     let is_number = |t: &DataType| is_float(t) || t.is_integer() || t.is_decimal();
     if !is_number(a) || !is_number(b) {
@@ -106,15 +105,14 @@ fn numbers(a: &DataType, b: &DataType) -> Option<DataType> {
     } else {
         (b, a)
     };
-    match bits(signed).max(bits(unsigned).saturating_mul(2)) {
+    Some(match bits(signed).max(2 * bits(unsigned)) {
         // No integer of 64 bits holds both.
-        128.. => Some(Decimal128(20, 0)),
-        bits => Some(signed_of(bits)),
-    }
-    .filter(|kind| !matches!(kind, Decimal256(..)))
+        128.. => Decimal128(20, 0),
+        bits => signed_of(bits),
+    })
 }
 
-fn signed_of(bits: u8) -> DataType {
+fn signed_of(bits: usize) -> DataType {
     match bits {
         ..=8 => DataType::Int8,
         9..=16 => DataType::Int16,
@@ -241,7 +239,22 @@ mod tests {
             (
                 dictionary(Int8, Utf8),
                 dictionary(UInt8, Utf8),
-                Some(dictionary(Int8, Utf8)),
+                Some(dictionary(Int32, Utf8)),
+            ),
+            (
+                dictionary(UInt32, Utf8),
+                dictionary(Int32, Utf8),
+                Some(dictionary(Int64, Utf8)),
+            ),
+            (
+                dictionary(UInt64, Utf8),
+                dictionary(Int8, Utf8),
+                Some(dictionary(Int64, Utf8)),
+            ),
+            (
+                dictionary(UInt32, Utf8),
+                dictionary(UInt32, LargeUtf8),
+                Some(dictionary(UInt32, LargeUtf8)),
             ),
             (dictionary(Int8, Utf8), Utf8View, Some(Utf8)),
             (Binary, FixedSizeBinary(3), Some(Binary)),

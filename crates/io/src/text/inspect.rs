@@ -68,6 +68,8 @@ pub(crate) fn inspect(
         memory_bytes: bytes,
         groups: Vec::new(),
         working: Vec::new(),
+        pages: Vec::new(),
+        held: Vec::new(),
         dictionary_columns: vec![false; schema.fields().len()],
     })
 }

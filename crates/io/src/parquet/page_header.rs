@@ -1,0 +1,237 @@
+//! The header of a page: a Thrift structure in the compact protocol.
+//!
+//! Guarantee: the sizes found here are those that the decoder finds, which sets memory apart for them. The decoder takes
+//! fields in any order and form, whatever type they say they have, and of several the last one. Writers write each field once,
+//! in order, in the short form and of its type; what is not so is refused.
+
+const BOOLEANS: [u8; 2] = [1, 2];
+const NUMBER: u8 = 5;
+const STRUCT: u8 = 12;
+
+/// Of structures in a header: none is so deep.
+const MOST_LEVELS: u8 = 8;
+
+/// What the header of a page says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageSize {
+    /// Of the page in memory.
+    pub(super) bytes: u64,
+    /// Of the page in the file, behind its header.
+    pub(super) stored_bytes: u64,
+    /// Of the header.
+    pub(super) header_bytes: u64,
+    /// How many values are in the page.
+    pub(super) values: u64,
+    pub(super) is_dictionary: bool,
+}
+
+/// Why there are no sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The header goes on behind these bytes.
+    Short,
+    /// No writer writes such a header.
+    Invalid,
+}
+
+type Result<T> = std::result::Result<T, Unread>;
+
+/// The sizes in the header that these bytes begin with.
+pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
+    const DICTIONARY: u64 = 2;
+    let mut thrift = Thrift { rest: header };
+    let [mut kind, mut bytes, mut stored_bytes, mut values] = [None, None, None, None];
+    let mut last = 0;
+    while let Some((field, kind_of_field)) = thrift.field(&mut last)? {
+        match field {
+            1..=4 if kind_of_field != NUMBER => return Err(Unread::Invalid),
+            1 => kind = Some(thrift.size()?),
+            2 => bytes = Some(thrift.size()?),
+            3 => stored_bytes = Some(thrift.size()?),
+            5 | 7 | 8 if kind_of_field == STRUCT => values = Some(thrift.values(field)?),
+            5 | 7 | 8 => return Err(Unread::Invalid),
+            _ => thrift.skip(kind_of_field, MOST_LEVELS)?,
+        }
+    }
+    match (kind, bytes, stored_bytes) {
+        (Some(kind), Some(bytes), Some(stored_bytes)) => Ok(PageSize {
+            bytes,
+            stored_bytes,
+            header_bytes: (header.len() - thrift.rest.len()) as u64,
+            values: values.unwrap_or_default(),
+            is_dictionary: kind == DICTIONARY,
+        }),
+        _ => Err(Unread::Invalid),
+    }
+}
+
+struct Thrift<'a> {
+    rest: &'a [u8],
+}
+
+impl Thrift<'_> {
+    fn byte(&mut self) -> Result<u8> {
+        let (&byte, rest) = self.rest.split_first().ok_or(Unread::Short)?;
+        self.rest = rest;
+        Ok(byte)
+    }
+
+    /// Number and type of the next field of a structure; `None` at its end.
+    fn field(&mut self, last: &mut u8) -> Result<Option<(u8, u8)>> {
+        let first = self.byte()?;
+        if first == 0 {
+            return Ok(None);
+        }
+        let (step, kind) = (first >> 4, first & 15);
+        if step == 0 || kind == 0 {
+            return Err(Unread::Invalid);
+        }
+        *last = last.checked_add(step).ok_or(Unread::Invalid)?;
+        Ok(Some((*last, kind)))
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return Ok(value);
+            }
+        }
+        Err(Unread::Invalid)
+    }
+
+    /// A number of 31 bits.
+    fn size(&mut self) -> Result<u64> {
+        let value = self.varint()?;
+        // Numbers take turns: 0, -1, 1, -2 …
+        let is_valid = value & 1 == 0 && value >> 32 == 0;
+        is_valid.then_some(value >> 1).ok_or(Unread::Invalid)
+    }
+
+    /// The number of values, which what belongs to the kind of the page begins with; goes to the end of that.
+    fn values(&mut self, kind_of_page: u8) -> Result<u64> {
+        // Fields behind these are statistics, or none that the decoder knows.
+        let (numbers, boolean) = match kind_of_page {
+            5 => (4, None),
+            7 => (2, Some(3)),
+            _ => (6, Some(7)),
+        };
+        let (mut values, mut last) = (None, 0);
+        while let Some((field, kind)) = self.field(&mut last)? {
+            if field <= numbers && kind != NUMBER
+                || boolean == Some(field) && !BOOLEANS.contains(&kind)
+            {
+                return Err(Unread::Invalid);
+            }
+            match field {
+                1 => values = Some(self.size()?),
+                _ => self.skip(kind, MOST_LEVELS)?,
+            }
+        }
+        values.ok_or(Unread::Invalid)
+    }
+
+    fn skip_bytes(&mut self, bytes: u64) -> Result<()> {
+        let bytes = usize::try_from(bytes).map_err(|_| Unread::Invalid)?;
+        self.rest = self.rest.get(bytes..).ok_or(Unread::Short)?;
+        Ok(())
+    }
+
+    /// Goes behind what belongs to a field of a type: numbers, bytes and structures of these are all that headers have.
+    fn skip(&mut self, kind: u8, levels: u8) -> Result<()> {
+        match kind {
+            1 | 2 => Ok(()),
+            3 => self.skip_bytes(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.skip_bytes(8),
+            8 => {
+                let bytes = self.varint()?;
+                self.skip_bytes(bytes)
+            }
+            STRUCT if levels > 0 => {
+                let mut last = 0;
+                while let Some((_, kind)) = self.field(&mut last)? {
+                    self.skip(kind, levels - 1)?;
+                }
+                Ok(())
+            }
+            _ => Err(Unread::Invalid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kind 0, 300 bytes, 20 in the file, and 7 values of plain encoding with statistics: a text of 3 bytes.
+    const DATA: [u8; 26] = [
+        0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 6, 0x1c, 0x18, 3,
+        b'a', b'b', b'c', 0, 0, 0, 99,
+    ];
+
+    #[test]
+    fn sizes_are_read_from_a_header() {
+        // Kind 2, 300 bytes, 20 in the file, a checksum of two bytes, and 7 values.
+        let header = [
+            0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x15, 0x81, 1, 0x3c, 0x15, 14, 0, 0,
+        ];
+        let page = PageSize {
+            bytes: 300,
+            stored_bytes: 20,
+            header_bytes: 15,
+            values: 7,
+            is_dictionary: true,
+        };
+        assert_eq!(parse(&header), Ok(page));
+        let data = PageSize {
+            header_bytes: 25,
+            is_dictionary: false,
+            ..page
+        };
+        assert_eq!(parse(&DATA), Ok(data));
+    }
+
+    #[test]
+    fn a_header_may_be_longer_than_what_is_there() {
+        for bytes in 0..25 {
+            assert_eq!(parse(&DATA[..bytes]), Err(Unread::Short), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_has_no_sizes() {
+        for bytes in [&[0; 20][..], &[0xff; 40], b"PAR1PAR1PAR1"] {
+            assert_eq!(parse(bytes), Err(Unread::Invalid), "{bytes:?}");
+        }
+        // A negative size.
+        assert_eq!(
+            parse(&[0x15, 0, 0x15, 3, 0x15, 40, 0]),
+            Err(Unread::Invalid)
+        );
+    }
+
+    #[test]
+    fn what_the_decoder_would_read_otherwise_is_refused() {
+        let behind = |tail: &[u8]| [&DATA[..24], tail].concat();
+        assert!(parse(&behind(&[0])).is_ok());
+        for tail in [
+            // Field 2 again, in the long form: 2^30 bytes.
+            &[0x05, 4, 0x80, 0x80, 0x80, 0x80, 8, 0][..],
+            // Of another type than it has.
+            &[0x06, 4, 0x80, 0x80, 0x80, 0x80, 8, 0],
+        ] {
+            assert_eq!(parse(&behind(tail)), Err(Unread::Invalid), "{tail:?}");
+        }
+        // The number of values is said to be bytes, and is read as a number: what follows is a header to one, bytes to the
+        // other.
+        let mut hidden = DATA;
+        hidden[8] = 0x18;
+        assert_eq!(parse(&hidden), Err(Unread::Invalid));
+        // The size comes first in the long form.
+        let long = [0x05, 4, 0xd8, 4, 0x05, 2, 0, 0x05, 6, 40, 0];
+        assert_eq!(parse(&long), Err(Unread::Invalid));
+    }
+}
