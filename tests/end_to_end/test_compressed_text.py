@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import subprocess
@@ -126,6 +127,7 @@ def test_functions_in_worker_processes_read_it_too(tmp_path: Path) -> None:
 
 def test_nothing_stays_behind(tmp_path: Path) -> None:
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    gc.collect()  # else what tests before have left is closed meanwhile
     before = set(os.listdir("/proc/self/fd"))
     rows = xs.read_csv(tmp_path / "x.csv.gz")
     assert len(set(os.listdir("/proc/self/fd")) - before) == 1

@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
+from exoshuffle.engines.local import limits
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
@@ -93,7 +94,7 @@ def starts_another(pids: ActorHandle, end: str) -> None:
 
 @pytest.mark.parametrize("end", ["crash", "cancel", "close"])
 def test_what_a_function_starts_ends_with_its_worker(end: str, tmp_path: Path) -> None:
-    xs.init(memory_limit="500MB", num_cpus=2, spill_dirs=str(tmp_path))
+    xs.init(memory_limit=limits.limit_for(200_000_000), num_cpus=2, spill_dirs=str(tmp_path))
     try:
         pids = helper(Log)
         ref = xs.remote(starts_another, max_retries=0).remote(pids, end)

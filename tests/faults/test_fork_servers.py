@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, deaths, servers, wire
+from exoshuffle.engines.local import LocalEngine, deaths, limits, servers, wire
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.servers import Servers
 from exoshuffle.errors import TaskError, WorkerDiedError
@@ -280,7 +280,7 @@ def test_close_does_not_wait_for_a_server_that_starts(
     # It never says that it is ready.
     monkeypatch.setattr(servers, "_START", "import time; time.sleep(3600)")
     monkeypatch.setattr(servers, "Server", Begun)
-    xs.init(memory_limit="350MB", spill_dirs=str(tmp_path), num_cpus=1)
+    xs.init(memory_limit=limits.limit_for(150_000_000), spill_dirs=str(tmp_path), num_cpus=1)
     task = xs.remote(double).remote(1)
     assert begun.wait(PATIENCE_SECONDS)
     xs.shutdown()

@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -48,10 +49,8 @@ class Kept:
         self.folder = folder
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  it stays open
         self.descriptor = self.file.fileno()
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):  # there may have been no room for it
-            self.file.close()
+        # Also where this and the file are part of a cycle, with the traceback of an error: closed before collected.
+        weakref.finalize(self, self.file.close)
 
     def located(self, name: str) -> str:
         """The path of what people know by this name, with the place of its bytes."""

@@ -56,10 +56,12 @@ def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
 
 
 def chunks_of(
-    batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES, num_rows: int = CHUNK_ROWS
+    batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES, num_rows: int | None = None
 ) -> Iterator[pa.Table]:
-    """The rows in tables that are worth a query each: of about so many bytes, or rows."""
+    """The rows in tables that are worth a query each: of about so many bytes, or rows (``CHUNK_ROWS``)."""
     import pyarrow as pa
+
+    most_rows = CHUNK_ROWS if num_rows is None else num_rows
 
     pending: list[pa.RecordBatch] = []
     rows = size = 0
@@ -67,7 +69,7 @@ def chunks_of(
         pending.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= num_rows or size >= num_bytes:
+        if rows >= most_rows or size >= num_bytes:
             yield pa.Table.from_batches(pending)
             pending, rows, size = [], 0, 0
     if rows:
