@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.engines.local import limits
 
 SAMPLE_SECONDS = 0.01
 PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
@@ -79,8 +80,8 @@ def measure() -> Callable[..., Measured]:
 
 @pytest.fixture
 def in_process() -> Iterator[None]:
-    """An engine in this process, where nothing is measured."""
-    xs.init(memory_limit="1GB", num_cpus=2)
+    """An engine in this process, where nothing is measured, however much pytest has resident."""
+    xs.init(memory_limit=limits.limit_for(500_000_000), num_cpus=2)
     yield
     xs.shutdown()
 

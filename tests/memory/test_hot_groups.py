@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ LIMIT_BYTES = 450_000_000
 PROGRAM = """
 import sys
 import exoshuffle as xs
+from exoshuffle.futures import current_engine
 
 def number(rows):
     return {{"n": [rows.num_rows]}}
@@ -103,6 +105,23 @@ def test_a_hot_group_stays_within_memory(way: str, data: Path, tmp_path: Path) -
     assert running.returncode == 0, err.decode()
     assert out.decode() == str(wanted)
     assert peak_bytes <= LIMIT_BYTES
+
+
+def test_what_nobody_takes_is_not_made(data: Path, tmp_path: Path) -> None:
+    """Of 3.2 TB of pairs, 20 times as much was spilled as anybody takes before the first rows had been taken."""
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES,
+        folder=str(tmp_path),
+        data=str(data),
+        made='(first(left.join(right, on="k", how="left"), 300_000), current_engine().stats()["spilled_bytes"])',
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    enough, spilled_bytes = ast.literal_eval(done.stdout)
+    assert enough == "enough"
+    assert spilled_bytes < 2_500_000_000
 
 
 def test_few_partitions_by_hash_need_not_fit(data: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.jobs import Job, in_advance
+from exoshuffle.dataset.jobs import Job, bounded, in_advance
 from exoshuffle.futures import Engine, get
 from exoshuffle.operators.sinks import BlocksSink
 from exoshuffle.operators.table import as_rows, own_errors
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
-    """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller."""
-    for part in in_advance(job.run(BlocksSink()), engine.num_cpus):
+    """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller.
+
+    And a few blocks: what a join or a function makes of a partition may be larger than the disk.
+    """
+    sink = BlocksSink()
+    for part in in_advance(bounded(job.run(sink), sink), engine.num_cpus):
         for ref in part:
             made = get(ref)
             del ref

@@ -24,7 +24,7 @@ from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.finishes import Joined
 from exoshuffle.operators.shuffles import Shuffle, Side
-from exoshuffle.operators.sinks import SteppedSink
+from exoshuffle.operators.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of, functions_bytes
 from exoshuffle.operators.table import MapInput, Sink, TableTasks
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
@@ -40,6 +40,9 @@ SAMPLED_ITEMS = 64
 #: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
 MAX_PENDING = 64
 MAX_PENDING_PER_CPU = 4
+#: What is made of a part, and spilled, before somebody takes it: so much that tasks seldom wait, and two blocks.
+MAX_AHEAD_BYTES = 500_000_000
+MIN_AHEAD = 2
 #: While results are made, failures are looked for so often.
 LOOK_SECONDS = 0.25
 
@@ -274,6 +277,13 @@ class ShuffleJob:
         for (source, side), items in zip(self.inputs, chosen, strict=True):
             refs += source.sample(side, items, num_rows)
         return refs
+
+
+def bounded(parts: Iterable[RefStream], sink: BlocksSink) -> Iterator[RefStream]:
+    """Parts of a job, none of which gets further ahead of who takes its blocks than ``MAX_AHEAD_BYTES``."""
+    for part in parts:
+        part.limit_ahead(max(MIN_AHEAD, MAX_AHEAD_BYTES // sink.piece_bytes))
+        yield part
 
 
 def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:

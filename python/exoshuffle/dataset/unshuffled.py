@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs import Input
-from exoshuffle.dataset.jobs import Job, in_advance, steps_of
+from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.order import ByKeys
@@ -147,7 +147,7 @@ class LimitJob:
         left = self.count
         # A part may have far more rows than are wanted, and than memory has room for: those of a join.
         streams = self.job.run(SteppedSink((First(self.count),), sink))
-        blocks = (ref for stream in in_advance(streams, ahead) for ref in stream)
+        blocks = (ref for stream in in_advance(bounded(streams, sink), ahead) for ref in stream)
         parts = ((ref, run_count.remote(ref)) for ref in blocks)
         for ref, counted in in_advance(parts, ahead):
             rows = min(get(counted), left)

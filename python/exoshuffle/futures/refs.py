@@ -35,6 +35,9 @@ class StreamHandle(Protocol):
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """Waits for item ``index``; None after the last one; raises the error of the task that ended the stream."""
 
+    def limit_ahead(self, count: int) -> None:
+        """From now on the task waits while so many items are there that nobody has taken; Ray's do not."""
+
     def cancel(self) -> bool:
         """Stops the task if it is not over and can be stopped; says whether it was."""
 
@@ -165,7 +168,8 @@ class RefStream:
     """The items of a generator task, each a ``Ref``, in order, while the task runs.
 
     Iterating waits for the next item. When the task fails, iterating raises its error after the items made before.
-    Items that nobody takes stay in the store, which spills them; dropping the stream cancels the task.
+    Items that nobody takes stay in the store, which spills them: ``limit_ahead`` bounds them. Dropping the stream
+    cancels the task.
     """
 
     __slots__ = ("_next", "handle")
@@ -195,6 +199,14 @@ class RefStream:
         if ref is not None:
             self._next += 1
         return ref
+
+    def limit_ahead(self, count: int) -> None:
+        """Has the task wait, without its CPUs, while ``count`` items are there that nobody has taken.
+
+        It goes on if somebody waits for what cannot begin because of it: for memory that it holds. An engine may have
+        no means to do so: Ray's tasks never wait, since there they would keep their CPUs.
+        """
+        self.handle.limit_ahead(count)
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)

@@ -23,12 +23,16 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     from exoshuffle.engines.local.engine import LocalEngine
     from exoshuffle.engines.local.scheduler import Scheduler
+    from exoshuffle.engines.local.waits import Waits
 
 
-def activities(engine: LocalEngine, scheduler: Scheduler) -> list[Activity]:
-    """The unfinished tasks, running ones first, those that have run longest at the beginning."""
+def activities(engine: LocalEngine, scheduler: Scheduler, waits: Waits) -> list[Activity]:
+    """The unfinished tasks, running ones first, those that have run longest at the beginning.
+
+    None if all wait for the program to take what they have made: it may take its time.
+    """
     with engine.lock:
-        if scheduler.is_idle():
+        if scheduler.is_idle() or waits.all_are_ahead():
             return []
         running = scheduler.now_running()
     begun = {id(task) for _, task, _ in running}

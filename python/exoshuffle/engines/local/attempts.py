@@ -87,11 +87,15 @@ class Attempts:
             return values.StoredValue(None, None, True, (Ref(state),), same_as=index or 0)
 
     def add_item(self, task: Task, stored: values.StoredValue) -> bool:
-        """A generator yielded; returns whether anybody wants more."""
+        """A generator yielded; returns whether anybody wants more, once it is not too far ahead of who takes items."""
+        stream = task.stream
+        assert stream is not None
         with self._table.lock:
-            assert task.stream is not None
-            is_wanted = task.stream.add(stored)
+            is_wanted = stream.add(stored)
         self._table.settle()
+        if is_wanted and stream.is_far_ahead:
+            self._engine.await_taker(stream)
+            is_wanted = not stream.dropped
         return is_wanted
 
     def finish(self, task: Task, stored: values.StoredValue, seconds: float) -> None:

@@ -98,7 +98,9 @@ class LocalEngine:
         self._submissions = Submissions(self, self._scheduler, self._resources)
         self.observers: list[Observer] = []
         self.table.start = self._start
-        self._watchdog = watch(self, lambda: activities(self, self._scheduler), stall_seconds)
+        self._watchdog = watch(
+            self, lambda: activities(self, self._scheduler, self._waits), stall_seconds
+        )
         forks.tell_children(self)
 
     @property
@@ -263,6 +265,10 @@ class LocalEngine:
         """See ``StreamHandle.next_ref``."""
         self.check_open()
         return self._waits.next_item(stream, index, timeout)
+
+    def await_taker(self, stream: Stream) -> None:
+        """See ``Waits``."""
+        self._waits.await_taker(stream)
 
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""

@@ -154,6 +154,10 @@ class Requests:
         """See ``StreamHandle``."""
         return self._streams[stream].handle.next_ref(index, timeout)
 
+    def limit_ahead(self, stream: int, count: int) -> None:
+        """See ``StreamHandle``."""
+        self._streams[stream].handle.limit_ahead(count)
+
     def cancel_stream(self, stream: int) -> bool:
         """See ``StreamHandle``."""
         return self._streams[stream].handle.cancel()

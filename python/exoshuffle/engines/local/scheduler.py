@@ -103,7 +103,15 @@ class Scheduler:
 
     def is_idle(self) -> bool:
         """Whether no task runs or could. Lock held."""
-        return not (self._now_running or self._to_stage or self._to_run or self._num_staged)
+        return not (self._now_running or self.has_waiting_tasks())
+
+    def num_running(self) -> int:
+        """Tasks that have begun and not ended."""
+        return len(self._now_running)
+
+    def has_waiting_tasks(self) -> bool:
+        """Whether a task whose arguments are done waits to begin. Lock held."""
+        return bool(self._to_stage or self._to_run or self._num_staged)
 
     def lacking(self, task: Task) -> list[str]:
         """The resources that a task waits for. Lock held."""

@@ -7,6 +7,8 @@ the one that runs: if that has passed it, once more by the next.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import ObjectState, Status, Task
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """What is behind a ``RefStream``. All but ``next_ref`` and ``drop`` are called with the engine's lock held."""
+    """What is behind a ``RefStream``. All but those of ``StreamHandle`` are called with the engine's lock held."""
 
     def __init__(self, engine: LocalEngine, table: ObjectTable, task: Task) -> None:
         self._engine = engine
@@ -28,6 +30,9 @@ class Stream:
         self._task = task
         self._items: list[ObjectState] = []
         self._untaken: dict[int, Ref] = {}
+        self._most_ahead = sys.maxsize
+        #: See ``Awaited``: of the task itself, while it is too far ahead.
+        self.waiters: list[Callable[[bool], None]] = []
         #: Items made by the attempt that runs.
         self._made = 0
         self._lost: set[ObjectState] = set()
@@ -88,7 +93,17 @@ class Stream:
         """Item ``index``, if it has been made."""
         if index >= len(self._items):
             return None
-        return self._untaken.pop(index, None) or Ref(self._items[index])
+        if index not in self._untaken:
+            return Ref(self._items[index])
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter(False)
+        return self._untaken.pop(index)
+
+    @property
+    def is_far_ahead(self) -> bool:
+        """Whether the task is to wait until somebody takes an item."""
+        return len(self._untaken) >= self._most_ahead
 
     @property
     def error(self) -> BaseException | None:
@@ -98,6 +113,10 @@ class Stream:
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
         return self._engine.next_item(self, index, timeout)
+
+    def limit_ahead(self, count: int) -> None:
+        """See ``StreamHandle``."""
+        self._most_ahead = max(1, count)
 
     def cancel(self) -> bool:
         """See ``StreamHandle``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from exoshuffle.engines.local.bell import Bell
@@ -36,6 +36,10 @@ class Waits:
     def __init__(self, table: ObjectTable, scheduler: Scheduler) -> None:
         self._table = table
         self._scheduler = scheduler
+        #: Of those who wait for something to be made, and whether it is a task that does.
+        self._in_want: dict[Bell, bool] = {}
+        #: Generators that are far ahead.
+        self._num_ahead = 0
 
     def look(
         self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
@@ -89,6 +93,32 @@ class Waits:
             raise _fresh(stream.error)
         return ref
 
+    def await_taker(self, stream: Stream) -> None:
+        """Has a generator that is far ahead wait until somebody takes an item, or nothing else can go on."""
+        with self._scheduler.slot_given_back(), self._far_ahead():
+            self._until(
+                lambda: not stream.is_far_ahead or self._is_stuck(), stream, None, in_want=False
+            )
+
+    def all_are_ahead(self) -> bool:
+        """Whether tasks run, and each waits for somebody to take what it has made. Lock held."""
+        return not self._in_want and 0 < self._num_ahead == self._scheduler.num_running()
+
+    @contextlib.contextmanager
+    def _far_ahead(self) -> Iterator[None]:
+        with self._table.lock:
+            self._num_ahead += 1
+        try:
+            yield
+        finally:
+            with self._table.lock:
+                self._num_ahead -= 1
+
+    def _is_stuck(self) -> bool:
+        """Whether somebody waits for a task that has no memory to begin while all others wait. Lock held."""
+        all_wait = self._num_ahead + sum(self._in_want.values()) >= self._scheduler.num_running()
+        return bool(self._in_want) and all_wait and self._scheduler.has_waiting_tasks()
+
     def _await_source(self, state: ObjectState, deadline: float | None) -> ObjectState:
         """Waits for an object, and for the one that it is the same as."""
         self._await_object(state, deadline)
@@ -106,7 +136,14 @@ class Waits:
         if state.error is not None:
             raise _fresh(state.error)
 
-    def _until(self, reached: Callable[[], bool], awaited: Awaited, deadline: float | None) -> bool:
+    def _until(
+        self,
+        reached: Callable[[], bool],
+        awaited: Awaited,
+        deadline: float | None,
+        *,
+        in_want: bool = True,
+    ) -> bool:
         """Waits until it is so, which is asked with the lock held; returns whether it is, False when time is up.
 
         The end of the engine, and of the task that waits, are looked at only now and then: a thread that wakes for
@@ -117,7 +154,7 @@ class Waits:
             while True:
                 with self._table.lock:
                     self._table.count_handles()
-                    _leave(awaited, bell)
+                    self._leave(awaited, bell)
                     if reached():
                         return True
                     left = _LOOK_AGAIN_SECONDS
@@ -127,11 +164,19 @@ class Waits:
                         return False
                     self._check_wanted()
                     awaited.waiters.append(bell.ring)
+                    if in_want:
+                        self._in_want[bell] = self._scheduler.current_task() is not None
                 bell.wait(left)
         except BaseException:
             with self._table.lock:
-                _leave(awaited, bell)
+                self._leave(awaited, bell)
             raise
+
+    def _leave(self, awaited: Awaited, bell: Bell) -> None:
+        """Nobody is to ring it any more. Lock held."""
+        self._in_want.pop(bell, None)
+        if bell.ring in awaited.waiters:
+            awaited.waiters.remove(bell.ring)
 
     def _check_wanted(self) -> None:
         """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
@@ -147,12 +192,6 @@ class Waits:
 def is_over(ref: Ref) -> bool:
     """Whether the object is made, or has failed."""
     return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
-
-
-def _leave(awaited: Awaited, bell: Bell) -> None:
-    """Nobody is to ring it any more. Lock held."""
-    if bell.ring in awaited.waiters:
-        awaited.waiters.remove(bell.ring)
 
 
 def _deadline(timeout: float | None) -> float | None:

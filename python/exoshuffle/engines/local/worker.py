@@ -103,6 +103,10 @@ class WorkerStream:
         ref: Ref | None = self._engine.ask("next_item", self._number, index, timeout)
         return ref
 
+    def limit_ahead(self, count: int) -> None:
+        """See ``StreamHandle``."""
+        self._engine.ask("limit_ahead", self._number, count)
+
     def cancel(self) -> bool:
         """See ``StreamHandle``."""
         return bool(self._engine.ask("cancel_stream", self._number))

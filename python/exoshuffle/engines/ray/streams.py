@@ -46,6 +46,9 @@ class RayStream:
         self._cancelled = False
         self._error: BaseException | None = None
 
+    def limit_ahead(self, count: int) -> None:
+        """See ``StreamHandle``: a task that waits would keep its CPUs, which those before it may need to begin."""
+
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
         self._check_open()
