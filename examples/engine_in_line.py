@@ -193,6 +193,9 @@ class Stream:
             raise self._task.failed(error, attempt=1) from error
         return Ref(handle)
 
+    def limit_ahead(self, count: int) -> None:
+        """Nothing to do: the task is never ahead."""
+
     def cancel(self) -> bool:
         """There are no more items, unless that was so already."""
         self._engine.check_open()
