@@ -61,6 +61,7 @@ class WorkerProcess:
         self._requests = Requests(engine)
         #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
         self._actor_bytes = 0
+        self._allowed_bytes = 0
         self._function: str | None = None
         #: Whether the last message of the task that it was given has been read: else its next answer is that one's.
         self.is_at_rest = True
@@ -100,8 +101,8 @@ class WorkerProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it runs, and belongs to the program's tree of processes: its fork server has not ended."""
-        return self.is_alive and not self._process.is_orphan
+        """Whether it runs, is not about to end, and belongs to the program's tree: its fork server has not ended."""
+        return self.is_alive and not self._process.is_orphan and not self._has_been_stopped
 
     @property
     def was_ended(self) -> bool:
@@ -126,6 +127,8 @@ class WorkerProcess:
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
+        # From here on it is stopped for what this task takes; before, for what is left of another.
+        is_innocent = kind == wire.TASK and self._has_been_stopped
         self.is_at_rest = False
         try:
             self._send(*self._order(task, kind, loaded))
@@ -138,16 +141,26 @@ class WorkerProcess:
             return self._converse(task)
         except WorkerDiedError as error:
             task.longest_seconds = max(task.longest_seconds, time.monotonic() - begun)
-            self._blame(task, error)
+            if not is_innocent:
+                self._blame(task, error)
             raise
         finally:
             task.worker = None
+            if self.is_at_rest:
+                self._set_apart(0)
 
     def _set_apart(self, memory: int) -> None:
-        """What the process may have from now on, beside itself and its actor."""
-        self._allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
+        """What the process may have from now on, beside itself and its actor; nothing while it is idle."""
+        allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
+        if allowed_bytes == self._allowed_bytes:
+            return
+        self._allowed_bytes = allowed_bytes
         with contextlib.suppress(OSError):  # it has ended, which whoever talks to it finds out
             self._engine.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+
+    @property
+    def _has_been_stopped(self) -> bool:
+        return self._engine.guard.stopped(self._process.pid) is not None
 
     def _blame(self, task: Task, error: WorkerDiedError) -> None:
         """Raises ``FunctionMemoryError`` if the process was stopped for its memory."""
