@@ -39,10 +39,11 @@ class TaskOptions:
             the memory of a node: a task that it ends when that is full is a ``FunctionMemoryError``, too.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own (its worker
-            died, its result was lost, an exception with ``retryable = True``). The embedded engine does not count
-            deaths of workers that something else may have caused (a signal from outside, the system for want of
-            memory), up to a bound that grows with what else is done, and tries no task again whose worker crashed where
-            those of as many others of its name did and none has finished; 0 means that no failure is tried again.
+            died, its result was lost, an exception with ``retryable = True``). Deaths of workers that something else
+            may have caused (a signal from outside, the system for want of memory) do not count, up to a bound: the
+            embedded engine's grows with what else is done; on Ray it is 16 of a task and a minute. On Ray they count
+            for calls of actors. The embedded engine tries no task again whose worker crashed where those of as many
+            others of its name did and none has finished. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
             at once and a crash costs one attempt; ``"thread"`` runs it on a thread of this process, without pickling:

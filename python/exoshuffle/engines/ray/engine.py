@@ -146,7 +146,8 @@ class RayEngine:
         call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
-            max_retries=options.max_retries,
+            # How often at most, says the note of its deaths.
+            max_retries=-1 if options.max_retries else 0,
             **needs,
             **_returns(options, name, shape),
         )

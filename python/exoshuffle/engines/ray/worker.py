@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import ray
 
 from exoshuffle.engines.allocators import keep_some_of_heap
-from exoshuffle.engines.ray import calls, values
-from exoshuffle.engines.ray.failures import AttemptError, attempt_error, fetch
+from exoshuffle.engines.ray import calls, deaths, values
+from exoshuffle.engines.ray.failures import (
+    AttemptError,
+    RetryableAttemptError,
+    attempt_error,
+    fetch,
+)
 from exoshuffle.engines.ray.objects import Origin, Shape
 from exoshuffle.engines.ray.values import Packed, Part, Status
 from exoshuffle.engines.ray.voices import spoken
 from exoshuffle.engines.unattended import unattended
+from exoshuffle.errors import WorkerDiedError
 from exoshuffle.futures.engine import set_task_engine
 from exoshuffle.futures.session import adopt
 
@@ -129,9 +135,20 @@ class _Attempt:
         self._call = call
         self._started = time.monotonic()
         self._inside = contextlib.ExitStack()
+        #: For tasks that Ray tries again without end; calls of actors it does not.
+        is_noted = call.max_retries > 0 and not call.method
+        self._note = deaths.Note(call.name, call.max_retries) if is_noted else None
 
     def __enter__(self) -> Self:
         set_task_engine(_engine())
+        if self._note is not None:
+            try:
+                self._note.begin()
+            except WorkerDiedError as error:
+                self._note.end(is_retried=False, has_finished=False)
+                # This attempt does not run.
+                last = _attempt_number() - 1
+                raise attempt_error(error, self._call.name, last, _node(), False) from None
         self._inside.enter_context(unattended())
         self._inside.enter_context(spoken(self._call.name, self._call.log_level))
         return self
@@ -145,11 +162,22 @@ class _Attempt:
         del kind, traceback
         self._inside.close()
         set_task_engine(None)
-        # Ray's own (a worker told to stop) are none of ours.
-        if isinstance(error, Exception | SystemExit):
-            number = _attempt_number()
-            retryable = getattr(error, "retryable", False) and number <= self._call.max_retries
-            raise attempt_error(error, self._call.name, number, _node(), retryable) from None
+        failure = self._failure(error)
+        if self._note is not None:
+            is_retried = isinstance(failure, RetryableAttemptError)
+            self._note.end(is_retried, has_finished=error is None)
+        if failure is not None:
+            raise failure from None
+
+    def _failure(self, error: BaseException | None) -> AttemptError | None:
+        """What to tell Ray; its own (a worker told to stop) are none of ours."""
+        if not isinstance(error, Exception | SystemExit):
+            return None
+        num_attempts = _attempt_number()
+        num_deaths = 0 if self._note is None else self._note.num_outside
+        is_left = num_attempts - num_deaths <= self._call.max_retries
+        retryable = getattr(error, "retryable", False) and is_left
+        return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
 
     def encoded(self, value: Any) -> list[Any]:
         """Parts and status of a result. Ray makes them known in this order: whoever sees the last may use the rest."""

@@ -1,0 +1,154 @@
+"""Which deaths of Ray workers count against a task: those that it may have caused; see ``engines.local.deaths``.
+
+Ray does not say how a worker ended, and tries again after deaths of all kinds. So it is told to try without end, and
+each attempt keeps a note in the folder of Ray's session: that it began, and, when its process ends itself, that too
+(``os._exit``, a signal to itself, a crash). Who finds in the note of the task that it has used up what it may raises an
+error instead of running the function.
+
+A node does not see the notes of others: there a task begins anew, so the bound is one per node.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import ray
+from ray._private import worker as ray_worker
+
+from exoshuffle.errors import WorkerDiedError
+
+#: Deaths of one task, from outside, and how long after its first attempt: it fails where both are exceeded. On a Ray of
+#: 2 CPUs a worker takes 0.4 s to start, and 1.2 s where one is killed every 0.2 s.
+PATIENCE = 16
+PATIENCE_SECONDS = 60.0
+#: Deaths on one node since a task last finished there, beside the same time: else each of many tasks would have its 16.
+STANDSTILL = 64
+_FOLDER = "exoshuffle-attempts"
+_BEGUN, _FAILED, _EXIT, _SIGNAL = "begun", "failed", "exit", "signal"
+#: The last is what ``faulthandler`` writes when a process crashes.
+_CAUSES = re.compile(r"^(exit \d+|signal \d+|Fatal Python error: .*)$", re.MULTILINE)
+_BEGINNINGS = re.compile(rf"^{_BEGUN} (\S+)$", re.MULTILINE)
+
+#: That of the attempt that runs in this process, if one does.
+_current: Note | None = None
+_exit = os._exit
+
+
+class Note:
+    """What is known on this node of the attempts of a task before the one that begins.
+
+    Attributes:
+        num_outside: How many were ended from outside.
+    """
+
+    def __init__(self, name: str, max_retries: int) -> None:
+        self._name, self._max_retries = name, max_retries
+        context = ray.get_runtime_context()
+        self._path = _folder() / f"{context.get_job_id()}-{context.get_task_id()}"
+        self._process = os.getpid()
+        text = _read(self._path)
+        self._begun = [float(moment) for moment in _BEGINNINGS.findall(text)]
+        self._causes: list[str] = _CAUSES.findall(text)
+        num_failed = text.count(f"{_FAILED}\n")
+        self.num_outside = max(0, len(self._begun) - num_failed - len(self._causes))
+        self._descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+
+    def begin(self) -> None:
+        """The attempt begins.
+
+        Raises:
+            WorkerDiedError: The task is not to be tried again.
+        """
+        if self._begun:
+            self._check()
+        self.write(f"{_BEGUN} {time.time()}")
+        global _current
+        _current = self
+        os._exit = self._tell_and_exit
+        # Behind it, Ray's own handler writes the stack into the log of the worker, as before.
+        faulthandler.enable(self._descriptor, all_threads=False)
+
+    def end(self, is_retried: bool, has_finished: bool) -> None:
+        """The attempt is over, and its process is not."""
+        if is_retried:
+            self.write(_FAILED)
+        else:
+            self._path.unlink(missing_ok=True)
+        self.leave()
+        if has_finished:
+            _all_deaths().unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """Leaves the note as it is."""
+        global _current
+        if _current is self:
+            faulthandler.enable(sys.__stderr__ or 2, all_threads=False)
+            os._exit = _exit
+            _current = None
+        os.close(self._descriptor)
+
+    def write(self, line: str) -> None:
+        """Adds a line; not in a process that the function has forked."""
+        if os.getpid() == self._process:
+            os.write(self._descriptor, f"{line}\n".encode())
+
+    def _check(self) -> None:
+        if len(self._causes) > self._max_retries:
+            raise WorkerDiedError(
+                f"the worker process of task {self._name} ended ({self._causes[-1]}): its function, or what that "
+                "called, ended it or crashed; let it raise an error instead"
+            )
+        now = time.time()
+        with _all_deaths().open("a") as file:
+            file.write(f"{_BEGUN} {now}\n")
+        before = [float(moment) for moment in _BEGINNINGS.findall(_read(_all_deaths()))]
+        for num_deaths, bound, begun, where in (
+            (self.num_outside, PATIENCE, self._begun, f"under task {self._name}"),
+            (len(before), STANDSTILL, before, "on its node, and no task finished,"),
+        ):
+            seconds = now - min(begun, default=now)
+            if num_deaths > bound and seconds >= PATIENCE_SECONDS:
+                raise WorkerDiedError(
+                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s: functions end them, or the "
+                    "system does for want of memory, which tasks should declare (memory=), or somebody ends processes "
+                    "too often, so that tasks should do less in one call"
+                )
+
+    def _tell_and_exit(self, status: int) -> NoReturn:
+        self.write(f"{_EXIT} {status & 0xFF}")
+        _exit(status)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _all_deaths() -> Path:
+    """The note of deaths on this node since a task last finished."""
+    return _folder() / f"{ray.get_runtime_context().get_job_id()}"
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(ray_worker._global_node.get_session_dir_path()) / _FOLDER
+    folder.mkdir(exist_ok=True)
+    sys.addaudithook(_hear)
+    return folder
+
+
+def _hear(event: str, args: tuple[Any, ...]) -> None:
+    """An audit hook: signals that this process sends to itself."""
+    if event == "os.kill" and _current is not None and args[0] == os.getpid() and args[1]:
+        _current.write(f"{_SIGNAL} {int(args[1])}")

@@ -1,0 +1,99 @@
+"""Ray workers that are ended from outside: nothing is lost; who ends its own fails after a few times."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.engines.ray import RayEngine, deaths
+from exoshuffle.errors import TaskError, WorkerDiedError
+from exoshuffle.futures import ActorHandle
+from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper
+
+#: More than it is retried.
+FEW = 3
+
+
+def die_at_first(attempts: ActorHandle, number: int, how: int) -> int:
+    """Its worker dies in so many attempts."""
+    attempt: int = xs.get(attempts.add.remote())
+    if attempt <= number:
+        if how < 0:
+            os._exit(-how)
+        if how == signal.SIGSEGV:
+            import ctypes
+
+            ctypes.string_at(0)
+        # From outside, as far as this process knows.
+        subprocess.run(["kill", f"-{how}", str(os.getpid())], check=True)  # noqa: S607
+        signal.pause()
+    return attempt
+
+
+def test_deaths_from_outside_are_no_attempts(engine: RayEngine) -> None:
+    del engine
+    run = xs.remote(die_at_first, max_retries=1)
+    assert xs.get(run.remote(helper(Counter), FEW, signal.SIGKILL)) == FEW + 1
+
+
+@pytest.mark.parametrize("how", [-3, signal.SIGSEGV])
+def test_exits_and_crashes_count(engine: RayEngine, how: int) -> None:
+    del engine
+    attempts = helper(Counter)
+    ref = xs.remote(die_at_first, max_retries=1).remote(attempts, 10**6, how)
+    with pytest.raises(TaskError) as caught:
+        xs.get(ref, timeout=PATIENCE_SECONDS)
+    assert isinstance(caught.value.__cause__, WorkerDiedError)
+    assert caught.value.attempt == xs.get(attempts.value.remote()) == 2
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Notes of this process, whose tasks Ray does not know."""
+    context = SimpleNamespace(get_job_id=lambda: "job", get_task_id=lambda: "task")
+    monkeypatch.setattr(deaths.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(deaths, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(deaths, "PATIENCE_SECONDS", 0.0)
+
+
+def begun_and_ended(times: int) -> None:
+    for _ in range(times):
+        note = deaths.Note("mortal", 1)
+        note.begin()
+        note.leave()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_dies_every_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(deaths, "PATIENCE", FEW)
+    begun_and_ended(FEW + 1)
+    note = deaths.Note("mortal", 1)
+    with pytest.raises(
+        WorkerDiedError, match=f"{FEW + 1} worker processes ended under task mortal"
+    ):
+        note.begin()
+    note.end(is_retried=False, has_finished=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_no_task_finishes_that_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(deaths, "STANDSTILL", FEW)
+    begun_and_ended(FEW)
+    finished = deaths.Note("mortal", 1)
+    finished.begin()
+    finished.end(is_retried=False, has_finished=True)
+    assert not [*tmp_path.iterdir()]
+    begun_and_ended(FEW + 1)
+    note = deaths.Note("mortal", 1)
+    with pytest.raises(WorkerDiedError, match="and no task finished"):
+        note.begin()
+    note.end(is_retried=False, has_finished=False)
