@@ -339,3 +339,28 @@ def test_links_and_unreadable_names_beside_folders(tmp_path: Path, engine: Local
     assert xs.read_parquet(root).schema.names == ["x", "y", "_k"]
     os.symlink(root / "_k=1", root / "_k=3")
     assert sorted(set(xs.read_parquet(root).to_arrow().column("_k").to_pylist())) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_schema_names_the_columns_of_folders_and_of_files_without_a_header(
+    tmp_path: Path,
+) -> None:
+    for key in ("a", "b"):
+        (tmp_path / f"key={key}").mkdir()
+        (tmp_path / f"key={key}" / "x.csv").write_text(f"1,{key}{key}\n")
+    rows = xs.read_csv(tmp_path, header=False)
+    again = xs.read_csv(tmp_path, header=False, schema=rows.schema)
+    assert again.schema == rows.schema
+    assert again.to_arrow().equals(rows.to_arrow())
+    # Wherever it is named; what is in the files too is counted among their columns.
+    names = pa.schema({"key": pa.string(), "n": pa.int64(), "s": pa.string()})
+    found = xs.read_csv(tmp_path, header=False, schema=names).to_arrow()
+    assert found.to_pylist() == [
+        {"n": 1, "s": "aa", "key": "a"},
+        {"n": 1, "s": "bb", "key": "b"},
+    ]
+    inside = pa.schema({"n": pa.int64(), "key": pa.string()})
+    found = xs.read_csv(tmp_path, header=False, schema=inside).to_arrow()
+    assert found.to_pylist() == [{"n": 1, "key": "a"}, {"n": 1, "key": "b"}]
+    with pytest.raises(OptionsError, match="has 2 columns, but the schema given names 4"):
+        xs.read_csv(tmp_path, header=False, schema=names.append(pa.field("z", pa.int64())))

@@ -221,7 +221,7 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let own = partitions.as_ref().map(|all| all.without_types(options));
     let own = own.as_ref().unwrap_or(options);
     check_types(own, format)?;
-    let inspected = inspect::inspect_all(&files, format, own)?;
+    let inspected = inspected(&files, format, own, partitions.as_ref())?;
     let mut schema = common_schema(&inspected, own, format)?;
     if inspected.len() > 1 {
         let rows = total_rows(inspected.iter().map(|(file, _)| file));
@@ -253,6 +253,21 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
         source.add_partitions(&partitions, fields);
     }
     Ok(source)
+}
+
+/// What files say about themselves. Names that are given for columns without a header may be those of all columns that
+/// come out; then the columns of folders are not among the files', or are, which their number tells.
+fn inspected(
+    files: &[PathBuf],
+    format: Format,
+    own: &ReadOptions,
+    partitions: Option<&partitions::Partitions>,
+) -> Result<Vec<(SourceFile, FileInfo)>> {
+    let fewer = partitions.and_then(|all| all.without_names(own));
+    match fewer.map(|fewer| inspect::inspect_all(files, format, &fewer)) {
+        None | Some(Err(IoError::NamesGiven { .. })) => inspect::inspect_all(files, format, own),
+        Some(found) => found,
+    }
 }
 
 fn partitions_of(

@@ -11,7 +11,7 @@ use arrow_cast::{cast_with_options, CastOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use super::ReadOptions;
+use super::{Header, ReadOptions};
 use crate::direct::known;
 use crate::error::{IoError, Result};
 
@@ -125,6 +125,19 @@ impl Partitions {
     /// The options for what is in the files: without the types of partition columns.
     pub(super) fn without_types(&self, options: &ReadOptions) -> ReadOptions {
         without(options, |name| self.names.iter().any(|own| own == name))
+    }
+
+    /// The options with names for what is in files without a header, if names of partition columns are among them.
+    pub(super) fn without_names(&self, options: &ReadOptions) -> Option<ReadOptions> {
+        let Header::Missing(given) = &options.csv.header else {
+            return None;
+        };
+        let mut options = options.clone();
+        let kept = given.iter().filter(|name| !self.names.contains(name));
+        let kept: Vec<_> = kept.cloned().collect();
+        let is_fewer = !kept.is_empty() && kept.len() < given.len();
+        options.csv.header = Header::Missing(kept);
+        is_fewer.then_some(options)
     }
 
     /// The columns as fields. Types that are given must hold all values.
