@@ -46,7 +46,7 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     weighed = inputs._weighed
 
     def noted(map_input: Any, parts: list[list[str]], share: float, memory: int) -> Any:
-        read.extend(split for part in parts for split in part)
+        read.extend(split for part in parts for group in part for split in group)
         return weighed(map_input, parts, share, memory)
 
     monkeypatch.setattr(inputs, "_weighed", noted)
@@ -59,3 +59,12 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     assert abs(workload.num_rows - ROWS) <= ROWS // 20
     samples = xs.get(source.sample(side, [(0, ""), (1, ""), (2, "")], ROWS))
     assert 3 * 12 <= sum(map(len, samples)) <= 3 * READ_BYTES * 4
+
+
+def test_small_files_are_measured_with_their_neighbours(tmp_path: Path) -> None:
+    for number in range(160):
+        pq.write_table(pa.table({"k": range(50), "v": range(50)}), tmp_path / f"{number}.parquet")
+    groups = xs.read_parquet(tmp_path).group_by("k").agg(total=("v", "sum"))
+    # In each file by itself no key comes twice: 8,000 groups.
+    (line,) = (line for line in str(groups.explain()).splitlines() if line.startswith("input"))
+    assert line.endswith(", 500 rows")

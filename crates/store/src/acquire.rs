@@ -203,11 +203,12 @@ impl Owned {
             // Of no block, and whoever asks for it is told why.
             return u64::MAX;
         }
-        let mut state = shared.lock();
         let memory = self
             .memory
             .take()
             .expect("an owner is sealed once, because sealing consumes it");
+        memory.rest();
+        let mut state = shared.lock();
         let block = state.table.insert(layout, memory);
         if state.closed {
             let released = state.table.free(block).unwrap_or_default();

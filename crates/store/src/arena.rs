@@ -153,6 +153,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// Where it is a file, which the budget does not count, nothing of it stays resident: to be called when nobody looks at
+    /// it for now. Groups of few keys that left 40 such blocks within 300 MB peaked at 565 MB without.
+    pub(crate) fn rest(&self) {
+        if self.ranges.is_empty() {
+            self.mapping.let_go();
+        }
+    }
+
     /// Bytes of the budget that it takes.
     pub(crate) fn budget_bytes(&self) -> u64 {
         units_in(&self.ranges) * UNIT_BYTES

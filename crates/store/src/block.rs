@@ -89,7 +89,13 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Pin::Block { shared, block, .. } = self {
+        if let Pin::Block {
+            shared,
+            block,
+            memory,
+        } = self
+        {
+            memory.rest();
             shared.unpin(*block);
         }
     }

@@ -115,6 +115,13 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
+    /// Has the pages of a shared mapping leave the resident memory; they come back from the file when they are looked at.
+    pub(crate) fn let_go(&self) {
+        // SAFETY: the span is mapped; of a shared mapping of a file nothing is lost, whoever else reads it meanwhile.
+        // Where the system declines, pages only stay.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
+    }
+
     /// How far `address`, which `at` has returned, is from the start.
     pub(crate) fn offset_of(&self, address: NonNull<u8>) -> u64 {
         (address.addr().get() - self.start.addr().get()) as u64

@@ -120,24 +120,41 @@ class FileInput:
     def _measured(self, side: Side, memory_bytes: int) -> Workload:
         source = self.source
         every = self._stretches(MEASURED_BYTES)
-        chosen = evenly(every, MEASURED_STRETCHES)
-        if not chosen:
+        if not every:
             return Workload(0, 0)
         # Of text, sizes are those of the files, which do not have the values of partition columns.
         if self.steps + side.steps or (is_text(source) and partitions_of(source).num_columns):
-            read = [_beginning(split, MEASURED_BYTES) for split in chosen]
-            share = len(every) / len(chosen) * _rows_of(chosen) / _rows_of(read)
-            stepped = self._stepped(side)
-            # A worker process may end in each; a function runs over one stretch again then, not over all.
-            count = len(read) if _executor(stepped) == "process" else min(2, len(read))
-            parts = [read[at::count] for at in range(count)]
-            return _together(_weighed(stepped, parts, share, memory_bytes))
+            return self._measured_stepped(self._stepped(side), every, memory_bytes)
+        chosen = evenly(every, MEASURED_STRETCHES)
         sorter = self.map_input(side).config.build()
         rows, row_bytes, largest = sorter.measure(chosen, MEASURED_ROWS, 0)
         mean = max(1.0, row_bytes / max(rows, 1))
         if source.rows is None:
             return Workload(source.memory_bytes, int(source.memory_bytes / mean), largest)
         return Workload(int(source.rows * mean), source.rows, largest)
+
+    def _measured_stepped(
+        self, stepped: BatchInput, every: list[str], memory_bytes: int
+    ) -> Workload:
+        """The size of what steps make of the input.
+
+        Small files are looked at with their neighbours, as maps read them: in each file by itself few keys come twice.
+        10,000 files with the same 1,000 keys seemed to have 6.3 million groups.
+        """
+        count = self._num_together(every, MEASURED_BYTES)
+        groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
+        chosen = evenly(groups, MEASURED_STRETCHES)
+        read = [tuple(_beginning(split, MEASURED_BYTES) for split in group) for group in chosen]
+        share = len(groups) / len(chosen) * _rows_of(chosen) / _rows_of(read)
+        # A worker process may end in each; a function runs over one stretch again then, not over all.
+        count = len(read) if _executor(stepped) == "process" else min(2, len(read))
+        parts = [read[at::count] for at in range(count)]
+        return _together(_weighed(stepped, parts, share, memory_bytes))
+
+    def _num_together(self, stretches: Sequence[str], num_bytes: int) -> int:
+        """How many stretches have so many bytes together; 1 where files are not small."""
+        mean: int = max(1, self.source.memory_bytes // max(len(stretches), 1))
+        return min(MAX_SAMPLED_TOGETHER, max(1, num_bytes // mean))
 
     def _stretches(self, num_bytes: int) -> list[str]:
         num_bytes = max(num_bytes, self.source.memory_bytes // MAX_CANDIDATES)
@@ -203,8 +220,7 @@ class FileInput:
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so short stretches stand for it.
             every = self._stretches(SAMPLED_BYTES)
-            mean = max(1, self.source.memory_bytes // max(len(every), 1))
-            count = min(MAX_SAMPLED_TOGETHER, max(1, SAMPLED_BYTES // mean))
+            count = self._num_together(every, SAMPLED_BYTES)
             chosen = evenly(every, len(items) * count)
             stretches = [_beginning(split, SAMPLED_BYTES) for split in chosen]
             groups = [tuple(stretches[at : at + count]) for at in range(0, len(stretches), count)]
@@ -471,9 +487,9 @@ def _beginning(split: str, num_bytes: int) -> str:
     return json.dumps(parsed)
 
 
-def _rows_of(splits: Sequence[str]) -> int:
+def _rows_of(groups: Sequence[tuple[str, ...]]) -> int:
     """Rows of splits, or 1 if that is not known."""
-    return sum(json.loads(split)["rows"] or 0 for split in splits) or 1
+    return sum(json.loads(split)["rows"] or 0 for group in groups for split in group) or 1
 
 
 def _config(side: Side) -> RowsConfig:
