@@ -66,11 +66,34 @@ def test_who_ends_its_worker_every_time_fails() -> None:
 
 
 @pytest.mark.usefixtures("engine", "impatient")
-@pytest.mark.parametrize("how", [-3, signal.SIGSEGV, signal.SIGABRT])
+@pytest.mark.parametrize("how", [-3, signal.SIGSEGV, signal.SIGABRT, signal.SIGALRM])
 def test_exits_and_crashes_count(how: int) -> None:
     attempts = helper(Counter)
     error = died(xs.remote(die_at_first, max_retries=1).remote(attempts, 10**6, how))
     assert error.attempt == xs.get(attempts.value.remote()) == 2
+
+
+@pytest.mark.usefixtures("engine")
+def test_who_closes_the_connection_is_told() -> None:
+    def closes(attempts: ActorHandle) -> None:
+        xs.get(attempts.add.remote())
+        os.closerange(3, 256)
+
+    attempts = helper(Counter)
+    error = died(xs.remote(closes, max_retries=1).remote(attempts))
+    assert "closed descriptors that are not its own" in str(error)
+    assert error.attempt == xs.get(attempts.value.remote()) == 2
+
+
+@pytest.mark.usefixtures("engine")
+def test_who_sets_a_timer_is_told() -> None:
+    def sets_a_timer() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        signal.pause()
+
+    error = died(xs.remote(sets_a_timer, max_retries=1).remote())
+    assert "SIGALRM: a timer, a limit or a pipe of " in str(error)
+    assert error.attempt == 2
 
 
 @pytest.mark.usefixtures("engine")

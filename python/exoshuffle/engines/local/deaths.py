@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.engines.local import wire
 from exoshuffle.errors import WorkerDiedError
 from exoshuffle.observe.activity import Frame
 
@@ -30,7 +31,18 @@ PATIENCE = 16
 PATIENCE_SECONDS = 60.0
 #: Workers that are started anew because those before were ended while they started: no task is to blame, but it ends.
 MAX_STARTS = 256
-#: What a process does to itself by a fault; other signals come from elsewhere, as far as one can tell.
+#: What a timer, a limit or a pipe of the process itself ends it by, where it does not handle them.
+_TIMERS = frozenset(
+    (
+        signal.SIGALRM,
+        signal.SIGPIPE,
+        signal.SIGPROF,
+        signal.SIGVTALRM,
+        signal.SIGXCPU,
+        signal.SIGXFSZ,
+    )
+)
+#: And what it does to itself by a fault; other signals come from elsewhere, as far as one can tell.
 _FAULTS = frozenset(
     (
         signal.SIGABRT,
@@ -46,7 +58,7 @@ _FAULTS = frozenset(
 
 def is_from_outside(exit_code: int) -> bool:
     """Whether a process that ended so may have been ended by another."""
-    return exit_code < 0 and -exit_code not in _FAULTS
+    return exit_code < 0 and -exit_code not in _FAULTS | _TIMERS
 
 
 def told(exit_code: int) -> str:
@@ -87,10 +99,14 @@ class Ending:
         ended = f"worker process {self.process} ended {how}"
         if self.function is None or self.is_from_outside:
             return ended
+        if code == wire.EXIT_CLOSED:
+            return f"{ended}: {culprit} closed descriptors that are not its own; let it close those that it has opened"
         if code >= 0:
             return f"{ended}: {culprit} ended it (os._exit); let it raise an error instead"
         if -code == self.sent_itself:
             return f"{ended}, which {culprit} sent to its own process"
+        if -code in _TIMERS:
+            return f"{ended}: a timer, a limit or a pipe of {culprit} ended it; let it handle that signal"
         where = "" if self.crashed_in is None else f" in {self.crashed_in}"
         return (
             f"{ended}: {culprit} crashed{where}, in native code, which another attempt seldom mends; call it in a "

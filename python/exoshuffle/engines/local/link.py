@@ -6,11 +6,13 @@ Guarantee: every reference and every slice that the engine lent is given back, o
 from __future__ import annotations
 
 import collections
+import errno
+import os
 import pickle
 import select
 import weakref
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from exoshuffle.engines.local import groups, identity, values, wire
 
@@ -73,8 +75,8 @@ class Link:
         """The next message; ends the process when the engine has gone."""
         try:
             frame = self._connection.recv_bytes()
-        except (EOFError, OSError):
-            groups.end_own()
+        except (EOFError, OSError) as error:
+            _end(error)
         lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
         held = [self._borrow(number, num_slices) for number, num_slices in lent]
         message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
@@ -98,8 +100,8 @@ class Link:
         frame = pickle.dumps((body, self._given_back(), unpinned, discarded, dropped), protocol=5)
         try:
             self._connection.send_bytes(frame)
-        except OSError:
-            groups.end_own()
+        except OSError as error:
+            _end(error)
 
     def close(self) -> None:
         """Nothing is received or sent any more."""
@@ -141,6 +143,14 @@ class Link:
         for borrowed in gone:
             self._objects.pop(borrowed.number, None)
         return [(borrowed.number, borrowed.lent) for borrowed in gone]
+
+
+def _end(error: BaseException) -> NoReturn:
+    """Ends this process: the engine has gone, or something here has closed the connection to it."""
+    if getattr(error, "errno", None) in (errno.EBADF, errno.ENOTSOCK):
+        # Not as something from outside would; the fork server ends what it has started.
+        os._exit(wire.EXIT_CLOSED)
+    groups.end_own()
 
 
 def _taken(queue: collections.deque[int]) -> list[int]:

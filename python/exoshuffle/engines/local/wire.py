@@ -34,6 +34,8 @@ FUNCTION = "function"
 FORKS = b"forks"
 MAX_FORK_BYTES = 1 << 16
 EXIT_CODE = struct.Struct("i")
+#: How a worker ends whose connection to the engine was closed in its own process.
+EXIT_CLOSED = 74
 
 
 @dataclass(frozen=True)
