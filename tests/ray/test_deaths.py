@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,6 +52,37 @@ def test_exits_and_crashes_count(engine: RayEngine, how: int) -> None:
         xs.get(ref, timeout=PATIENCE_SECONDS)
     assert isinstance(caught.value.__cause__, WorkerDiedError)
     assert caught.value.attempt == xs.get(attempts.value.remote()) == 2
+
+
+@pytest.mark.parametrize(("status", "told"), [(3, 3), (None, 0), ("words", 1), ("", 1)])
+def test_a_child_that_leaves_the_function_ends(
+    engine: RayEngine, status: int | str | None, told: int
+) -> None:
+    del engine
+
+    def forks() -> int:
+        child = os.fork()
+        if child == 0:
+            if status == "":
+                raise ValueError
+            sys.exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert xs.get(xs.remote(forks).remote(), timeout=PATIENCE_SECONDS) == told
+
+
+def test_a_child_that_returns_ends(engine: RayEngine) -> None:
+    del engine
+
+    def forks() -> tuple[int, int]:
+        read, write = os.pipe()
+        if os.fork() == 0:
+            return 0, 0
+        os.close(write)
+        # Ends when nobody has the other end any more.
+        return 1, len(os.read(read, 1))
+
+    assert xs.get(xs.remote(forks).remote(), timeout=PATIENCE_SECONDS) == (1, 0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import os
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -135,6 +136,7 @@ class _Attempt:
         self._call = call
         self._started = time.monotonic()
         self._inside = contextlib.ExitStack()
+        self._process = os.getpid()
         #: For tasks that Ray tries again without end; calls of actors it does not.
         is_noted = call.max_retries > 0 and not call.method
         self._note = deaths.Note(call.name, call.max_retries) if is_noted else None
@@ -160,6 +162,10 @@ class _Attempt:
         traceback: TracebackType | None,
     ) -> None:
         del kind, traceback
+        if os.getpid() != self._process:
+            # A child that the function has forked, and that has left it: what follows is its parent's alone, and waits
+            # for threads of Ray that a child does not have.
+            os._exit(_exit_code(error))
         self._inside.close()
         set_task_engine(None)
         failure = self._failure(error)
@@ -185,6 +191,14 @@ class _Attempt:
         seconds = time.monotonic() - self._started
         status = Status(_attempt_number(), seconds, _node(), values.packed_sizes(parts))
         return [*parts, status]
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """What a process ends with that an exception leaves; as Python has it."""
+    if error is None:
+        return 0
+    code = error.code if isinstance(error, SystemExit) else 1
+    return code & 0xFF if isinstance(code, int) else int(code is not None)
 
 
 def _function(call: Call, code: Packed) -> Callable[..., Any]:
