@@ -68,3 +68,17 @@ def test_small_files_are_measured_with_their_neighbours(tmp_path: Path) -> None:
     # In each file by itself no key comes twice: 8,000 groups.
     (line,) = (line for line in str(groups.explain()).splitlines() if line.startswith("input"))
     assert line.endswith(", 500 rows")
+
+
+@pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])
+def test_splits_have_room_for_the_largest_rows(steps: tuple[Any, ...], tmp_path: Path) -> None:
+    """Half of the rows are all but nothing, and lie beside others of 10 kB in one row group."""
+    texts = ["x" if row < 1000 else f"{row}" * 2_500 for row in range(2000)]
+    table = pa.table({"k": range(2000), "s": texts})
+    pq.write_table(table, tmp_path / "in.parquet", use_dictionary=False, write_batch_size=16)
+    rows = xs.read_parquet(tmp_path / "in.parquet")
+    source = FileInput(rows.node.source, steps)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    splits = [json.loads(split) for split in source.cut(side, 2_000_000, source.measure(side))]
+    sizes = [sum(map(len, texts[split["start"] : split["end"]])) for split in splits]
+    assert max(sizes) <= 2_500_000

@@ -40,6 +40,7 @@ class Workload:
         decoding_bytes: What reading any rows has in memory at once beside these, if that exceeds the buffers of a task:
             a large page or batch is decoded in one piece.
         num_columns: Number of columns.
+        dense_percent: How large rows are in the stretch of the input where they are largest, as a share of the mean.
     """
 
     total_bytes: int
@@ -58,6 +59,7 @@ class Workload:
     is_passed_on: bool = False
     decoding_bytes: int = 0
     num_columns: int = 0
+    dense_percent: int = 100
 
     @property
     def buffer_bytes(self) -> int:
