@@ -96,7 +96,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def begun_and_ended(times: int) -> None:
     for _ in range(times):
-        note = deaths.Note("mortal", 1)
+        note = deaths.Note("mortal", 1, 1)
         note.begin()
         note.leave()
 
@@ -105,7 +105,7 @@ def begun_and_ended(times: int) -> None:
 def test_who_dies_every_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(deaths, "PATIENCE", FEW)
     begun_and_ended(FEW + 1)
-    note = deaths.Note("mortal", 1)
+    note = deaths.Note("mortal", 1, 1)
     with pytest.raises(
         WorkerDiedError, match=f"{FEW + 1} worker processes ended under task mortal"
     ):
@@ -115,17 +115,29 @@ def test_who_dies_every_time_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("impatient")
+def test_attempts_that_left_no_note_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deaths, "UNEXPLAINED", FEW)
+    last = deaths.Note("mortal", 1, FEW + 2)
+    last.begin()
+    last.end(is_retried=False, has_finished=True)
+    note = deaths.Note("mortal", 1, FEW + 3)
+    with pytest.raises(WorkerDiedError, match=f"{FEW + 2} worker processes ended under"):
+        note.begin()
+    note.end(is_retried=False, has_finished=False)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_where_no_task_finishes_that_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(deaths, "STANDSTILL", FEW)
     begun_and_ended(FEW)
-    finished = deaths.Note("mortal", 1)
+    finished = deaths.Note("mortal", 1, 1)
     finished.begin()
     finished.end(is_retried=False, has_finished=True)
     assert not [*tmp_path.iterdir()]
     begun_and_ended(FEW + 1)
-    note = deaths.Note("mortal", 1)
+    note = deaths.Note("mortal", 1, 1)
     with pytest.raises(WorkerDiedError, match="and no task finished"):
         note.begin()
     note.end(is_retried=False, has_finished=False)

@@ -10,6 +10,7 @@ A node does not see the notes of others: there a task begins anew, so the bound 
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import functools
 import os
@@ -30,6 +31,8 @@ PATIENCE = 16
 PATIENCE_SECONDS = 60.0
 #: Deaths on one node since a task last finished there, beside the same time: else each of many tasks would have its 16.
 STANDSTILL = 64
+#: Attempts of one task that no note tells of: they ran on other nodes, or their process ended after the function.
+UNEXPLAINED = 64
 _FOLDER = "exoshuffle-attempts"
 _BEGUN, _FAILED, _EXIT, _SIGNAL = "begun", "failed", "exit", "signal"
 #: The last is what ``faulthandler`` writes when a process crashes.
@@ -48,12 +51,13 @@ class Note:
         num_outside: How many were ended from outside.
     """
 
-    def __init__(self, name: str, max_retries: int) -> None:
+    def __init__(self, name: str, max_retries: int, attempt: int) -> None:
         self._name, self._max_retries = name, max_retries
         context = ray.get_runtime_context()
         self._path = _folder() / f"{context.get_job_id()}-{context.get_task_id()}"
         self._process = os.getpid()
         text = _read(self._path)
+        self._attempt = attempt
         self._begun = [float(moment) for moment in _BEGINNINGS.findall(text)]
         self._causes: list[str] = _CAUSES.findall(text)
         num_failed = text.count(f"{_FAILED}\n")
@@ -68,7 +72,7 @@ class Note:
         Raises:
             WorkerDiedError: The task is not to be tried again.
         """
-        if self._begun:
+        if self._begun or self._attempt > 1:
             self._check()
         self.write(f"{_BEGUN} {time.time()}")
         global _current
@@ -94,12 +98,14 @@ class Note:
             faulthandler.enable(sys.__stderr__ or 2, all_threads=False)
             os._exit = _exit
             _current = None
-        os.close(self._descriptor)
+        with contextlib.suppress(OSError):  # the function has closed it
+            os.close(self._descriptor)
 
     def write(self, line: str) -> None:
         """Adds a line; not in a process that the function has forked."""
         if os.getpid() == self._process:
-            os.write(self._descriptor, f"{line}\n".encode())
+            with self._path.open("a") as file:  # the function may have closed the descriptor
+                file.write(f"{line}\n")
 
     def _check(self) -> None:
         if len(self._causes) > self._max_retries:
@@ -107,6 +113,14 @@ class Note:
                 f"the worker process of task {self._name} ended ({self._causes[-1]}): its function, or what that "
                 "called, ended it or crashed; let it raise an error instead"
             )
+        num_unexplained = self._attempt - 1 - len(self._begun)
+        if num_unexplained > self._max_retries + UNEXPLAINED:
+            raise WorkerDiedError(
+                f"{num_unexplained} worker processes ended under task {self._name}, on other nodes or when its "
+                "function was over: look whether it closes what belongs to its process, or nodes fail too often"
+            )
+        if not self._begun:
+            return
         now = time.time()
         with _all_deaths().open("a") as file:
             file.write(f"{_BEGUN} {now}\n")

@@ -139,7 +139,9 @@ class _Attempt:
         self._process = os.getpid()
         #: For tasks that Ray tries again without end; calls of actors it does not.
         is_noted = call.max_retries > 0 and not call.method
-        self._note = deaths.Note(call.name, call.max_retries) if is_noted else None
+        self._note = (
+            deaths.Note(call.name, call.max_retries, _attempt_number()) if is_noted else None
+        )
 
     def __enter__(self) -> Self:
         set_task_engine(_engine())
