@@ -304,10 +304,14 @@ class ShuffleJob:
         return mean
 
 
-def bounded(parts: Iterable[RefStream], sink: BlocksSink) -> Iterator[RefStream]:
-    """Parts of a job, none of which gets further ahead of who takes its blocks than ``MAX_AHEAD_BYTES``."""
+def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
+    """Parts of a job, none of which gets further ahead of who takes its blocks than ``MAX_AHEAD_BYTES``.
+
+    Those of a strategy of the user need not be streams.
+    """
     for part in parts:
-        part.limit_ahead(max(MIN_AHEAD, MAX_AHEAD_BYTES // sink.piece_bytes))
+        if isinstance(part, RefStream):
+            part.limit_ahead(max(MIN_AHEAD, MAX_AHEAD_BYTES // sink.piece_bytes))
         yield part
 
 
