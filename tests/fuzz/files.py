@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import exoshuffle as xs
 from tests.fuzz import texts, writers
@@ -63,12 +64,21 @@ def _without(*names: str) -> list[str]:
     return [name for name in _PARQUET if name not in names]
 
 
+def _in_micros(table: pa.Table, _: Options) -> pa.Table:
+    """Timestamps of 96 bits are read as microseconds, as Spark means them."""
+    for index, field in enumerate(table.schema):
+        if field.type == pa.timestamp("ns"):
+            micros = pc.floor_temporal(table.column(index), unit="microsecond")
+            table = table.set_column(index, field, micros)
+    return table
+
+
 #: Types that Polars has not, or writes as others.
 _NOT_POLARS = ("decimal256", "half", "far date", "map", "fixed", "offset", "pair")
 _NOT_SPARK = ("uint8", "uint16", "uint32", "uint64", "half", "duration", "decimal256")
 FORMATS = [
     Format("pyarrow", _PARQUET, writers.write_pyarrow),
-    Format("spark", _without(*_NOT_SPARK), writers.write_spark),
+    Format("spark", _without(*_NOT_SPARK), writers.write_spark, adapted=_in_micros),
     Format("polars", _without(*_NOT_POLARS), writers.write_polars),
     Format("duckdb", _without("decimal256", "half", "duration", "null"), writers.write_duckdb),
     # Its seconds are plain numbers to pyarrow.
