@@ -176,6 +176,29 @@ def test_numbers_that_would_become_infinite_are_refused(
         xs.read_csv(path, schema={"a": pa.float16()}).to_arrow()
 
 
+@pytest.mark.parametrize(
+    ("data_type", "value"), [(pa.float32(), "-1e300"), (pa.float64(), "1e400")]
+)
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "nested"])
+def test_floats_beyond_their_type_are_refused_by_line_and_value(
+    kind: str, data_type: pa.DataType, value: str, tmp_path: Path, engine: LocalEngine
+) -> None:
+    del engine
+    lines = {
+        "csv": ("b,a", "1,1.5", "2,inf", f"3,{value}"),
+        "jsonl": ('{"a":1.5}', '{"a":"inf"}', "{}", f'{{"a":{value}}}'),
+        "nested": ('{"a":[1.5]}', "{}", "{}", f'{{"a":[2,{value}]}}'),
+    }[kind]
+    path = tmp_path / ("in.csv" if kind == "csv" else "in.jsonl")
+    given = {"a": pa.list_(data_type) if kind == "nested" else data_type}
+    read = xs.read_csv if kind == "csv" else xs.read_json
+    path.write_text("\n".join(lines[:3]) + "\n")
+    assert read(path, schema=given).to_arrow().num_rows in (2, 3)
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ExoshuffleError, match=f"line 4.*'a'.*{value}"):
+        read(path, schema=given).to_arrow()
+
+
 def test_infinities_of_the_file_stay(tmp_path: Path, engine: LocalEngine) -> None:
     del engine
     path = tmp_path / "in.csv"

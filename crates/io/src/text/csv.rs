@@ -13,7 +13,7 @@ use arrow_csv::ReaderBuilder;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
 use super::quoted_empty::{Place, QuotedEmpty};
-use super::{exact, Decode, Dialect};
+use super::{exact, given, Decode, Dialect};
 
 /// Stands for no quote: a byte that is in no UTF-8. Text that has it is refused before it is parsed.
 pub(super) const NO_QUOTE: u8 = 0xFF;
@@ -41,8 +41,10 @@ enum Kind {
     Plain,
     /// As text, which it is.
     Text,
-    /// As text that is parsed afterwards.
+    /// As text that is parsed afterwards, exactly.
     Exact,
+    /// As text that is parsed afterwards, and may be rounded.
+    Rounded,
 }
 
 impl Kind {
@@ -51,6 +53,7 @@ impl Kind {
             DataType::Utf8 | DataType::Utf8View => Self::Text,
             DataType::Dictionary(_, values) if **values == DataType::Utf8 => Self::Text,
             _ if inferred => Self::Exact,
+            DataType::Float32 | DataType::Float64 => Self::Rounded,
             _ => Self::Plain,
         }
     }
@@ -58,7 +61,7 @@ impl Kind {
     fn decoded(self, data_type: &DataType) -> DataType {
         match self {
             Self::Plain => data_type.clone(),
-            Self::Text => DataType::Utf8,
+            Self::Text | Self::Rounded => DataType::Utf8,
             // Most are short, which views hold themselves.
             Self::Exact => DataType::Utf8View,
         }
@@ -146,6 +149,7 @@ impl Decode for CsvDecoder {
         let columns = columns.map(|((array, column), field)| match column.kind {
             Kind::Plain => Ok(array.clone()),
             Kind::Exact => exact::column(array.as_string_view(), field.data_type()),
+            Kind::Rounded => given::column(array, field.data_type()),
             Kind::Text => {
                 let texts = with_empty(array.as_string(), &empty, column.index)?;
                 arrow_cast::cast(&texts, field.data_type())

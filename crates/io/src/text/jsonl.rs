@@ -3,21 +3,20 @@
 //!
 //! Numbers of columns whose type was inferred have a decoder of their own, which takes nothing but numbers and loses no
 //! digit. Those of columns whose type was given are decoded as text and parsed afterwards, be they written in quotes: the
-//! decoder itself would make 2 of 2.5 without a word.
+//! decoder itself would make 2 of 2.5, and infinity of 1e300 as a float, without a word.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, RecordBatchOptions};
-use arrow_cast::{cast_with_options, CastOptions};
 use arrow_json::reader::{
     ArrayDecoder, Decoder, DecoderContext, DecoderFactory, Tape, TapeElement,
 };
 use arrow_json::ReaderBuilder;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{exact, number, Decode, Dialect};
+use super::{exact, given, number, Decode, Dialect};
 
 pub(super) struct JsonDecoder {
     inner: Decoder,
@@ -90,7 +89,8 @@ fn with_text(field: &FieldRef) -> FieldRef {
         DataType::LargeList(item) => DataType::LargeList(with_text(item)),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(with_text(item), *size),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(with_text).collect()),
-        number if number.is_integer() || *number == DataType::Float64 => DataType::Utf8,
+        number if number.is_integer() => DataType::Utf8,
+        DataType::Float32 | DataType::Float64 => DataType::Utf8,
         _ => return field.clone(),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
@@ -98,13 +98,9 @@ fn with_text(field: &FieldRef) -> FieldRef {
 
 /// Parses what `with_text` made text.
 fn with_numbers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let strict = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
     let pairs = texts.columns().iter().zip(schema.fields());
     let columns = pairs
-        .map(|(text, field)| cast_with_options(text, field.data_type(), &strict))
+        .map(|(text, field)| given::column(text, field.data_type()))
         .collect::<Result<Vec<_>, _>>()?;
     let rows = RecordBatchOptions::new().with_row_count(Some(texts.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &rows)

@@ -9,6 +9,7 @@ mod diagnose;
 mod encoding;
 mod exact;
 mod fields;
+mod given;
 mod infer_csv;
 mod infer_json;
 mod inspect;
