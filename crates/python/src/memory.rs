@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -58,6 +59,8 @@ pub struct MemoryGuard {
     running: Mutex<Option<Running>>,
     workers: Arc<Mutex<Workers>>,
     peak: Arc<Mutex<Peak>>,
+    /// What the program could take before idle memory goes back.
+    room: Arc<AtomicU64>,
 }
 
 /// The most that was found resident: in all, and of this process beside the store.
@@ -78,6 +81,8 @@ impl MemoryGuard {
         let watched = Arc::clone(&workers);
         let peak: Arc<Mutex<Peak>> = Arc::default();
         let noted = Arc::clone(&peak);
+        let room = Arc::new(AtomicU64::new(0));
+        let left = Arc::clone(&room);
         let (sender, receiver) = channel::<()>();
         let watch = move || {
             let mut is_growing = false;
@@ -102,6 +107,10 @@ impl MemoryGuard {
                     }
                     total
                 };
+                left.store(
+                    limits.release_bytes.saturating_sub(total),
+                    Ordering::Relaxed,
+                );
                 {
                     let mut most = lock(&noted);
                     *most = (total, own).max(*most);
@@ -120,12 +129,18 @@ impl MemoryGuard {
             running: Mutex::new(Some((sender, thread))),
             workers,
             peak,
+            room,
         })
     }
 
     /// The most that was found resident: of the program, and of this process beside the store at that time.
     fn peak(&self, py: Python<'_>) -> (u64, u64) {
         py.detach(|| *lock(&self.peak))
+    }
+
+    /// What the program could take, when it was measured last, before idle memory goes back.
+    fn room(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
     }
 
     /// A child of this process counts from now on, and so much is set apart for it.
@@ -206,19 +221,27 @@ fn stop_worst(workers: &mut Workers) {
 /// Gives back to the system what lies idle in the allocators of this process.
 #[pyfunction]
 pub fn release_idle_memory(py: Python<'_>) {
-    py.detach(|| {
-        release_idle();
-        #[cfg(target_env = "gnu")]
-        // SAFETY: it takes a number of bytes to keep, and may be called at any time.
-        unsafe {
-            libc::malloc_trim(0);
-        }
-    });
+    py.detach(release_all);
+}
+
+/// The same for callers without Python.
+pub fn release_all() {
+    release_idle();
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number of bytes to keep, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 fn release_idle() {
     BufferPool::trim();
     Recycling::release_idle();
+}
+
+/// Resident memory of this process that no file is behind: heaps and stacks; nothing where the system does not tell.
+pub fn heap_bytes() -> Option<u64> {
+    field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
 }
 
 /// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.

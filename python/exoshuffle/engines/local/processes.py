@@ -305,7 +305,9 @@ class WorkerProcess:
         for digest in forgotten:
             del self._known_code[digest]
         returns = task.options.num_returns
-        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten)
+        share = self._engine.guard.room() // self._engine.num_cpus
+        most = limits.before_releasing(self._allowed_bytes, share)
+        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most)
         return (kind, order), handles
 
     # --- frames ------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class Order:
         values: For each reference among them its value, or a list of values.
         num_returns: As in ``TaskOptions``.
         forgotten: Digests of functions that will not be asked for any more.
+        most_bytes: What the process may have before it gives back what lies idle.
     """
 
     code: tuple[bytes, bytes | None] | None
@@ -70,6 +71,7 @@ class Order:
     values: list[Any]
     num_returns: int | str
     forgotten: list[bytes]
+    most_bytes: int
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,7 @@ class WorkerEngine:
             self._link.send(wire.ERROR, failure)
 
     def _serve(self, kind: str, order: wire.Order) -> None:
+        _native.release_idle_above(order.most_bytes)
         for digest in order.forgotten:
             del self._codes[digest]
         fn = self._function(kind, order)
