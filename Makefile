@@ -16,7 +16,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export VIRTUAL_ENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python test-ray-oldest fuzz chaos lint demo bench clean
+.PHONY: help build test test-rust test-python test-ray-oldest fuzz cargo-fuzz chaos lint demo bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -68,12 +68,24 @@ FUZZ_CASES ?= 10000
 fuzz: $(VENV)/.checked ## random files and operations against DuckDB and Polars (10,000 cases: an hour or two; FUZZ_CASES=)
 	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
 
+# What readers make of any bytes; a finding ends the target, and its bytes stay in fuzz/artifacts. The compiler needs no flag
+# of its nightly builds without a sanitizer: memory is counted by the targets themselves.
+FUZZ_SECONDS ?= 300
+cargo-fuzz: $(VENV)/.tools ## any bytes as CSV, JSON lines, Parquet, IPC, spill indexes (five times FUZZ_SECONDS=300)
+	cargo install --quiet --locked --root $(VENV) --version 0.13.2 cargo-fuzz
+	$(BIN)/python -m tests.fuzz.seeds
+	for target in csv json_lines parquet ipc spill_index; do \
+	    $(BIN)/cargo-fuzz run -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=1024 \
+	        -max_len=20000 -print_final_stats=1 || exit 1; \
+	done
+
 CHAOS_SECONDS ?= 3600
 chaos: $(VENV)/.checked ## jobs whose workers, disks, spill files and inputs fail (an hour; CHAOS_SECONDS=)
 	$(BIN)/python -m tests.chaos --seconds $(CHAOS_SECONDS)
 
 lint: $(VENV)/.tools ## check formatting, lints, types and layers
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check python benchmarks tests examples
 	$(BIN)/ruff format --check python benchmarks tests examples
