@@ -179,7 +179,10 @@ def test_a_function_that_raises(name: str, dataset: xs.Dataset, tmp_path: Path) 
 
 PLACES: dict[str, tuple[Callable[[xs.Dataset, Callable[[pa.Table], object]], xs.Dataset], str]] = {
     "files": (RUNS["alone"], r"rows, .*in/part-00\d\.parquet and \d splits behind it$"),
-    "file that is measured": (RUNS["before a shuffle"], r"rows, rows \d+ to \d+ of .*\.parquet$"),
+    "file that is measured": (
+        RUNS["before a shuffle"],
+        r"rows, .*in/part-00\d\.parquet and \d splits behind it$",
+    ),
     "partition": (RUNS["after a shuffle"], r"rows, partition [0-3]$"),
     "part of a result": (
         lambda d, function: (
