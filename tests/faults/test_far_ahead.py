@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +78,33 @@ def test_it_goes_on_where_somebody_needs_its_memory(engine: LocalEngine, tmp_pat
     other = remote(lambda: "run", executor="thread", memory=memory).remote()
     assert get(other, timeout=PATIENCE_SECONDS) == "run"
     assert [get(ref) for ref in stream] == list(range(ITEMS))
+
+
+def test_what_is_lost_is_made_again(tmp_path: Path, damage: Callable[[], int]) -> None:
+    """Who has taken an item waits for it, and would for ever if the task waited for who takes the next ones."""
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    engine = xs.init(
+        memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), num_cpus=2
+    )
+    assert isinstance(engine, LocalEngine)
+
+    def blocks() -> Iterator[bytes]:
+        for number in range(ITEMS):
+            yield bytes([number]) * 10_000_000
+
+    stream = remote(blocks, num_returns="streaming", executor="thread").remote()
+    stream.limit_ahead(AHEAD)
+    first = next(stream)
+    poll(lambda: all_are_ahead(engine))
+    filler = [xs.put(bytes(10_000_000)) for _ in range(10)]
+    del filler
+    gc.collect()
+    assert damage() > 0
+    assert get(first, timeout=PATIENCE_SECONDS) == bytes(10_000_000)
+    rest = [get(ref, timeout=PATIENCE_SECONDS)[0] for ref in stream]
+    assert rest == list(range(1, ITEMS))
+    xs.shutdown()
 
 
 def test_it_ends_when_nobody_wants_more(engine: LocalEngine, tmp_path: Path) -> None:

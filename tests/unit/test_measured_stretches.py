@@ -82,3 +82,19 @@ def test_splits_have_room_for_the_largest_rows(steps: tuple[Any, ...], tmp_path:
     splits = [json.loads(split) for split in source.cut(side, 2_000_000, source.measure(side))]
     sizes = [sum(map(len, texts[split["start"] : split["end"]])) for split in splits]
     assert max(sizes) <= 2_500_000
+
+
+@pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])
+def test_a_file_of_one_large_row_makes_no_splits(steps: tuple[Any, ...], tmp_path: Path) -> None:
+    """It was taken for an eighth of all rows, and for where all others are as large: 300 splits of 3 MB."""
+    pq.write_table(pa.table({"k": [1], "s": ["y" * 1_000_000]}), tmp_path / "0.parquet")
+    for number in range(1, 8):
+        table = pa.table({"k": range(30_000), "s": ["x"] * 30_000})
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=200)
+    rows = xs.read_parquet(tmp_path)
+    source = FileInput(rows.node.source, steps)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = source.measure(side)
+    assert len(source.cut(side, 2_000_000, workload)) <= 20
+    if not steps:
+        assert workload.total_bytes < 15_000_000

@@ -37,8 +37,9 @@ MEASURED_ROWS = 256
 #: Size of these: a few pages of each column are decoded then (for 4 GB, 64 MB took 0.38 s in all and 4 MB 0.03 s).
 MEASURED_BYTES = 4_000_000
 #: Rows are dealt out to splits as if all were of one size. Where they are this much larger in a stretch, splits are
-#: smaller: half of the rows of 84 kB among others of 240 bytes, made distinct within 300 MB, peaked at 310.
-UNEVEN_PERCENT = 150
+#: smaller: half of the rows of 84 kB among others of 240 bytes, made distinct within 300 MB, peaked at 310. And not by
+#: more than the number of stretches: one file of a single row of 1 MB beside 2 million rows made 341,000 splits.
+UNEVEN_PERCENT, MOST_UNEVEN_PERCENT = 150, 100 * MEASURED_STRETCHES
 #: Of what steps make of them so much is held at a time.
 WEIGHED_BYTES = 8_000_000
 #: They begin where some of so many splits at most begin, however large the input is.
@@ -131,12 +132,19 @@ class FileInput:
         chosen = evenly(every, MEASURED_STRETCHES)
         sorter = self.map_input(side).config.build()
         found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
-        means = [row_bytes / max(rows, 1) for rows, row_bytes, _ in found]
         largest = max(most for *_, most in found)
-        mean = max(1.0, sum(size for _, size, _ in found) / max(sum(rows for rows, *_ in found), 1))
         if source.rows is None:
+            total = sum(row_bytes for _, row_bytes, _ in found)
+            mean = max(1.0, total / max(sum(rows for rows, *_ in found), 1))
             return Workload(source.memory_bytes, int(source.memory_bytes / mean), largest)
-        dense = int(100 * max(means) / mean)
+        # As many rows as each has, however few of them were looked at.
+        every_row = [_rows_of([(split,)]) for split in chosen]
+        sizes = [
+            (count, count * row_bytes / max(rows, 1))
+            for count, (rows, row_bytes, _) in zip(every_row, found, strict=True)
+        ]
+        mean = max(1.0, sum(size for _, size in sizes) / sum(every_row))
+        dense = _dense_percent(sizes)
         return Workload(int(source.rows * mean), source.rows, largest, dense_percent=dense)
 
     def _measured_stepped(
@@ -371,15 +379,13 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
     """Reads items (a list of splits, or a block) whole and scales what it finds by ``share``."""
     sorter = map_input.config.build()
     everything = by_range(sorter, [], 1)
-    rows = num_bytes = read_bytes = read_rows = largest = 0
-    densest = 0.0
+    rows = num_bytes = largest = 0
+    sizes: list[tuple[int, float]] = []
     for item in items if isinstance(items, list) else [items]:
         # A block comes without its number.
         place = map_input.reader.place(0, item) if isinstance(items, list) else None
         read = map_input.read(item).read_all()
-        read_bytes += read.nbytes
-        read_rows += read.num_rows
-        densest = max(densest, read.nbytes / max(read.num_rows, 1))
+        sizes.append((read.num_rows, read.nbytes))
         # What steps make of it may be far more than there is memory for.
         for table in chunks_of(
             apply_steps(map_input.steps, read.to_reader(), place), num_bytes=WEIGHED_BYTES
@@ -393,9 +399,22 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
         int(num_bytes * share),
         int(rows * share),
         largest,
-        read_bytes=int(read_bytes * share),
-        dense_percent=int(100 * densest * read_rows / max(read_bytes, 1)),
+        read_bytes=int(sum(size for _, size in sizes) * share),
+        dense_percent=_dense_percent(sizes),
     )
+
+
+def _dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
+    """How large rows are where they are largest, as a share of the mean, by rows and bytes of stretches.
+
+    A stretch that is smaller than others is a small file: no split of it is too large, whatever its rows are.
+    """
+    num_rows = sum(rows for rows, _ in stretches)
+    num_bytes = sum(size for _, size in stretches)
+    if not num_rows or not num_bytes:
+        return 100
+    means = [size / max(rows, 1) for rows, size in stretches if size * len(stretches) >= num_bytes]
+    return min(MOST_UNEVEN_PERCENT, int(100 * max(means) * num_rows / num_bytes))
 
 
 def measuring(

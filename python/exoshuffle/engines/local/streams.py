@@ -31,6 +31,7 @@ class Stream:
         self._items: list[ObjectState] = []
         self._untaken: dict[int, Ref] = {}
         self._most_ahead = sys.maxsize
+        self._is_in_haste = False
         #: See ``Awaited``: of the task itself, while it is too far ahead.
         self.waiters: list[Callable[[bool], None]] = []
         #: Items made by the attempt that runs.
@@ -64,7 +65,11 @@ class Stream:
     def restart(self) -> None:
         """Another attempt begins."""
         self._made = 0
-        self.ended = False
+        self.ended = self._is_in_haste = False
+
+    def hasten(self) -> None:
+        """What the attempt that runs has passed is lost: another one can make it again when this one has ended."""
+        self._is_in_haste = True
 
     def lose(self, state: ObjectState) -> None:
         """An item is to be made again."""
@@ -102,8 +107,9 @@ class Stream:
 
     @property
     def is_far_ahead(self) -> bool:
-        """Whether the task is to wait until somebody takes an item."""
-        return len(self._untaken) >= self._most_ahead
+        """Whether the task is to wait until somebody takes an item; not while it is to make again what was lost."""
+        makes_new = self._made == len(self._items) and not self._is_in_haste
+        return makes_new and len(self._untaken) >= self._most_ahead
 
     @property
     def error(self) -> BaseException | None:

@@ -285,7 +285,8 @@ class ObjectTable:
             return
         state.status = Status.PENDING
         self.num_recovered += 1
-        if self._is_running_again(task):
+        if task.stream is not None and not task.stream.ended:
+            task.stream.hasten()
             return
         if task.stream is None:
             task.output = state
