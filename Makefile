@@ -114,4 +114,5 @@ bench: build $(PEERS)/.installed ## compare with the peers (hours, 60 GB of disk
 
 clean: ## remove what was built and generated
 	cargo clean
+	rm -rf fuzz/target fuzz/corpus fuzz/artifacts
 	rm -rf $(VENV) $(PEERS) $(RAY_OLDEST) bench-data demo-data benchmarks/results

@@ -84,9 +84,7 @@ def test_what_is_lost_is_made_again(tmp_path: Path, damage: Callable[[], int]) -
     """Who has taken an item waits for it, and would for ever if the task waited for who takes the next ones."""
     spill = tmp_path / "spill"
     spill.mkdir()
-    engine = xs.init(
-        memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), num_cpus=2
-    )
+    engine = xs.init(memory_limit=limits.limit_for(90_000_000), spill_dirs=str(spill), num_cpus=2)
     assert isinstance(engine, LocalEngine)
 
     def blocks() -> Iterator[bytes]:

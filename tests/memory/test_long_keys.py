@@ -10,17 +10,22 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 LIMIT_BYTES = 300_000_000
 ROWS, KEY_BYTES = 4_000, 60_000
 
 
-def test_a_sort_by_long_texts(measure: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(KEY_BYTES)], ids=["text", "bytes"])
+def test_a_sort_by_long_keys(
+    kind: pa.DataType, measure: Callable[..., Any], tmp_path: Path
+) -> None:
     """240 MB of keys, all of which would be sampled."""
     draw = random.Random(1)
     pool = draw.randbytes(1 << 19).hex()
     starts = [draw.randrange(len(pool) - KEY_BYTES) for _ in range(ROWS)]
-    keys = pa.array([pool[start : start + KEY_BYTES] for start in starts])
+    keys = pa.array([pool[start : start + KEY_BYTES] for start in starts]).cast(pa.binary())
+    keys = keys.cast(kind)
     path, made = tmp_path / "in.parquet", tmp_path / "out"
     pq.write_table(pa.table({"key": keys}), path, row_group_size=500, use_dictionary=False)
     del keys

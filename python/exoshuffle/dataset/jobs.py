@@ -13,18 +13,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from exoshuffle.dataset.inputs import FileInput, Input, evenly
+from exoshuffle.dataset.inputs import FileInput, Input
+from exoshuffle.dataset.key_samples import sampled_keys
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.errors import DiskFullError, ExoshuffleError, MemoryLimitError
-from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, raise_errors, wait
+from exoshuffle.futures import Engine, Ref, RefStream, cancel, raise_errors, wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.finishes import Joined
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.relational import plain_type
 from exoshuffle.operators.shuffles import Shuffle, Side
 from exoshuffle.operators.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.steps import Step, executor_of, functions_bytes
@@ -34,19 +33,6 @@ from exoshuffle.shuffle.strategy import get_strategy, strategy_name
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-#: Sampled keys per partition: the size of a partition then varies by 1/sqrt(400) = 5 % around the mean.
-SAMPLES_PER_PARTITION = 400
-#: Share of the budget for all samples, of which there are three copies while boundaries are chosen. By number alone,
-#: 21,600 keys of 60 kB for 54 partitions peaked at 1.8 GB within 300 MB.
-SAMPLES_SHARE = 8
-#: Of keys of any length, so many rows of so many items tell how long they are.
-PROBED_ITEMS = 4
-PROBED_ROWS = 4
-#: Sampling reads this many items at most, evenly spread.
-SAMPLED_ITEMS = 64
 #: Reduces that are submitted and not done, at most: a task that waits costs its engine something for every argument
 #: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
 MAX_PENDING = 64
@@ -274,34 +260,12 @@ class ShuffleJob:
         num_partitions = self.plan.num_partitions
         samples: list[bytes] = []
         if self.shuffle.is_sampled and num_partitions > 1:
-            samples = get(self._sample(starts, num_partitions))
+            items = [
+                list(enumerate(items, start))
+                for items, start in zip(self.items, starts[:-1], strict=True)
+            ]
+            samples = sampled_keys(self.inputs, items, num_partitions, self.engine.budget_bytes)
         return self.shuffle.assign(map_inputs[0].config.build(), samples, num_partitions)
-
-    def _sample(self, starts: Sequence[int], num_partitions: int) -> list[Ref]:
-        per_input = max(1, SAMPLED_ITEMS // max(len(self.inputs), 1))
-        chosen = [
-            evenly(list(enumerate(items, start)), per_input)
-            for items, start in zip(self.items, starts[:-1], strict=True)
-        ]
-        num_items = max(sum(map(len, chosen)), 1)
-        num_rows = max(16, SAMPLES_PER_PARTITION * num_partitions // num_items)
-        room = self.engine.budget_bytes // (SAMPLES_SHARE * num_items)
-        num_rows = max(1, min(num_rows, room // max(1, self._key_bytes(chosen))))
-        refs: list[Ref] = []
-        for (source, side), items in zip(self.inputs, chosen, strict=True):
-            refs += source.sample(side, items, num_rows)
-        return refs
-
-    def _key_bytes(self, chosen: Sequence[Sequence[tuple[int, Any]]]) -> int:
-        """Mean size of a few keys that may be long; 0 of others, which cost nothing to look at."""
-        mean = 0
-        for (source, side), items in zip(self.inputs, chosen, strict=True):
-            if not _has_long_keys(side):
-                continue
-            probed = evenly(list(items), PROBED_ITEMS)
-            sizes = map(len, get(source.sample(side, probed, PROBED_ROWS)))
-            mean = max(mean, sum(sizes) // max(PROBED_ROWS * len(probed), 1))
-        return mean
 
 
 def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
@@ -313,19 +277,6 @@ def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
         if isinstance(part, RefStream):
             part.limit_ahead(max(MIN_AHEAD, MAX_AHEAD_BYTES // sink.piece_bytes))
         yield part
-
-
-def _has_long_keys(side: Side) -> bool:
-    """Whether keys have text or other values of any length."""
-    names = [key.column for key in side.order.keys] if isinstance(side.order, ByKeys) else []
-    return any(_is_of_any_length(side.schema.field(name).type) for name in names)
-
-
-def _is_of_any_length(kind: pa.DataType) -> bool:
-    try:
-        return bool(plain_type(kind).bit_width == 0)
-    except ValueError:
-        return True
 
 
 def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:

@@ -36,7 +36,8 @@ class TaskOptions:
             can never be in memory together, with a ``MemoryLimitError`` as the cause; and it stops a worker process
             that has more than this, with the processes that it started, when the program comes near its limit, with a
             ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by it, and measures nothing but
-            the memory of a node: a task that it ends when that is full is a ``FunctionMemoryError``, too.
+            the memory of a node: a task that it ends when that is full is a ``FunctionMemoryError``, too, or a
+            ``WorkerDiedError`` if it was ended so more often than ``max_retries`` says.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own (its worker
             died, its result was lost, an exception with ``retryable = True``). Deaths of workers that something else
