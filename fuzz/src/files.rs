@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use exoshuffle_io::{open_source, open_split, sample_split, ReadOptions, Result};
+use exoshuffle_io::{open_source, open_split, sample_split, told, ReadOptions, Result};
 use tempfile::TempDir;
 
 use crate::{memory, watch_panics};
@@ -35,7 +35,7 @@ pub fn read_file(name: &str, bytes: &[u8]) {
     memory::allow(MOST_PLANNED_BYTES as usize + BUFFERS_BYTES);
     // Every error is fine: it says what is wrong.
     if let Err(error) = read(&path.display().to_string()) {
-        let message = error.to_string();
+        let message = told(&error);
         assert!(
             message.contains(name) && !message.contains('\n'),
             "{message}"

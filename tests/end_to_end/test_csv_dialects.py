@@ -271,3 +271,11 @@ def bytes_read() -> int:
     """What this process has read so far."""
     [line] = [line for line in Path("/proc/self/io").read_text().splitlines() if "rchar" in line]
     return int(line.split()[1])
+
+
+def test_what_an_error_says_is_one_line_whatever_names_are(tmp_path: Path) -> None:
+    """Behind a character 0 nothing was left of it."""
+    (tmp_path / "in.csv").write_bytes(b'"a\n\0b","a\n\0b"\n1,2\n')
+    with pytest.raises(InputError, match=r"named 'a\\n\\u\{0\}b'; rename one of them") as caught:
+        xs.read_csv(tmp_path / "in.csv").to_arrow()
+    assert "\n" not in str(caught.value)

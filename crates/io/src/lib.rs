@@ -14,6 +14,7 @@ mod parquet;
 mod records;
 mod source;
 mod text;
+mod told;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};
@@ -27,6 +28,7 @@ pub use source::{
     Sample, Source, SourceFile, Split, Syntax,
 };
 pub use text::Encoding;
+pub use told::told;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,
     WriteOptions,

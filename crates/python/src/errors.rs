@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 
 use arrow_schema::ArrowError;
-use exoshuffle_io::{shown, IoError};
+use exoshuffle_io::{told, IoError};
 use exoshuffle_kernels::records::RecordError;
 use exoshuffle_kernels::KernelError;
 use exoshuffle_store::StoreError;
@@ -49,14 +49,9 @@ pub fn store_error(error: StoreError) -> PyErr {
     }
 }
 
-/// What an error says, without where the bytes of decompressed files are.
-fn io_message(error: &IoError) -> String {
-    shown(&error.to_string()).into_owned()
-}
-
 /// The exception for an error of reading or writing files.
 pub fn io_error(error: IoError) -> PyErr {
-    let message = io_message(&error);
+    let message = told(&error);
     match error {
         IoError::Corrupt { .. }
         | IoError::CorruptCompressed { .. }
@@ -150,7 +145,7 @@ pub enum RowError {
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => io_message(error).fmt(f),
+            Self::Io(error) => told(error).fmt(f),
             Self::Kernel(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
             Self::Stream(message) => message.fmt(f),

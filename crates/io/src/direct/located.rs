@@ -29,13 +29,21 @@ pub fn known(path: &Path) -> &Path {
     Path::new(OsStr::from_bytes(parts.next().unwrap_or_default()))
 }
 
-/// A message, or a path, without the places of bytes.
+/// A message, or a path, without the places of bytes. Names and values of the data may have marks, too, but with no place
+/// behind them.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);
     }
-    // Every other part is a place.
-    text.split(MARK).step_by(2).collect::<String>().into()
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some((before, behind)) = rest.split_once("\0/") {
+        let Some((_, after)) = behind.split_once(MARK) else {
+            break;
+        };
+        kept.push_str(before);
+        rest = after;
+    }
+    (kept + rest).into()
 }
 
 #[cfg(test)]
@@ -51,5 +59,9 @@ mod tests {
         let message = format!("'{path}' differs from '{path}'");
         assert_eq!(shown(&message), "'a/b.csv.gz' differs from 'a/b.csv.gz'");
         assert_eq!(shown("plain"), "plain");
+        assert_eq!(
+            shown(&format!("{path}: column 'a\0b\0'")),
+            "a/b.csv.gz: column 'a\0b\0'"
+        );
     }
 }

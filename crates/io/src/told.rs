@@ -1,0 +1,18 @@
+//! What an error says to people: one line, whatever names and values of the data are in it.
+
+use crate::direct::shown;
+use crate::error::IoError;
+
+/// The message, without where the bytes of decompressed files are, and with control characters written out.
+pub fn told(error: &IoError) -> String {
+    let message = error.to_string();
+    let mut line = String::with_capacity(message.len());
+    for character in shown(&message).chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
