@@ -40,4 +40,9 @@ FOUND = [
         "2 ipc files of {'c0': 'int8', 'c1': 'binary view'}; limit 10 of sort",
         "batches of views that were cut from a larger one kept its buffers: 590 MB within 512",
     ),
+    Found(
+        2004835,
+        "1 spark files of {'c0': 'binary', 'c1': 'millis', 'c2': 'float64', 'c3': 'offset', 'c4': 'far date'",
+        "map_groups by dates after the year 9999 failed, of which Python has none, to say which group it was",
+    ),
 ]

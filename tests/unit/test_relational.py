@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -134,3 +135,20 @@ def test_rows_of_more_bytes_than_a_chunk_holds(
     # Views have no such offsets; their chunks share bytes.
     assert "view" in str(kind) or all(chunk.nbytes <= 1000 for chunk in taken.chunks)
     assert take(table, pa.array([], pa.int64()))["x"].type == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (pa.scalar(1, pa.date32()), dt.date(1970, 1, 2)),
+        (pa.scalar(10_000_000, pa.int32()).cast(pa.date32()), "29349-01-26"),
+        (pa.scalar(1, pa.timestamp("ns")), "1970-01-01 00:00:00.000000001"),
+        (pa.scalar(2**62, pa.int64()).cast(pa.duration("s")), str(2**62)),
+        (
+            pa.array([[10_000_000]]).cast(pa.list_(pa.int32())).cast(pa.list_(pa.date32()))[0],
+            "a value of list<item: date32[day]>",
+        ),
+    ],
+)
+def test_values_that_python_has_not_are_text(value: pa.Scalar, told: object) -> None:
+    assert relational.as_python(value) == told

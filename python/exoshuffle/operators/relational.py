@@ -191,13 +191,14 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def as_python(value: pa.Scalar) -> Any:
-    """A value as Python's; as text where it has nanoseconds, which Python's times have not."""
+    """A value as Python's; as text where Python has no such: nanoseconds, years after 9999."""
     import pyarrow as pa
 
     try:
         return value.as_py()
-    except ValueError:
-        return value.cast(pa.string()).as_py()
+    except (ValueError, OverflowError):
+        is_nested = pa.types.is_nested(value.type)
+        return f"a value of {value.type}" if is_nested else value.cast(pa.string()).as_py()
 
 
 def quoted(name: str) -> str:
