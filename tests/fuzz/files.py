@@ -73,6 +73,15 @@ def _in_micros(table: pa.Table, _: Options) -> pa.Table:
     return table
 
 
+def _in_utc(table: pa.Table, _: Options) -> pa.Table:
+    """DuckDB writes moments without the zone that they had."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            field = field.with_type(pa.timestamp(field.type.unit, "UTC"))  # noqa: PLW2901
+            table = table.set_column(index, field, table.column(index).cast(field.type))
+    return table
+
+
 #: Types that Polars has not, or writes as others.
 _NOT_POLARS = ("decimal256", "half", "far date", "map", "fixed", "offset", "pair")
 _NOT_SPARK = ("uint8", "uint16", "uint32", "uint64", "half", "duration", "decimal256")
@@ -80,7 +89,12 @@ FORMATS = [
     Format("pyarrow", _PARQUET, writers.write_pyarrow),
     Format("spark", _without(*_NOT_SPARK), writers.write_spark, adapted=_in_micros),
     Format("polars", _without(*_NOT_POLARS), writers.write_polars),
-    Format("duckdb", _without("decimal256", "half", "duration", "null"), writers.write_duckdb),
+    Format(
+        "duckdb",
+        _without("decimal256", "half", "duration", "null"),
+        writers.write_duckdb,
+        adapted=_in_utc,
+    ),
     # Its seconds are plain numbers to pyarrow.
     Format("parquet-rs", _without("seconds"), writers.write_parquet_rs),
     Format("ipc", [kind.name for kind in KINDS], writers.write_ipc, _read_ipc),
