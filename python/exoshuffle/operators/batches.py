@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 262_144
 #: Or up to so many bytes.
 CHUNK_BYTES = 32_000_000
-#: So many that are small are put together: each costs 8 kB beside its rows, and its results as much again. A filter of two
-#: files of 2,500 batches of one row took 247 MB within 200.
+#: So many that are small are put together: each costs 8 kB beside its rows, and its results as much again. A filter of
+#: two files of 2,500 batches of one row took 247 MB within 200.
 LOOSE_BATCHES, LOOSE_BYTES = 256, 4_000_000
 #: Batches that are looked at together: what is read has as many rows in a batch mostly.
 NEIGHBOUR_ROWS = 4096
