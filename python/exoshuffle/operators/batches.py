@@ -90,9 +90,10 @@ def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if sum(batch.nbytes for batch in batches) > LOOSE_BYTES:
         return batches
     try:
-        return pa.Table.from_batches(batches).combine_chunks().to_batches()
+        joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     except pa.ArrowException:
         return batches
+    return joined
 
 
 def movable(table: pa.Table) -> pa.Table:
