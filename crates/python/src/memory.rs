@@ -19,6 +19,7 @@ use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
 use crate::family::{field_bytes, Family};
+use crate::libraries;
 use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
@@ -52,6 +53,23 @@ struct Worker {
 }
 
 type Workers = HashMap<i32, Worker>;
+
+/// When the pages of libraries were released last.
+#[derive(Default)]
+struct Code {
+    last: Option<(Instant, Duration)>,
+}
+
+impl Code {
+    /// Again if that takes less than a hundredth of the time.
+    fn release(&mut self) {
+        if self.last.is_none_or(|(at, took)| at.elapsed() > 100 * took) {
+            let started = Instant::now();
+            libraries::release();
+            self.last = Some((Instant::now(), started.elapsed()));
+        }
+    }
+}
 
 /// Watches the memory of the program until it is closed.
 #[pyclass(frozen)]
@@ -87,6 +105,7 @@ impl MemoryGuard {
         let watch = move || {
             let mut is_growing = false;
             let mut released = Instant::now();
+            let mut code = Code::default();
             loop {
                 let period = if is_growing { HURRY } else { PERIOD };
                 if receiver.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
@@ -118,6 +137,7 @@ impl MemoryGuard {
                 // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
+                    code.release();
                     released = Instant::now();
                 }
             }

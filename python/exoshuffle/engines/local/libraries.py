@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_little_of_arrow
 
 #: Resident memory of a library that was just loaded, as measured (pyarrow 26, DuckDB 1.5).
@@ -61,4 +62,5 @@ class Libraries:
                     self._reservations.append(self._reserve(LIBRARY_BYTES[name]))
                     self._seen.add(name)
                     self._taken_bytes += LIBRARY_BYTES[name]
+                    _native.release_libraries()
             return self._taken_bytes

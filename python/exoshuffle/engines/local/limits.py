@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
@@ -24,6 +25,8 @@ SLACK_BYTES = 40_000_000
 #: And this part of the limit: what is freed and not yet returned grows with the buffers in use. Without it, sorts of
 #: 4 GB under 2 GB peaked at 1.95-2.02 GB.
 SLACK_PART = 40
+#: What is in use of libraries once they are loaded: 30 to 37 MB of the 80 to 150 MB that pyarrow and DuckDB have.
+CODE_BYTES = 32_000_000
 #: Share of the slack that is left when a worker is stopped that takes more memory than is set apart for it.
 STOP_PERCENT = 55
 #: What a worker may have beyond that, and this share of it, before it is blamed: allocators keep some of what is freed.
@@ -34,8 +37,9 @@ MIN_BUDGET_BYTES = 48_000_000
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process now."""
-    return int(psutil.Process().memory_info().rss)
+    """Resident memory of this process now, of its libraries what comes back into use once they are loaded."""
+    code_bytes = min(CODE_BYTES, _native.release_libraries())
+    return int(psutil.Process().memory_info().rss) + code_bytes
 
 
 def default_spill_dir() -> str:
@@ -87,8 +91,9 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
     missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
     work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
     least = max(smallest_budget(work, resources, strategy) for strategy in strategy_names())
-    plain = limit_for(least + missing.get("pyarrow", 0)) * 1.02
-    every = limit_for(least + sum(missing.values())) * 1.02
+    least += taken_bytes - slack_bytes(limit)
+    plain = _with_slack(least + missing.get("pyarrow", 0)) * 1.02
+    every = _with_slack(least + sum(missing.values())) * 1.02
     relational = f", and {format_bytes(every)} for groups, joins and expressions"
     return MemoryLimitError(
         f"memory limit {format_bytes(limit)} is too small: the program itself takes {format_bytes(taken_bytes)}; "
@@ -121,8 +126,11 @@ def before_releasing(set_apart: int, share: int) -> int:
 
 def limit_for(budget_bytes: int) -> int:
     """The memory limit that leaves so much to blocks and tasks now."""
-    needed = resident_bytes() + SLACK_BYTES + budget_bytes
-    return needed * SLACK_PART // (SLACK_PART - 1) + SLACK_PART
+    return _with_slack(resident_bytes() + budget_bytes)
+
+
+def _with_slack(num_bytes: int) -> int:
+    return (num_bytes + SLACK_BYTES) * SLACK_PART // (SLACK_PART - 1) + SLACK_PART
 
 
 def raised(limit: int, more_bytes: int) -> float:
