@@ -54,23 +54,6 @@ struct Worker {
 
 type Workers = HashMap<i32, Worker>;
 
-/// When the pages of libraries were released last.
-#[derive(Default)]
-struct Code {
-    last: Option<(Instant, Duration)>,
-}
-
-impl Code {
-    /// Again if that takes less than a hundredth of the time.
-    fn release(&mut self) {
-        if self.last.is_none_or(|(at, took)| at.elapsed() > 100 * took) {
-            let started = Instant::now();
-            libraries::release();
-            self.last = Some((Instant::now(), started.elapsed()));
-        }
-    }
-}
-
 /// Watches the memory of the program until it is closed.
 #[pyclass(frozen)]
 pub struct MemoryGuard {
@@ -87,9 +70,9 @@ type Peak = (u64, u64);
 #[pymethods]
 impl MemoryGuard {
     /// Releases idle memory whenever the program has more than `release_bytes`, and stops a worker beyond
-    /// `stop_bytes`.
+    /// `stop_bytes`. Of libraries `code_bytes` count when they were released, too: workers have them, or they come back.
     #[new]
-    fn new(store: &Store, release_bytes: u64, stop_bytes: u64) -> PyResult<Self> {
+    fn new(store: &Store, release_bytes: u64, stop_bytes: u64, code_bytes: u64) -> PyResult<Self> {
         let limits = Limits {
             release_bytes,
             stop_bytes,
@@ -105,7 +88,7 @@ impl MemoryGuard {
         let watch = move || {
             let mut is_growing = false;
             let mut released = Instant::now();
-            let mut code = Code::default();
+            let mut code = 0;
             loop {
                 let period = if is_growing { HURRY } else { PERIOD };
                 if receiver.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
@@ -115,7 +98,11 @@ impl MemoryGuard {
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
                 // watched, so all that it has is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
-                let Some(own) = own_bytes() else { continue };
+                let Some((heap, files)) = own_bytes() else {
+                    continue;
+                };
+                code = files.min(code_bytes).max(code);
+                let own = heap + files.max(code);
                 let total = {
                     let mut workers = lock(&watched);
                     is_growing = measure(&mut workers);
@@ -137,7 +124,7 @@ impl MemoryGuard {
                 // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
-                    code.release();
+                    libraries::release_beside();
                     released = Instant::now();
                 }
             }
@@ -156,6 +143,11 @@ impl MemoryGuard {
     /// The most that was found resident: of the program, and of this process beside the store at that time.
     fn peak(&self, py: Python<'_>) -> (u64, u64) {
         py.detach(|| *lock(&self.peak))
+    }
+
+    /// What was found until now does not count as the most.
+    fn restart_peak(&self, py: Python<'_>) {
+        py.detach(|| *lock(&self.peak) = (0, 0));
     }
 
     /// What the program could take, when it was measured last, before idle memory goes back.
@@ -264,8 +256,12 @@ pub fn heap_bytes() -> Option<u64> {
     field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
 }
 
-/// Resident memory of this process beside the store's: heaps, stacks and files; nothing where the system does not tell.
-fn own_bytes() -> Option<u64> {
+/// Resident memory of this process beside the store's: heaps and stacks, and files; nothing where the system does not
+/// tell.
+fn own_bytes() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    Some(field_bytes(&status, "RssAnon:")? + field_bytes(&status, "RssFile:")?)
+    Some((
+        field_bytes(&status, "RssAnon:")?,
+        field_bytes(&status, "RssFile:")?,
+    ))
 }

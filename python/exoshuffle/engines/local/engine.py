@@ -83,10 +83,11 @@ class LocalEngine:
         self.inline_bytes = inline_bytes
         self.store = _native.Store(self._budget_bytes, self.spill_dirs)
         self.blocks = values.StoreBlocks(self.store, inline_bytes, self._collect_garbage)
-        self._libraries = Libraries(self._reserve_library)
+        self._libraries = Libraries(self._reserve_library, self._loaded)
         keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
-        self.guard = _native.MemoryGuard(self.store, near, limits.stop_bytes(self.memory_limit))
+        stop = limits.stop_bytes(self.memory_limit)
+        self.guard = _native.MemoryGuard(self.store, near, stop, limits.CODE_BYTES)
         self._kept = Kept(self.memory_limit, self.guard.peak)
         self.table = ObjectTable(self.store)
         self.lock = self.table.lock
@@ -387,6 +388,11 @@ class LocalEngine:
     def actor_ended(self, need: Need) -> None:
         """What an actor occupied is free again. Lock held."""
         self._scheduler.give_back(need)
+
+    def _loaded(self) -> None:
+        """Libraries were loaded: what that touched goes back, and is nothing that the program keeps."""
+        _native.release_libraries()
+        self.guard.restart_peak()
 
     def _collect_garbage(self) -> None:
         gc.collect()

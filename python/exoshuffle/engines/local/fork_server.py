@@ -22,6 +22,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from exoshuffle import _native
 from exoshuffle.engines.local import groups, wire, worker
 
 _NUM_DESCRIPTORS = 5
@@ -118,9 +119,12 @@ class ForkServer:
 
 def _import(names: Sequence[str]) -> None:
     """Imports what the program has imported of this package and Arrow."""
-    for name in names:
+    missing = [name for name in names if name not in sys.modules]
+    for name in missing:
         with contextlib.suppress(ImportError):  # the task that needs it says so
             importlib.import_module(name)
+    if missing:
+        _native.release_libraries()
     # Else the collector of each child would write to all objects, and so copy the memory that they are in.
     gc.freeze()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from exoshuffle import _native
 from exoshuffle.engines.local import limits
 from exoshuffle.units import format_bytes
 
@@ -29,7 +28,6 @@ class Kept:
 
     def __init__(self, memory_limit: int, peak: Callable[[], tuple[int, int]]) -> None:
         self._limit = memory_limit
-        self._allowed_bytes = memory_limit + memory_limit // _TOLERANCE
         self._peak = peak
         self._before_bytes = limits.resident_bytes()
         self._is_told = False
@@ -37,12 +35,7 @@ class Kept:
     def look(self) -> None:
         """Warns if it is so, and has not been said."""
         total, own = (0, 0) if self._is_told else self._peak()
-        if total <= self._allowed_bytes:
-            return
-        code_bytes = _native.release_libraries() - limits.CODE_BYTES
-        if total - code_bytes <= self._allowed_bytes:
-            # Loading libraries took that. It has gone back, and is none of the program's tables.
-            self._allowed_bytes = total
+        if total <= self._limit + self._limit // _TOLERANCE:
             return
         self._is_told = True
         _logger.warning(

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_little_of_arrow
 
 #: Resident memory of a library that was just loaded, as measured (pyarrow 26, DuckDB 1.5).
@@ -23,10 +22,12 @@ class Libraries:
 
     Args:
         reserve: Takes bytes off the budget until what it returns is gone; raises if that can never be.
+        on_loaded: Called when one was loaded, before.
     """
 
-    def __init__(self, reserve: Callable[[int], Any]) -> None:
+    def __init__(self, reserve: Callable[[int], Any], on_loaded: Callable[[], None]) -> None:
         self._reserve = reserve
+        self._on_loaded = on_loaded
         self._lock = threading.Lock()
         self._known = {name for name in LIBRARY_BYTES if name in sys.modules}
         self._seen = set(self._known)
@@ -59,8 +60,8 @@ class Libraries:
                 keep_little_of_arrow()
             for name in LIBRARY_BYTES.keys() - self._seen:
                 if name in sys.modules:
+                    self._on_loaded()
                     self._reservations.append(self._reserve(LIBRARY_BYTES[name]))
                     self._seen.add(name)
                     self._taken_bytes += LIBRARY_BYTES[name]
-                    _native.release_libraries()
             return self._taken_bytes
