@@ -5,9 +5,9 @@
 //! which 30 to 37 came back in use. The pages stay in the file cache, so that coming back costs a millisecond in all.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
@@ -32,20 +32,38 @@ pub fn release() {
     MOST.fetch_max(code.map(Part::release).sum(), Ordering::Relaxed);
 }
 
-/// The same on a thread of its own, if a hundred times as long has passed since the last time as that took: the guard
-/// that looked at nothing for 6 ms let workers grow beyond the limit.
-pub fn release_beside() {
-    static IS_DUE: AtomicBool = AtomicBool::new(true);
-    if IS_DUE.swap(false, Ordering::AcqRel) {
-        let run = || {
-            let started = Instant::now();
-            release();
-            thread::sleep(100 * started.elapsed());
-            IS_DUE.store(true, Ordering::Release);
-        };
-        let thread = thread::Builder::new().name("exoshuffle-code".into());
-        if thread.spawn(run).is_err() {
-            IS_DUE.store(true, Ordering::Release);
+/// Releases on a thread of its own: the guard that looked at nothing for 6 ms let workers grow beyond the limit.
+#[derive(Default)]
+pub struct Releasing {
+    thread: Option<JoinHandle<Duration>>,
+    /// When it was done, and what it took.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Releasing {
+    /// Begins, if a hundred times as long has passed since the last time as that took.
+    pub fn start(&mut self) {
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
+            self.last = thread.join().ok().map(|took| (Instant::now(), took));
+        }
+        let is_due = self.last.is_none_or(|(at, took)| at.elapsed() > 100 * took);
+        if self.thread.is_none() && is_due {
+            let run = || {
+                let started = Instant::now();
+                release();
+                started.elapsed()
+            };
+            let thread = thread::Builder::new().name("exoshuffle-code".into());
+            self.thread = thread.spawn(run).ok();
+        }
+    }
+}
+
+impl Drop for Releasing {
+    /// Waits for its end.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

@@ -19,7 +19,7 @@ use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
 use crate::family::{field_bytes, Family};
-use crate::libraries;
+use crate::libraries::Releasing;
 use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
@@ -89,6 +89,7 @@ impl MemoryGuard {
             let mut is_growing = false;
             let mut released = Instant::now();
             let mut code = 0;
+            let mut releasing = Releasing::default();
             loop {
                 let period = if is_growing { HURRY } else { PERIOD };
                 if receiver.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
@@ -124,7 +125,7 @@ impl MemoryGuard {
                 // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
-                    libraries::release_beside();
+                    releasing.start();
                     released = Instant::now();
                 }
             }
