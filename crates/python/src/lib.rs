@@ -11,7 +11,6 @@ mod errors;
 mod family;
 mod idle;
 mod ipc;
-mod libraries;
 mod memory;
 mod merge;
 mod records;
@@ -54,7 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<records::ValsortSummary>()?;
     module.add_function(wrap_pyfunction!(memory::release_idle_memory, module)?)?;
     module.add_function(wrap_pyfunction!(idle::release_idle_above, module)?)?;
-    module.add_function(wrap_pyfunction!(libraries::release_libraries, module)?)?;
+    module.add_function(wrap_pyfunction!(memory::release_libraries, module)?)?;
     module.add_function(wrap_pyfunction!(source::bad_rows, module)?)?;
     module.add_function(wrap_pyfunction!(source::union_schema, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;

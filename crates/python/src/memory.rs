@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use exoshuffle_allocator::libraries::{self, Releasing};
 use exoshuffle_allocator::Recycling;
 use exoshuffle_io::BufferPool;
 use pyo3::prelude::*;
 
 use crate::family::{field_bytes, Family};
-use crate::libraries::Releasing;
 use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
@@ -235,6 +235,13 @@ fn stop_worst(workers: &mut Workers) {
 #[pyfunction]
 pub fn release_idle_memory(py: Python<'_>) {
     py.detach(release_all);
+}
+
+/// Lets go of the pages of libraries that nobody has changed; the most bytes that they have had when it was called.
+#[pyfunction]
+pub fn release_libraries(py: Python<'_>) -> u64 {
+    py.detach(libraries::release);
+    libraries::most_released()
 }
 
 /// The same for callers without Python.

@@ -9,20 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pyo3::prelude::*;
-
 /// The most that was ever released at once.
 static MOST: AtomicU64 = AtomicU64::new(0);
 
 /// Lets go of the pages of programs and libraries in this process that are as they are in their files. What is in use
-/// comes back. Returns the most bytes that they have had when this was called: nothing where the system does not tell.
-#[pyfunction]
-pub fn release_libraries(py: Python<'_>) -> u64 {
-    py.detach(release);
-    MOST.load(Ordering::Relaxed)
-}
-
-/// The same for callers without Python. Takes some milliseconds, and more where much memory is mapped.
+/// comes back. Takes some milliseconds, and more where much memory is mapped; does nothing where the system does not tell.
 pub fn release() {
     let Ok(text) = fs::read_to_string("/proc/self/smaps") else {
         return;
@@ -30,6 +21,11 @@ pub fn release() {
     let parts = parts(&text);
     let code = parts.iter().filter(|part| part.is_code());
     MOST.fetch_max(code.map(Part::release).sum(), Ordering::Relaxed);
+}
+
+/// The most bytes that they have had when they were released.
+pub fn most_released() -> u64 {
+    MOST.load(Ordering::Relaxed)
 }
 
 /// Releases on a thread of its own: the guard that looked at nothing for 6 ms let workers grow beyond the limit.
@@ -142,7 +138,7 @@ fn part(line: &str) -> Option<Part<'_>> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let access = words.next()?;
-    let path = words.nth(3)?.trim_start();
+    let path = words.nth(3).unwrap_or_default().trim_start();
     Some(Part {
         start: usize::from_str_radix(start, 16).ok()?,
         end: usize::from_str_radix(end, 16).ok()?,
@@ -204,7 +200,7 @@ VmFlags: rd mr mw me
     #[test]
     fn what_is_let_go_of_comes_back() {
         release();
-        assert!(MOST.load(Ordering::Relaxed) > 0);
+        assert!(most_released() > 0);
         assert!(parts(&fs::read_to_string("/proc/self/smaps").unwrap()).len() > 4);
     }
 }
