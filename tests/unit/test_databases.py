@@ -22,3 +22,13 @@ def test_threads_that_change_the_limit_get_connections() -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(ask, range(THREADS))) == list(range(THREADS))
+
+
+def test_without_an_engine_the_limit_is_not_that_of_the_last_one() -> None:
+    """Groups that fit were out of memory once an engine of a small limit had been there."""
+    database = Database()
+    limits = [
+        database.cursor(limit).execute("SELECT current_setting('memory_limit')").fetchone()
+        for limit in (None, 50_000_000, None)
+    ]
+    assert limits[0] == limits[2] != limits[1]

@@ -54,8 +54,9 @@ class Database:
             limit: Bytes that all queries may take together from now on; None: what DuckDB finds right.
         """
         with self._lock:
-            if limit is not None and limit != self._limit:
-                self._connection.execute(f"SET GLOBAL memory_limit = '{limit}B'")
+            if limit != self._limit:
+                chosen = f"SET GLOBAL memory_limit = '{limit}B'"
+                self._connection.execute("RESET GLOBAL memory_limit" if limit is None else chosen)
                 self._limit = limit
             return self._connection.cursor()
 
