@@ -6,18 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-LIMIT_BYTES = 200_000_000
-PROGRAM = """
+LIMIT_BYTES = 220_000_000
+TOUCHING = """
 import ctypes
 import re
 import sys
 
-import duckdb
-import pyarrow as pa
-import pyarrow.compute
-import pyarrow.parquet
 from pathlib import Path
 
 import exoshuffle as xs
@@ -29,7 +27,7 @@ libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 def touch_libraries():
     for line in Path("/proc/self/maps").read_text().splitlines():
-        part = re.match(r"(\\w+)-(\\w+) r-.p .*[.]so", line)
+        part = re.match(r"(\\w+)-(\\w+) r-.p .*(?:arrow|duckdb|_native).*[.]so", line)
         if part:
             start, end = (int(number, 16) for number in part.groups())
             libc.madvise(start, end - start, POPULATE_READ)
@@ -38,7 +36,15 @@ def touch_libraries():
 def resident():
     return int(re.search(r"RssFile:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
 
+"""
+LOADING = """
+import duckdb
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
 
+"""
+PROGRAM = """
 touch_libraries()
 before = resident()
 path = sys.argv[1]
@@ -50,17 +56,48 @@ sys.stdout.write(f"{before} {after} {made.num_rows}")
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what is resident by file only Linux tells")
-def test_all_of_every_library_is_resident(tmp_path: Path) -> None:
-    program = PROGRAM.replace("LIMIT", str(LIMIT_BYTES))
+#: The libraries are loaded, and had the program beyond the limit for a moment, before that is refused.
+REFUSED = """
+touch_libraries()
+while xs.futures.current_engine().guard.peak()[0] <= LIMIT * 1.02:
+    pass
+try:
+    xs.read_parquet(sys.argv[1]).group_by("k").agg(n="count").to_arrow()
+except xs.errors.MemoryLimitError as error:
+    sys.stdout.write(str(error))
+xs.shutdown()
+"""
+
+only_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="what is resident by file only Linux tells"
+)
+
+
+def printed(program: str, limit_bytes: int, path: Path) -> str:
+    program = program.replace("LIMIT", str(limit_bytes))
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "in.parquet")],
+        [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    before, after, groups = map(int, done.stdout.split())
+    return done.stdout
+
+
+@only_linux
+def test_all_of_every_library_is_resident(tmp_path: Path) -> None:
+    out = printed(TOUCHING + LOADING + PROGRAM, LIMIT_BYTES, tmp_path / "in.parquet")
+    before, after, groups = map(int, out.split())
     assert groups == 500
     assert after < before / 2
+
+
+@only_linux
+def test_loading_libraries_is_nothing_that_the_program_keeps(tmp_path: Path) -> None:
+    """A warning of a table that it keeps came behind the error."""
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "in.parquet")
+    starting = "xs.init(memory_limit=LIMIT, num_cpus=2)\n"
+    out = printed(TOUCHING + starting + LOADING + REFUSED, 150_000_000, tmp_path / "in.parquet")
+    assert "memory limit 150 MB is too small" in out
