@@ -88,7 +88,6 @@ impl MemoryGuard {
         let watch = move || {
             let mut is_growing = false;
             let mut released = Instant::now();
-            let mut code = 0;
             let mut releasing = Releasing::default();
             loop {
                 let period = if is_growing { HURRY } else { PERIOD };
@@ -102,8 +101,7 @@ impl MemoryGuard {
                 let Some((heap, files)) = own_bytes() else {
                     continue;
                 };
-                code = files.min(code_bytes).max(code);
-                let own = heap + files.max(code);
+                let own = heap + files.max(code_bytes);
                 let total = {
                     let mut workers = lock(&watched);
                     is_growing = measure(&mut workers);

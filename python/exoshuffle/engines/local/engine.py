@@ -87,7 +87,7 @@ class LocalEngine:
         keep_some_of_heap(self.memory_limit)
         near = self.memory_limit - limits.slack_bytes(self.memory_limit) * 2 // 3
         stop = limits.stop_bytes(self.memory_limit)
-        self.guard = _native.MemoryGuard(self.store, near, stop, limits.CODE_BYTES)
+        self.guard = _native.MemoryGuard(self.store, near, stop, limits.SHARED_CODE_BYTES)
         self._kept = Kept(self.memory_limit, self.guard.peak)
         self.table = ObjectTable(self.store)
         self.lock = self.table.lock

@@ -27,6 +27,8 @@ SLACK_BYTES = 40_000_000
 SLACK_PART = 40
 #: What is in use of libraries once they are loaded: 30 to 37 MB of the 80 to 150 MB that pyarrow and DuckDB have.
 CODE_BYTES = 32_000_000
+#: And of all processes together, at most: workers use other parts of them than the program.
+SHARED_CODE_BYTES = 42_000_000
 #: Share of the slack that is left when a worker is stopped that takes more memory than is set apart for it.
 STOP_PERCENT = 55
 #: What a worker may have beyond that, and this share of it, before it is blamed: allocators keep some of what is freed.
