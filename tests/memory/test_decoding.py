@@ -163,6 +163,45 @@ def test_large_pages_behind_small_ones_are_planned_for(
     assert measured.peak_bytes <= 300_000_000
 
 
+def alike(num_small: int, num_large: int, text: str) -> pa.Table:
+    """Short texts, and behind them one that is long and repeats."""
+    texts = [f"a{number}" for number in range(num_small)] + [text] * num_large
+    return pa.table({"n": range(len(texts)), "s": pa.array(texts)})
+
+
+@pytest.mark.parametrize(
+    ("num_small", "encoding"), [(0, "PLAIN"), (0, "DELTA_BYTE_ARRAY"), (100_000, "PLAIN")]
+)
+def test_long_texts_lie_together(
+    num_small: int, encoding: str, tmp_path: Path, measure: Callable[..., Any]
+) -> None:
+    """400 texts of a MB. The footer tells what all rows have together, and not even that where texts share a beginning."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(
+        alike(num_small, 400, "x" * 1_000_000),
+        path,
+        use_dictionary=False,
+        column_encoding={"n": "PLAIN", "s": encoding},
+        write_batch_size=16 if encoding == "PLAIN" else 1024,
+    )
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    measured = measure("sort", *arguments)
+    assert measured.summary["rows"] == num_small + 400
+    assert measured.peak_bytes <= 300_000_000
+
+
+def test_a_long_value_that_repeats_behind_many_short_ones(
+    tmp_path: Path, refuse: Callable[..., Any]
+) -> None:
+    """Indices of dictionaries do not tell where values are long: a map finds 150 MB where 1 MB was planned."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(alike(100_000, 300, "x" * 1_000_000), path)
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    refused = refuse("sort", *arguments)
+    assert "raise memory_limit to" in refused.message
+    assert refused.peak_bytes <= 300_000_000
+
+
 def test_large_pages_of_a_struct_are_decoded_together(
     tmp_path: Path, refuse: Callable[..., Any]
 ) -> None:

@@ -123,6 +123,7 @@ impl MemoryGuard {
                 // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
+                    store.let_files_go();
                     releasing.start();
                     released = Instant::now();
                 }

@@ -35,7 +35,7 @@ impl Shared {
         let memory = match room {
             Room::FileSystem => self.file_memory(bytes)?,
             Room::Arena(Taken { ranges, fresh }) => match self.arena.map(&ranges, &fresh) {
-                Ok(mapping) => Memory { mapping, ranges },
+                Ok(mapping) => Memory::Ranges { mapping, ranges },
                 Err(source) => {
                     let count = ranges.len();
                     self.give_back(&ranges);
@@ -156,10 +156,7 @@ impl Shared {
             match mapped {
                 Ok(mapping) => {
                     state.fallback_bytes += bytes;
-                    return Ok(Memory {
-                        mapping,
-                        ranges: Vec::new(),
-                    });
+                    return Ok(Memory::File(self.mapped_files.add(mapping)));
                 }
                 Err(error) => self.directory_failed(&mut state, index, &error),
             }
@@ -193,7 +190,7 @@ impl Owned {
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {
-        &self.memory().mapping
+        self.memory().mapping()
     }
 
     /// Hands the memory over to the table as a sealed block.
@@ -223,7 +220,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.shared.give_back(&memory.ranges);
+            self.shared.give_back(memory.ranges());
         }
     }
 }

@@ -135,7 +135,7 @@ impl Slice {
     pub fn pieces(&self) -> Option<Vec<(u64, u64)>> {
         match self.pin.memory() {
             Some(memory) if self.len > 0 => {
-                memory.pieces(memory.mapping.offset_of(self.start), self.len as u64)
+                memory.pieces(memory.mapping().offset_of(self.start), self.len as u64)
             }
             _ => Some(Vec::new()),
         }

@@ -28,6 +28,7 @@ mod error;
 mod home;
 mod index;
 mod layout;
+mod mapped_files;
 mod mapping;
 mod options;
 mod parallel;

@@ -245,7 +245,7 @@ pub(crate) fn slice_bytes(shared: &Shared, block: BlockId) -> Result<Vec<u64>> {
     let slices = 0..layout.num_slices;
     match (memory, disk) {
         (Some(memory), _) => {
-            let bounds = slices.map(|slice| layout.bounds(&memory.mapping, slice));
+            let bounds = slices.map(|slice| layout.bounds(memory.mapping(), slice));
             Ok(bounds.map(|(start, end)| end - start).collect())
         }
         (None, Some(mut part)) => {
@@ -330,12 +330,12 @@ fn in_memory(entry: &Entry, slice: Option<usize>) -> Option<(Arc<Memory>, NonNul
     let memory = entry.memory.as_ref()?;
     let (start, end) = match slice {
         None => (0, entry.layout.data_bytes),
-        Some(slice) => entry.layout.bounds(&memory.mapping, slice),
+        Some(slice) => entry.layout.bounds(memory.mapping(), slice),
     };
     let len = (end - start) as usize;
     Some((
         Arc::clone(memory),
-        memory.mapping.at(start as usize, len),
+        memory.mapping().at(start as usize, len),
         len,
     ))
 }

@@ -15,6 +15,7 @@ use crate::budget::{Ledger, Priority};
 use crate::directories::Directories;
 use crate::error::{Result, StoreError};
 use crate::home::Home;
+use crate::mapped_files::MappedFiles;
 use crate::options::StoreOptions;
 use crate::policy::{Pressure, Situation};
 use crate::ranges::Range;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) options: StoreOptions,
     pub(crate) io: Arc<dyn SpillIo>,
     pub(crate) arena: Arena,
+    pub(crate) mapped_files: MappedFiles,
     state: Mutex<State>,
     pub(crate) room: Condvar,
     work: Condvar,
@@ -103,6 +105,7 @@ impl Shared {
             options,
             io,
             arena,
+            mapped_files: MappedFiles::new(home),
             state: Mutex::new(state),
             room: Condvar::new(),
             work: Condvar::new(),
@@ -201,7 +204,7 @@ impl Shared {
     /// Books what a transition released; the caller drops the value once the lock is gone.
     pub(crate) fn book(&self, state: &mut State, released: &Released) {
         if let Some(memory) = &released.memory {
-            self.give_back_locked(state, &memory.ranges);
+            self.give_back_locked(state, memory.ranges());
         }
     }
 

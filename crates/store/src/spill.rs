@@ -113,9 +113,9 @@ fn write(
     let mut place = target.end;
     for victim in victims {
         // SAFETY: a victim is sealed, mapped while the victim is held, and being spilled by one thread only.
-        unsafe { victim.layout.write_checksums(&victim.memory.mapping) };
+        unsafe { victim.layout.write_checksums(victim.memory.mapping()) };
         let len = victim.layout.image_bytes() as usize;
-        let start = victim.memory.mapping.at(0, len);
+        let start = victim.memory.mapping().at(0, len);
         // SAFETY: the image is inside the mapping and nobody writes to a sealed block; its checksums are written above
         // by this thread, which is the only one to spill it.
         let image = unsafe { std::slice::from_raw_parts(start.as_ptr(), len) };

@@ -155,6 +155,12 @@ impl Store {
         self.shared.stats()
     }
 
+    /// Has what blocks in files of their own have resident leave the memory, also while they are written and read: it comes
+    /// back as it is looked at. The budget does not count it. Does nothing in a forked child.
+    pub fn let_files_go(&self) {
+        self.shared.mapped_files.let_go();
+    }
+
     /// Closes the store: everything that waits fails with [`StoreError::Closed`], as does every later call, and all
     /// memory and files go, except under slices that are still held.
     pub fn close(&self) {

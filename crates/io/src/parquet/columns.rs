@@ -110,10 +110,20 @@ fn compact_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
 
 /// Bytes that the strings of a batch have if each is written out: of a dictionary, a page has far fewer.
 pub(super) fn view_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |array: &ArrayRef| match array.data_type() {
-        DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
-        _ => 0,
-    };
+    batch.columns().iter().filter_map(bytes_of_views).sum()
+}
+
+/// Bytes that a batch has if each of its strings is written out.
+pub(super) fn written_out_bytes(batch: &RecordBatch) -> usize {
+    let bytes =
+        |array: &ArrayRef| bytes_of_views(array).unwrap_or_else(|| array.get_array_memory_size());
     batch.columns().iter().map(bytes).sum()
+}
+
+fn bytes_of_views(array: &ArrayRef) -> Option<usize> {
+    match array.data_type() {
+        DataType::Utf8View => Some(array.as_string_view().total_buffer_bytes_used()),
+        DataType::BinaryView => Some(array.as_binary_view().total_buffer_bytes_used()),
+        _ => None,
+    }
 }

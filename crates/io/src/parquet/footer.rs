@@ -7,13 +7,12 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::{Encoding, Type};
-use parquet::file::metadata::{
-    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
-};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use super::columns::TOGETHER_BYTES;
-use super::pages;
+use super::uneven::{self, Stretches};
 use super::windows::{Access, Chunk, Windows};
+use super::{pages, shared_prefixes};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{FileInfo, Group, LargePages, Working};
@@ -181,32 +180,51 @@ fn as_view(data_type: &DataType) -> Option<DataType> {
 pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     let metadata = load(file)?;
     let schema = declared(file, &metadata)?.schema().clone();
-    let group = |group: &RowGroupMetaData| Group {
-        rows: group.num_rows() as u64,
-        memory_bytes: { group.columns().iter() }
-            .map(|column| decoded_bytes(file, column))
-            .fold(0, u64::saturating_add),
-    };
-    let groups: Vec<Group> = metadata.row_groups().iter().map(group).collect();
-    let (working, pages) = working(file, &metadata);
+    let looked = look(file, &metadata);
+    let groups = metadata.row_groups().iter().enumerate().zip(looked.chunks);
+    let groups: Vec<Group> = groups
+        .flat_map(|((number, group), chunks)| {
+            let leaves = 0..group.num_columns();
+            let sizes: Vec<u64> = leaves
+                .map(|leaf| decoded_bytes(file, &metadata, number, leaf))
+                .collect();
+            let whole = Group {
+                rows: group.num_rows() as u64,
+                memory_bytes: sizes.iter().copied().fold(0, u64::saturating_add),
+            };
+            let chunks = chunks.into_iter();
+            let chunks: Vec<_> = chunks.map(|(leaf, found)| (found, sizes[leaf])).collect();
+            uneven::parts(whole, &chunks)
+        })
+        .collect();
     Ok(FileInfo {
         rows: Some(Group::rows(&groups)),
         memory_bytes: Group::memory_bytes(&groups),
         dictionary_columns: dictionary_columns(&metadata, schema.fields().len()),
         schema,
         groups,
-        working,
-        pages,
+        working: looked.working,
+        pages: looked.pages,
         held: Vec::new(),
     })
 }
 
-/// Columns that take more to decode than a task has for its buffers; and what leaves hold whose pages were all looked at.
-fn working(file: &RangeReader, metadata: &ParquetMetaData) -> (Vec<Working>, Vec<LargePages>) {
+/// What the pages of large columns tell.
+struct Looked {
+    /// Columns that take more to decode than a task has for its buffers.
+    working: Vec<Working>,
+    /// What leaves hold whose pages were all looked at.
+    pages: Vec<LargePages>,
+    /// Of each row group, its column chunks of these leaves.
+    chunks: Vec<Vec<(usize, Stretches)>>,
+}
+
+fn look(file: &RangeReader, metadata: &ParquetMetaData) -> Looked {
     let schema = metadata.file_metadata().schema_descr();
     // The leaves of a column are decoded together.
     let mut peaks: BTreeMap<usize, u64> = BTreeMap::new();
     let mut pages = Vec::new();
+    let mut found = vec![Vec::new(); metadata.num_row_groups()];
     for leaf in 0..schema.num_columns() {
         let chunks = || { metadata.row_groups().iter() }.map(|group| group.column(leaf));
         let mut peak = { chunks() }
@@ -214,11 +232,18 @@ fn working(file: &RangeReader, metadata: &ParquetMetaData) -> (Vec<Working>, Vec
             .fold(0, u64::max);
         // Looking at 1,600 pages of 170 MB took 100 ms on a cold disk, and sorting them 1,700.
         if peak > TOGETHER_BYTES {
-            let sizes: Vec<_> = chunks().map(|chunk| pages::decoding(file, chunk)).collect();
-            peak = sizes.iter().map(|size| size.peak_bytes).fold(0, u64::max);
-            let bytes = sizes.iter().map(|size| size.held_bytes).fold(0, u64::max);
-            let leaf = leaf as u64;
-            pages.push(LargePages { leaf, bytes });
+            let (mut held, mut most) = (0, 0);
+            for (chunk, of_group) in chunks().zip(&mut found) {
+                let (size, stretches) = pages::decoding(file, chunk);
+                held = size.held_bytes.max(held);
+                most = size.peak_bytes.max(most);
+                of_group.push((leaf, stretches));
+            }
+            peak = most;
+            pages.push(LargePages {
+                leaf: leaf as u64,
+                bytes: held,
+            });
         }
         let of_column = peaks.entry(schema.get_column_root_idx(leaf)).or_default();
         *of_column = of_column.saturating_add(peak);
@@ -228,11 +253,27 @@ fn working(file: &RangeReader, metadata: &ParquetMetaData) -> (Vec<Working>, Vec
         column: Some(schema.root_schema().get_fields()[root].name().to_owned()),
         bytes,
     };
-    (large.map(working).collect(), pages)
+    Looked {
+        working: large.map(working).collect(),
+        pages,
+        chunks: found,
+    }
 }
 
-/// Bytes of a column chunk in memory. Dictionary encoding makes the chunk smaller than its values.
-pub(super) fn decoded_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
+/// Bytes of a column chunk in memory. Some encodings make the chunk smaller than its values.
+pub(super) fn decoded_bytes(
+    file: &Arc<RangeReader>,
+    metadata: &Arc<ParquetMetaData>,
+    group: usize,
+    leaf: usize,
+) -> u64 {
+    let told = told_bytes(file, metadata.row_group(group).column(leaf));
+    let found = shared_prefixes::decoded_bytes(file, metadata, group, leaf);
+    told.max(found.unwrap_or(0))
+}
+
+/// Bytes of a column chunk in memory as its footer and its dictionary tell them.
+fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     const LENGTH_BYTES: u64 = 4;
     /// Values of a smaller chunk are not long on average.
     const SMALL_BYTES: u64 = 64 << 10;

@@ -7,6 +7,8 @@ mod pages;
 mod prefetch;
 mod read;
 mod regions;
+mod shared_prefixes;
+mod uneven;
 mod windows;
 
 pub(crate) use footer::inspect;

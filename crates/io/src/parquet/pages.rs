@@ -8,6 +8,7 @@ use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::page_header::{parse, PageSize, Unread};
+use super::uneven::Stretches;
 use crate::direct::RangeReader;
 
 /// A chunk that has no more in all is not looked into: its pages cannot be larger.
@@ -32,11 +33,13 @@ pub(super) struct Decoding {
     pub(super) peak_bytes: u64,
 }
 
-/// What decoding a column chunk takes, told by all of its pages. Cost: a read for each page of 64 KiB or more in the file.
-pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> Decoding {
+/// What decoding a column chunk takes, told by all of its pages; and where its values are large, unless they are in a
+/// dictionary. Cost: a read for each page of 64 KiB or more in the file.
+pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Decoding, Stretches) {
     let whole = column.uncompressed_size().max(0) as u64;
+    let mut stretches = Stretches::of(whole);
     if whole <= SMALL_BYTES {
-        return Decoding::of_all(whole);
+        return (Decoding::of_all(whole), stretches);
     }
     let is_stored_as_is = column.compression() == Compression::UNCOMPRESSED;
     let [mut dictionary, mut largest, mut together, mut before] = [0_u64; 4];
@@ -54,14 +57,19 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> Deco
         largest = largest.max(page.bytes);
         together = together.max(before + stored + page.bytes);
         before = page.bytes;
+        stretches.push(page.values, page.bytes);
+    }
+    if dictionary > 0 {
+        stretches = Stretches::default();
     }
     if largest == 0 {
-        return Decoding::of_all(dictionary.max(whole));
+        return (Decoding::of_all(dictionary.max(whole)), stretches);
     }
-    Decoding {
+    let decoding = Decoding {
         held_bytes: dictionary.saturating_add(largest),
         peak_bytes: dictionary.saturating_add(together),
-    }
+    };
+    (decoding, stretches)
 }
 
 /// What decoding a column chunk takes at most, however its pages are.
@@ -204,6 +212,11 @@ fn ratio(codec: Compression) -> u64 {
 pub(super) fn dictionary(file: &RangeReader, column: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let page = pages(file, column).next()?;
     page.is_dictionary.then_some((page.values, page.bytes))
+}
+
+/// The first page of a chunk that is not its dictionary.
+pub(super) fn first_data(file: &RangeReader, column: &ColumnChunkMetaData) -> Option<PageSize> {
+    { pages(file, column).take(2) }.find(|page| !page.is_dictionary)
 }
 
 /// The pages of a chunk: its dictionary, if it has one, and those with data in their order. They end early where what

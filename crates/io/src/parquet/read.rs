@@ -11,11 +11,12 @@ use parquet::arrow::arrow_reader::{
     RowSelector,
 };
 use parquet::arrow::ProjectionMask;
+use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::regions::regions;
 use super::windows::{Access, Windows};
-use super::{columns, footer};
+use super::{columns, footer, shared_prefixes};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
 use crate::Format;
@@ -23,11 +24,17 @@ use crate::Format;
 /// Windows for samples: pages between the stretches are skipped, so large reads would be wasted.
 const SAMPLE_WINDOW: usize = 64 << 10;
 const SAMPLE_REGIONS: u64 = 16;
+/// Rows of a sample that have more are too many. Footers do not always tell that rows are large: 256 of them took 330 MB.
+const SAMPLE_BYTES: usize = 16 << 20;
+/// Rows of a sample that are decoded at once.
+const SAMPLE_ROWS: usize = 8;
 
 /// Rows of a batch that is handed on have about this many bytes at most.
 const BATCH_BYTES: usize = 16 << 20;
 /// Rows of a column that are decoded at once, where columns are decoded in turn: the footer's word is not taken for more.
 const MAX_ROWS: usize = 1 << 16;
+/// Rows of a column that are decoded at once where nothing tells how large they are.
+const FEW_ROWS: usize = 1 << 11;
 /// What a batch is planned to have.
 const PLANNED_BYTES: u64 = 4 << 20;
 
@@ -47,31 +54,36 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
         let batches = batches.map(move |batch| arrange.apply(batch?));
         return Ok(Box::new(Cut::new(batches, batch_rows)));
     }
-    let whole = reading.columns_in_turn(limit, Access::Stream, |builder| {
+    let whole = reading.columns_in_turn(limit, Access::Stream, usize::MAX, |builder| {
         builder
             .with_batch_size(limit.clamp(1, MAX_ROWS))
             .with_offset(skip)
             .with_limit(limit)
     })?;
-    let whole = arrange.apply(whole)?;
-    Ok(Box::new(Cut::new(std::iter::once(Ok(whole)), batch_rows)))
+    let whole = whole.into_iter().map(move |rows| arrange.apply(rows));
+    Ok(Box::new(Cut::new(whole, batch_rows)))
 }
 
 pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
-    let wanted = request.split.start..request.split.end;
-    let picked = pick_rows(wanted.end - wanted.start, pick, SAMPLE_REGIONS, 1);
-    if picked.is_empty() {
-        return Ok((RecordBatch::new_empty(request.wanted.clone()), picked));
-    }
+    let wanted = request.split.end - request.split.start;
     let reading = Reading::new(request)?;
-    let selection = selection(&picked, reading.groups.skip);
-    let access = Access::Sparse(SAMPLE_WINDOW);
-    let sample = reading.columns_in_turn(picked.len(), access, |builder| {
-        builder
-            .with_batch_size(picked.len())
-            .with_row_selection(selection.clone())
-    })?;
-    Ok((reading.arrangement().apply(sample)?, picked))
+    let mut pick = pick;
+    loop {
+        let picked = pick_rows(wanted, pick, SAMPLE_REGIONS, 1);
+        if picked.is_empty() {
+            return Ok((RecordBatch::new_empty(request.wanted.clone()), picked));
+        }
+        // One row is looked at however large it is.
+        let most_bytes = if picked.len() > 1 {
+            SAMPLE_BYTES
+        } else {
+            usize::MAX
+        };
+        if let Some(sample) = reading.rows(&picked, most_bytes)? {
+            return Ok((reading.arrangement().apply(sample)?, picked));
+        }
+        pick.num_rows = picked.len() / 4;
+    }
 }
 
 type Builder = ParquetRecordBatchReaderBuilder<Windows>;
@@ -116,30 +128,63 @@ impl<'a> Reading<'a> {
     /// So many rows, or fewer where those of the columns that are read are large.
     fn rows_within(&self, batch_rows: usize) -> usize {
         let split = self.request.split;
-        let (mut rows, mut bytes) = (split.rows.unwrap_or(1), split.bytes);
-        if self.order.is_some() {
-            (rows, bytes) = self.rows_and_bytes();
-        }
-        let fitting = PLANNED_BYTES / (bytes / rows.max(1)).max(1);
-        batch_rows.min(fitting.max(1) as usize)
+        let of_all = split.bytes / split.rows.unwrap_or(1).max(1);
+        let row_bytes = match self.order {
+            None => of_all,
+            // The mean of the row groups says little of these rows where some are far larger than others.
+            Some(_) if self.may_be_uneven() => of_all.max(self.mean_row_bytes()),
+            Some(_) => self.mean_row_bytes(),
+        };
+        let fitting = PLANNED_BYTES / row_bytes.max(1);
+        let most = if self.may_share_prefixes() {
+            FEW_ROWS
+        } else {
+            batch_rows
+        };
+        batch_rows.min(most).min(fitting.max(1) as usize)
     }
 
-    /// Rows of the row groups, and decoded bytes of the columns that are read.
-    fn rows_and_bytes(&self) -> (u64, u64) {
+    /// Whether a column is read of whose values nothing tells the size before they are decoded.
+    fn may_share_prefixes(&self) -> bool {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let groups = self.groups.indices.iter();
+        let groups = groups.map(|&group| self.metadata.row_group(group));
+        groups
+            .flat_map(|group| group.columns().iter().enumerate())
+            .any(|(leaf, column)| {
+                let root = schema.get_column_root_idx(leaf);
+                shared_prefixes::shares(column) && self.roots.binary_search(&root).is_ok()
+            })
+    }
+
+    /// Whether a column is read whose values differ in size, and that is so large that its pages were looked at.
+    fn may_be_uneven(&self) -> bool {
+        let schema = self.metadata.file_metadata().schema_descr();
+        let known = self.request.split.pages.iter();
+        known.map(|pages| pages.leaf as usize).any(|leaf| {
+            let column = schema.column(leaf);
+            let differ = column.physical_type() == Type::BYTE_ARRAY || column.max_rep_level() > 0;
+            let root = schema.get_column_root_idx(leaf);
+            differ && self.roots.binary_search(&root).is_ok()
+        })
+    }
+
+    /// Decoded bytes of the columns that are read, for each row of the row groups.
+    fn mean_row_bytes(&self) -> u64 {
         let (mut rows, mut bytes) = (0_u64, 0_u64);
         let schema = self.metadata.file_metadata().schema_descr();
         for &group in &self.groups.indices {
-            let group = self.metadata.row_group(group);
-            rows = rows.saturating_add(group.num_rows() as u64);
-            for (leaf, column) in group.columns().iter().enumerate() {
+            rows = rows.saturating_add(self.metadata.row_group(group).num_rows() as u64);
+            for leaf in 0..schema.num_columns() {
                 let root = schema.get_column_root_idx(leaf);
                 if self.roots.binary_search(&root).is_ok() {
-                    let decoded = footer::decoded_bytes(&self.request.file, column);
+                    let file = &self.request.file;
+                    let decoded = footer::decoded_bytes(file, &self.metadata, group, leaf);
                     bytes = bytes.saturating_add(decoded);
                 }
             }
         }
-        (rows, bytes)
+        bytes / rows.max(1)
     }
 
     fn arrangement(&self) -> Arrangement {
@@ -162,26 +207,48 @@ impl<'a> Reading<'a> {
         together
     }
 
-    /// All rows that are configured, `num_rows`, decoded a few columns at a time.
+    /// These rows of the split; nothing if they have more bytes than that.
+    fn rows(&self, picked: &[u64], most_bytes: usize) -> Result<Option<RecordBatch>> {
+        let selection = selection(picked, self.groups.skip);
+        let access = Access::Sparse(SAMPLE_WINDOW);
+        self.columns_in_turn(picked.len(), access, most_bytes, |builder| {
+            builder
+                .with_batch_size(SAMPLE_ROWS)
+                .with_row_selection(selection.clone())
+        })
+    }
+
+    /// All rows that are configured, `num_rows`, decoded a few columns at a time; nothing if they have more bytes than that.
     fn columns_in_turn(
         &self,
         num_rows: usize,
         access: Access,
+        most_bytes: usize,
         configure: impl Fn(Builder) -> Builder,
-    ) -> Result<RecordBatch> {
+    ) -> Result<Option<RecordBatch>> {
         let (mut arrays, mut fields) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
         for roots in self.together() {
             let batches = self.batches(&roots, num_rows, access, &configure)?;
             let schema = batches.reader.schema();
-            let batches: Vec<RecordBatch> = batches.collect::<Result<_>>()?;
-            let batch = arrow_select::concat::concat_batches(&schema, &batches);
+            let mut found = Vec::new();
+            for batch in batches {
+                let batch = batch?;
+                bytes += columns::written_out_bytes(&batch);
+                if bytes > most_bytes {
+                    return Ok(None);
+                }
+                found.push(batch);
+            }
+            let batch = arrow_select::concat::concat_batches(&schema, &found);
             let batch = batch.map_err(|e| self.request.corrupt(e))?;
-            drop(batches);
+            drop(found);
             fields.extend(schema.fields().iter().cloned());
             arrays.extend({ batch.columns().iter() }.map(columns::compact));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+            .map(Some)
             .map_err(|e| self.request.corrupt(e))
     }
 
