@@ -8,12 +8,9 @@ mod compressed;
 pub mod direct;
 mod error;
 mod format;
+mod formats;
 mod guard;
-mod ipc;
-mod parquet;
-mod records;
 mod source;
-mod text;
 mod told;
 mod write;
 
@@ -21,13 +18,13 @@ pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, Liste
 pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
 pub use format::{Compression, Format};
-pub use records::schema as record_schema;
+pub use formats::records::schema as record_schema;
+pub use formats::text::Encoding;
 pub use source::{
     bad_rows, open_source, open_split, sample_split, sample_splits, together, union_schema,
     BadRows, BatchStream, CsvOptions, FileStamp, Header, LargePages, PartitionValue, ReadOptions,
     Sample, Source, SourceFile, Split, Syntax,
 };
-pub use text::Encoding;
 pub use told::told;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::{total, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::Result;
+use crate::formats::{ipc, parquet, records, text};
 use crate::guard::guarded;
-use crate::{ipc, parquet, records, text, Format};
+use crate::Format;
 
 /// What one file says about itself.
 pub(crate) struct FileInfo {

@@ -13,8 +13,9 @@ use super::reorder::Reordered;
 use super::split::Request;
 use super::{ReadOptions, Split};
 use crate::error::Result;
+use crate::formats::{ipc, parquet, records, text};
 use crate::guard::guarded;
-use crate::{ipc, parquet, records, text, Format};
+use crate::Format;
 
 /// Splits that are looked into, at most, of those that one task reads.
 const MAX_SAMPLED: u64 = 16;

@@ -15,8 +15,9 @@ use super::{
 };
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
+use crate::formats::{ipc, parquet, records, text};
 use crate::guard::{guarded, Guarded};
-use crate::{ipc, parquet, records, text, Format};
+use crate::Format;
 
 /// A part of one file. Self-contained: a process that has the file can read it without the [`Source`](super::Source).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,14 +1,6 @@
 //! Writes one partition of the output as one or more files.
 
-mod checked;
-mod csv;
-mod dictionary;
-mod ipc;
-mod ipc_dictionaries;
-mod parquet;
-mod parquet_types;
 mod partitioned;
-mod text;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,6 +11,9 @@ use arrow_schema::{Schema, SchemaRef};
 
 use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
+use crate::formats::ipc::write as ipc;
+use crate::formats::parquet::{stored_types, write as parquet};
+use crate::formats::text::write as text;
 use crate::{Compression, Format};
 
 pub use partitioned::{PartitionBy, PartitionedWriter};
@@ -194,7 +189,7 @@ impl PartWriter {
         check_compression(&options)?;
         let directory = directory.to_path_buf();
         let schema = match options.format {
-            Format::Parquet => parquet_types::stored_schema(&schema),
+            Format::Parquet => stored_types::stored_schema(&schema),
             _ => schema,
         };
         Ok(Self {
@@ -219,7 +214,7 @@ impl PartWriter {
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.options.format == Format::Parquet {
-            let stored = parquet_types::stored(batch)
+            let stored = stored_types::stored(batch)
                 .map_err(|e| encode_error(&self.directory, Format::Parquet, &e))?;
             return self.write_stored(&stored);
         }
@@ -380,7 +375,7 @@ fn to_schema(batch: &RecordBatch, schema: &SchemaRef, path: &Path) -> Result<Rec
         .map_err(failed)
 }
 
-fn encode_error(path: &Path, format: Format, reason: &dyn std::fmt::Display) -> IoError {
+pub(crate) fn encode_error(path: &Path, format: Format, reason: &dyn std::fmt::Display) -> IoError {
     IoError::Encode {
         path: path.to_path_buf(),
         format,

@@ -24,6 +24,8 @@ mod run;
 mod sample;
 mod scan;
 mod stream;
+pub(crate) mod write;
+mod write_csv;
 
 pub(crate) use boundary::ranges;
 pub(crate) use careful::bad_rows;

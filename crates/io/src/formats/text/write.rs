@@ -9,13 +9,14 @@ use arrow_json::writer::LineDelimited;
 use arrow_json::WriterBuilder;
 use arrow_schema::{ArrowError, DataType, Schema};
 
-use super::{csv, encode_error, WriteOptions};
+use super::write_csv as csv;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
+use crate::write::{encode_error, WriteOptions};
 use crate::Format;
 
 /// A text file, or a file of records, being written.
-pub(super) struct TextFile {
+pub(crate) struct TextFile {
     sink: DirectWriter,
     format: Format,
     delimiter: u8,
@@ -24,7 +25,7 @@ pub(super) struct TextFile {
 }
 
 impl TextFile {
-    pub(super) fn create(
+    pub(crate) fn create(
         mut sink: DirectWriter,
         schema: &Schema,
         options: &WriteOptions,
@@ -43,7 +44,7 @@ impl TextFile {
         })
     }
 
-    pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         self.encoded.clear();
         let done = match self.format {
             Format::Csv => csv::rows(&mut self.encoded, batch, self.delimiter),
@@ -54,11 +55,11 @@ impl TextFile {
         self.sink.append(&self.encoded)
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.sink.bytes()
     }
 
-    pub(super) fn end(self) -> Result<PendingFile> {
+    pub(crate) fn end(self) -> Result<PendingFile> {
         self.sink.end()
     }
 }
@@ -79,7 +80,7 @@ fn records(batch: &RecordBatch) -> &[u8] {
 }
 
 /// Refuses columns that the format cannot hold.
-pub(super) fn check(schema: &Schema, format: Format) -> Result<()> {
+pub(crate) fn check(schema: &Schema, format: Format) -> Result<()> {
     let holds = |data_type: &DataType| match format {
         Format::Records => {
             matches!(data_type, DataType::FixedSizeBinary(_)) && schema.fields().len() == 1

@@ -17,16 +17,16 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::checked::CheckedWriter;
 use super::dictionary::{chosen, suffice};
-use super::{encode_error, WriteOptions};
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
+use crate::write::{encode_error, WriteOptions};
 use crate::{Compression, Format};
 
 /// Rows encoded between two looks at the size of the row group.
 const CHECK_ROWS: usize = 8192;
 
 /// Everything the encoder is told in advance.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     batch_schema: SchemaRef,
     user_schema: SchemaRef,
     file_schema: SchemaDescriptor,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// For batches of this schema.
-    pub(super) fn new(
+    pub(crate) fn new(
         batch_schema: &SchemaRef,
         user_schema: &SchemaRef,
         options: &WriteOptions,
@@ -128,7 +128,7 @@ fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
 }
 
 /// Refuses columns that the format cannot hold.
-pub(super) fn check(schema: &Schema) -> Result<()> {
+pub(crate) fn check(schema: &Schema) -> Result<()> {
     file_schema(schema).map(drop)
 }
 
@@ -173,7 +173,7 @@ fn codec(compression: Compression) -> Codec {
 }
 
 /// A Parquet file being written.
-pub(super) struct ParquetFile {
+pub(crate) struct ParquetFile {
     plan: Plan,
     stage: Stage,
 }
@@ -188,7 +188,7 @@ enum Stage {
 }
 
 impl ParquetFile {
-    pub(super) fn create(sink: DirectWriter, plan: Plan) -> Result<Self> {
+    pub(crate) fn create(sink: DirectWriter, plan: Plan) -> Result<Self> {
         let samples = plan.samples();
         let mut file = Self {
             plan,
@@ -200,7 +200,7 @@ impl ParquetFile {
         Ok(file)
     }
 
-    pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         if let Stage::Sampling(_, first) = &mut self.stage {
             first.push(batch.clone());
             return if suffice(first, self.plan.options.row_group_bytes) {
@@ -214,14 +214,14 @@ impl ParquetFile {
     }
 
     /// Bytes of the file, were it finished now; 0 while nothing is encoded.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
             _ => 0,
         }
     }
 
-    pub(super) fn end(mut self, path: &Path) -> Result<PendingFile> {
+    pub(crate) fn end(mut self, path: &Path) -> Result<PendingFile> {
         self.writer()?;
         match self.stage {
             Stage::Encoding(writer) => writer.into_inner().map_err(|e| failed(path, e))?.end(),

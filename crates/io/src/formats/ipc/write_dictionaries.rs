@@ -20,7 +20,7 @@ const STRICT: CastOptions<'_> = CastOptions {
 };
 
 /// What a file has of its dictionary columns.
-pub(super) struct Dictionaries {
+pub(crate) struct Dictionaries {
     /// By column; `None` where it is no dictionary.
     columns: Vec<Option<Growing>>,
 }
@@ -33,7 +33,7 @@ struct Growing {
 }
 
 impl Dictionaries {
-    pub(super) fn new(schema: &Schema) -> Self {
+    pub(crate) fn new(schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| match field.data_type() {
             DataType::Dictionary(_, values) if can_cast_types(values, field.data_type()) => {
                 Some(Growing {
@@ -50,7 +50,7 @@ impl Dictionaries {
     }
 
     /// The batch by the dictionaries of the file.
-    pub(super) fn adopt(&mut self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    pub(crate) fn adopt(&mut self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         if self.columns.iter().all(Option::is_none) {
             return Ok(batch.clone());
         }

@@ -7,20 +7,20 @@ use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamW
 use arrow_ipc::CompressionType;
 use arrow_schema::{ArrowError, Schema};
 
-use super::ipc_dictionaries::Dictionaries;
-use super::{encode_error, IpcLayout, WriteOptions};
+use super::write_dictionaries::Dictionaries;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
+use crate::write::{encode_error, IpcLayout, WriteOptions};
 use crate::{Compression, Format};
 
 /// An IPC file being written.
-pub(super) enum IpcFile {
+pub(crate) enum IpcFile {
     File(FileWriter<DirectWriter>, Dictionaries),
     Stream(StreamWriter<DirectWriter>),
 }
 
 impl IpcFile {
-    pub(super) fn create(
+    pub(crate) fn create(
         sink: DirectWriter,
         schema: &Schema,
         options: &WriteOptions,
@@ -45,7 +45,7 @@ impl IpcFile {
         writer.map_err(|e| failed(&path, e))
     }
 
-    pub(super) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
         let written = match self {
             Self::File(writer, dictionaries) => dictionaries
                 .adopt(batch)
@@ -55,7 +55,7 @@ impl IpcFile {
         written.map_err(|e| failed(path, e))
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::File(writer, _) => writer.get_ref().bytes(),
             Self::Stream(writer) => writer.get_ref().bytes(),
@@ -63,7 +63,7 @@ impl IpcFile {
     }
 
     /// Taking the sink out finishes the file.
-    pub(super) fn end(self, path: &Path) -> Result<PendingFile> {
+    pub(crate) fn end(self, path: &Path) -> Result<PendingFile> {
         let sink = match self {
             Self::File(writer, _) => writer.into_inner(),
             Self::Stream(writer) => writer.into_inner(),

@@ -4,6 +4,8 @@ mod dictionaries;
 mod index;
 mod read;
 mod views;
+pub(crate) mod write;
+mod write_dictionaries;
 
 pub(crate) use index::inspect;
 pub(crate) use read::{open, sample};
