@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from pathlib import Path
@@ -49,11 +50,11 @@ def family(process: int) -> list[int]:
     """A process and its descendants."""
     found = [process]
     for each in found:
-        for children in Path(f"/proc/{each}/task").glob("*/children"):
-            try:
-                found += map(int, children.read_text().split())
-            except OSError:
-                continue
+        # One that ends meanwhile has no folder any more, or no file in it.
+        with contextlib.suppress(OSError):
+            for children in Path(f"/proc/{each}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    found += map(int, children.read_text().split())
     return found
 
 
