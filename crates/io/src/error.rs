@@ -43,7 +43,7 @@ pub enum IoError {
     },
     /// The format of a file cannot be told from its name.
     #[error(
-        "the format of '{}' cannot be told from its name; pass the format: one of {}", path.display(), crate::Format::NAMES
+        "the format of '{}' cannot be told from its name; pass the format: one of {}", path.display(), crate::Format::all_names()
     )]
     UnknownExtension {
         /// The file.
@@ -141,7 +141,10 @@ pub enum IoError {
         second_format: crate::Format,
     },
     /// A format name is not known.
-    #[error("format '{name}' is not known; use one of {}", crate::Format::NAMES)]
+    #[error(
+        "format '{name}' is not known; use one of {}",
+        crate::Format::all_names()
+    )]
     UnknownFormat {
         /// The name as given.
         name: String,
@@ -474,7 +477,7 @@ pub enum IoError {
         /// The compression asked for.
         compression: crate::Compression,
         /// What would work.
-        allowed: &'static str,
+        allowed: String,
     },
     /// A table could not be encoded.
     #[error("cannot encode '{}' as {format}: {reason}; cast the column or write another format", path.display())]

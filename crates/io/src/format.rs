@@ -1,140 +1,201 @@
-//! The names of file formats and compressions.
+//! What a file format is to the rest of this crate: a trait that each implements in its folder, and the handle that stands
+//! for one. `formats` has the registry.
 
 use std::fmt;
-use std::path::Path;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::IoError;
+use crate::compression::Compression;
+use crate::direct::{DirectWriter, PendingFile, RangeReader};
+use crate::error::{IoError, Result};
+use crate::formats::ALL;
+use crate::source::{
+    BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span, Split,
+};
+use crate::write::WriteOptions;
 
-/// A file format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// Apache Parquet.
-    Parquet,
-    /// Arrow IPC, the file format or the stream format.
-    Ipc,
-    /// Comma-separated values with a header line.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Fixed-length records back to back.
-    Records,
+/// What a format is called.
+#[derive(Debug)]
+pub struct Names {
+    /// What programs call it, and how files end that are written.
+    pub name: &'static str,
+    /// What programs may call it, too.
+    pub aliases: &'static [&'static str],
+    /// How other files end, without the dot.
+    pub endings: &'static [&'static str],
+    /// What people call it.
+    pub title: &'static str,
 }
 
+/// Says what one file has, given its number among the paths.
+pub(crate) type Inspect<'a> = Box<dyn Fn(usize, &Arc<RangeReader>) -> Result<FileInfo> + Sync + 'a>;
+
+/// How files of a format are looked at, cut, read and written.
+pub(crate) trait FileFormat: Sync {
+    fn names(&self) -> &'static Names;
+
+    /// Whether files tell the types of their columns. Where not, types can be given, and are inferred otherwise.
+    fn tells_types(&self) -> bool {
+        true
+    }
+
+    /// Whether folders `key=value` can be columns.
+    fn takes_partitions(&self) -> bool {
+        true
+    }
+
+    /// Looks at all files together as far as that is needed; what it returns looks at each.
+    fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>>;
+
+    /// Where the columns of all files are in a file that has this schema; nothing if they are in their order, or the format
+    /// finds them by their names.
+    fn column_order(&self, _all: &Schema, _file: &Schema) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Cuts a file into spans of about `target` decoded bytes.
+    fn cut(&self, file: &SourceFile, options: &ReadOptions, target: u64) -> Result<Vec<Span>>;
+
+    /// The number of a split's first row within its file, or a number that is larger than those of all rows before.
+    fn first_row(&self, split: &Split) -> u64 {
+        split.start
+    }
+
+    /// Streams the rows of a split in batches of at most `batch_rows`.
+    fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream>;
+
+    /// Some rows of a split, and their positions in it.
+    fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample>;
+
+    /// The rows of a split that cannot be read, where options say that they are left out: see
+    /// [`bad_rows`](crate::bad_rows). Only text has such rows.
+    fn bad_rows(&self, request: &Request<'_>, _from: u64) -> Result<(RecordBatch, u64)> {
+        Ok((RecordBatch::new_empty(request.wanted.clone()), 0))
+    }
+
+    /// Refuses columns that files cannot hold.
+    fn check(&self, schema: &Schema) -> Result<()>;
+
+    /// What files can be compressed with.
+    fn compressions(&self) -> &'static [Compression] {
+        &[Compression::None]
+    }
+
+    /// Begins a file for rows with this schema, of which `first` are the first.
+    fn create(
+        &self,
+        sink: DirectWriter,
+        schema: &SchemaRef,
+        first: &RecordBatch,
+        options: &WriteOptions,
+    ) -> Result<Box<dyn Encoder>>;
+}
+
+/// A file being written.
+pub(crate) trait Encoder: Send {
+    /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
+    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()>;
+
+    /// Size of the file if it were finished now.
+    fn bytes(&self) -> u64;
+
+    /// Finishes the file, but for what is on its way to disk.
+    fn end(self: Box<Self>, path: &Path) -> Result<PendingFile>;
+}
+
+/// A file format. Travels as its name.
+#[derive(Clone, Copy)]
+pub struct Format(&'static dyn FileFormat);
+
 impl Format {
+    pub(crate) const fn of(format: &'static dyn FileFormat) -> Self {
+        Self(format)
+    }
+
+    /// What reads and writes its files.
+    pub(crate) fn driver(self) -> &'static dyn FileFormat {
+        self.0
+    }
+
     /// The names that `FromStr` accepts, as error messages list them.
-    pub const NAMES: &'static str = "parquet, arrow, csv, jsonl, records";
+    pub fn all_names() -> String {
+        ALL.map(|format| format.name()).join(", ")
+    }
 
     /// The format that a file name suggests.
     pub fn from_extension(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        match extension.as_str() {
-            "parquet" | "pq" => Some(Self::Parquet),
-            "arrow" | "arrows" | "ipc" | "feather" => Some(Self::Ipc),
-            "csv" | "tsv" => Some(Self::Csv),
-            "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
-            "records" | "dat" | "bin" => Some(Self::Records),
-            _ => None,
-        }
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        ALL.into_iter().find(|format| {
+            let names = format.0.names();
+            names.name == ending || names.endings.contains(&ending.as_str())
+        })
     }
 
-    /// Whether types of columns are not in the file.
-    pub(crate) fn is_text(self) -> bool {
-        matches!(self, Self::Csv | Self::JsonLines)
+    /// What programs call it, and how files end that this crate writes.
+    pub fn name(self) -> &'static str {
+        self.0.names().name
     }
+}
 
-    /// The extension of files this crate writes.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet => "parquet",
-            Self::Ipc => "arrow",
-            Self::Csv => "csv",
-            Self::JsonLines => "jsonl",
-            Self::Records => "records",
-        }
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Format {}
+
+impl Hash for Format {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.names().title)
     }
 }
 
 impl FromStr for Format {
     type Err = IoError;
 
-    fn from_str(name: &str) -> Result<Self, IoError> {
-        match name.to_ascii_lowercase().as_str() {
-            "parquet" => Ok(Self::Parquet),
-            "arrow" | "ipc" | "feather" => Ok(Self::Ipc),
-            "csv" => Ok(Self::Csv),
-            "jsonl" | "json" | "ndjson" | "jsonlines" => Ok(Self::JsonLines),
-            "records" => Ok(Self::Records),
-            _ => Err(IoError::UnknownFormat {
+    fn from_str(name: &str) -> Result<Self> {
+        let wanted = name.to_ascii_lowercase();
+        let is_called = |format: &Self| {
+            let names = format.0.names();
+            names.name == wanted || names.aliases.contains(&wanted.as_str())
+        };
+        { ALL.into_iter() }
+            .find(is_called)
+            .ok_or_else(|| IoError::UnknownFormat {
                 name: name.to_string(),
-            }),
-        }
+            })
     }
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parquet => "Parquet",
-            Self::Ipc => "Arrow IPC",
-            Self::Csv => "CSV",
-            Self::JsonLines => "JSON lines",
-            Self::Records => "fixed-length records",
-        })
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
-/// How column data is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
-    /// Snappy.
-    Snappy,
-    /// Zstandard, level 1.
-    Zstd,
-    /// LZ4.
-    Lz4,
-    /// gzip.
-    Gzip,
-}
-
-impl Compression {
-    /// The names that `FromStr` accepts, as error messages list them.
-    pub const NAMES: &'static str = "none, snappy, zstd, lz4, gzip";
-}
-
-impl FromStr for Compression {
-    type Err = IoError;
-
-    fn from_str(name: &str) -> Result<Self, IoError> {
-        match name.to_ascii_lowercase().as_str() {
-            "none" | "uncompressed" => Ok(Self::None),
-            "snappy" => Ok(Self::Snappy),
-            "zstd" => Ok(Self::Zstd),
-            "lz4" => Ok(Self::Lz4),
-            "gzip" => Ok(Self::Gzip),
-            _ => Err(IoError::UnknownCompression {
-                name: name.to_string(),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Snappy => "snappy",
-            Self::Zstd => "zstd",
-            Self::Lz4 => "lz4",
-            Self::Gzip => "gzip",
-        })
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -143,12 +204,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_name_parses() {
-        for name in Format::NAMES.split(", ") {
-            assert_eq!(name.parse::<Format>().unwrap().extension(), name);
-        }
-        for name in Compression::NAMES.split(", ") {
-            assert_eq!(name.parse::<Compression>().unwrap().to_string(), name);
+    fn every_name_and_ending_is_of_one_format() {
+        for format in ALL {
+            let Names {
+                name,
+                aliases,
+                endings,
+                ..
+            } = *format.driver().names();
+            for known in aliases.iter().chain([&name]) {
+                assert_eq!(known.parse::<Format>().unwrap(), format);
+            }
+            for ending in endings.iter().chain([&name]) {
+                let path = Path::new("x").with_extension(ending);
+                assert_eq!(Format::from_extension(&path), Some(format));
+            }
         }
     }
 
@@ -159,10 +229,5 @@ mod tests {
             error.contains("orc") && error.contains("parquet"),
             "{error}"
         );
-        assert!("lzo"
-            .parse::<Compression>()
-            .unwrap_err()
-            .to_string()
-            .contains("zstd"));
     }
 }

@@ -69,7 +69,11 @@ mod tests {
             assert!(n < 2, "bad page");
             Some(Ok(n))
         });
-        let mut stream = Guarded::new(inner, Path::new("x.parquet"), Format::Parquet);
+        let mut stream = Guarded::new(
+            inner,
+            Path::new("x.parquet"),
+            crate::formats::parquet::FORMAT,
+        );
         assert!(matches!(stream.next(), Some(Ok(1))));
         let error = stream.next().unwrap().unwrap_err().to_string();
         assert!(

@@ -5,6 +5,7 @@
 //! partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
 
 mod compressed;
+mod compression;
 pub mod direct;
 mod error;
 mod format;
@@ -15,9 +16,10 @@ mod told;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};
+pub use compression::Compression;
 pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
-pub use format::{Compression, Format};
+pub use format::Format;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use common::{read_all, source, table_of, write_part, Random};
+use common::{named, read_all, source, table_of, write_part, Random};
 use exoshuffle_io::{
-    open_source, open_split, Compression, Format, IoError, PartWriter, ReadOptions, Split,
-    WriteOptions,
+    open_source, open_split, Compression, IoError, PartWriter, ReadOptions, Split, WriteOptions,
 };
 
 fn listing(dir: &Path) -> Result<exoshuffle_io::Source, IoError> {
@@ -100,7 +99,7 @@ fn files_of_one_input_agree_on_their_columns() {
             dir.path(),
             part,
             &table_of(&mut Random(1), 5, schema),
-            WriteOptions::new(Format::Parquet),
+            WriteOptions::new(named("parquet")),
         );
     }
     let message = listing(dir.path()).unwrap_err().to_string();
@@ -125,7 +124,7 @@ fn nullability_may_differ_between_files() {
             dir.path(),
             part,
             &table_of(&mut Random(4), 50, schema),
-            WriteOptions::new(Format::Parquet),
+            WriteOptions::new(named("parquet")),
         );
     }
     let source = source(dir.path(), &ReadOptions::default());
@@ -195,7 +194,7 @@ fn a_file_that_changed_is_not_read() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_has_changed() {
-    for format in [Format::Parquet, Format::Ipc] {
+    for format in [named("parquet"), named("arrow")] {
         let dir = tempfile::tempdir().unwrap();
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let files = write_part(
@@ -251,12 +250,12 @@ fn what_a_format_cannot_hold_is_refused() {
         }
     };
     assert_parts(
-        &refused(&schema, WriteOptions::new(Format::Csv)),
+        &refused(&schema, WriteOptions::new(named("csv"))),
         &["CSV", "'tags'", "List"],
     );
     let gzip = WriteOptions {
         compression: Compression::Gzip,
-        ..WriteOptions::new(Format::Ipc)
+        ..WriteOptions::new(named("arrow"))
     };
     assert_parts(
         &refused(&table.schema(), gzip),
@@ -265,7 +264,7 @@ fn what_a_format_cannot_hold_is_refused() {
     let interval = DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano);
     let schema = Arc::new(Schema::new(vec![Field::new("ago", interval, true)]));
     assert_parts(
-        &refused(&schema, WriteOptions::new(Format::Parquet)),
+        &refused(&schema, WriteOptions::new(named("parquet"))),
         &["Parquet", "'ago'", "Interval"],
     );
 }

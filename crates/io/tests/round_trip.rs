@@ -10,11 +10,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use common::{
-    assert_same, nested_types, plain_types, read_all, rich_types, source, table, table_of, write,
-    write_options, Random,
+    assert_same, is_text_format, named, nested_types, plain_types, read_all, rich_types, source,
+    table, table_of, write, write_options, Random,
 };
 use exoshuffle_io::{
-    open_split, sample_split, Compression, CsvOptions, Format, ReadOptions, Syntax, WriteOptions,
+    open_split, sample_split, Compression, CsvOptions, ReadOptions, Syntax, WriteOptions,
 };
 use proptest::prelude::*;
 
@@ -32,14 +32,14 @@ fn round_trip(table: &RecordBatch, options: WriteOptions, target_bytes: u64) {
             (file.bytes, file.crc32)
         );
     }
-    let given = matches!(options.format, Format::Csv | Format::JsonLines).then(|| table.schema());
+    let given = is_text_format(options.format).then(|| table.schema());
     let read = ReadOptions {
         schema: given,
         ..ReadOptions::default()
     };
     let source = source(dir.path(), &read);
     let mut found = read_all(&source, &read, target_bytes);
-    if options.format != Format::Parquet && options.format != Format::Ipc {
+    if !["parquet", "arrow"].contains(&options.format.name()) {
         found = RecordBatch::try_new(table.schema(), found.columns().to_vec()).unwrap();
     }
     assert_same(&found, table);
@@ -54,10 +54,7 @@ fn check_projection(
     target_bytes: u64,
 ) {
     let last = whole.num_columns() - 1;
-    let exact = matches!(
-        source.format,
-        Format::Parquet | Format::Ipc | Format::Records
-    );
+    let exact = !is_text_format(source.format);
     let mut first_row = 0;
     for split in source.splits(target_bytes).unwrap() {
         for columns in [vec![last], vec![last, 0], vec![]] {
@@ -104,7 +101,7 @@ proptest! {
     fn parquet(seed in 1_u64.., rows in 0_usize..3000, codec in 0_usize..5, groups in 10_usize..200_000, target in 1_u64..400_000) {
         let compression = [Compression::None, Compression::Snappy, Compression::Zstd, Compression::Lz4, Compression::Gzip][codec];
         let table = table(&mut Random(seed), rows, &rich_types());
-        let options = WriteOptions { row_group_bytes: groups, ..write_options(Format::Parquet, compression) };
+        let options = WriteOptions { row_group_bytes: groups, ..write_options(named("parquet"), compression) };
         round_trip(&table, options, target);
     }
 
@@ -112,13 +109,13 @@ proptest! {
     fn ipc(seed in 1_u64.., rows in 0_usize..3000, codec in 0_usize..3, target in 1_u64..400_000) {
         let compression = [Compression::None, Compression::Zstd, Compression::Lz4][codec];
         let table = table(&mut Random(seed), rows, &rich_types());
-        round_trip(&table, write_options(Format::Ipc, compression), target);
+        round_trip(&table, write_options(named("arrow"), compression), target);
     }
 
     #[test]
     fn csv(seed in 1_u64.., rows in 0_usize..3000, delimiter in 0_usize..3, target in 1_u64..100_000) {
         let table = table(&mut Random(seed), rows, &plain_types());
-        let options = write_options(Format::Csv, Compression::None);
+        let options = write_options(named("csv"), Compression::None);
         if delimiter == 0 {
             round_trip(&table, options, target);
         } else {
@@ -132,14 +129,14 @@ proptest! {
         let mut types = plain_types();
         types.extend(nested_types());
         let table = table(&mut Random(seed), rows, &types);
-        round_trip(&table, write_options(Format::JsonLines, Compression::None), target);
+        round_trip(&table, write_options(named("jsonl"), Compression::None), target);
     }
 
     #[test]
     fn dictionary_pages_change_nothing(seed in 1_u64.., rows in 1_usize..3000, target in 1_u64..400_000) {
         let table = table(&mut Random(seed), rows, &rich_types());
         let dictionary_columns = Some(vec![true; table.num_columns()]);
-        round_trip(&table, WriteOptions { dictionary_columns, ..WriteOptions::new(Format::Parquet) }, target);
+        round_trip(&table, WriteOptions { dictionary_columns, ..WriteOptions::new(named("parquet")) }, target);
     }
 }
 
@@ -176,7 +173,7 @@ fn records_are_bytes_in_a_column() {
     for rows in [0, 1, 2000] {
         let table = table_of(&mut random, rows, schema.clone());
         let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), &table, WriteOptions::new(Format::Records));
+        write(dir.path(), &table, WriteOptions::new(named("records")));
         let read = ReadOptions {
             record_bytes: Some(7),
             ..ReadOptions::default()
@@ -224,7 +221,7 @@ fn batches_are_as_long_as_the_columns_that_are_read_allow() {
     let schema = Arc::new(Schema::new((0..500).map(field).collect::<Vec<_>>()));
     let dir = tempfile::tempdir().unwrap();
     let table = table_of(&mut Random(5), 10_000, schema);
-    write(dir.path(), &table, WriteOptions::new(Format::Parquet));
+    write(dir.path(), &table, WriteOptions::new(named("parquet")));
     let read = ReadOptions::default();
     let source = source(dir.path(), &read);
     let split = &source.splits(1 << 30).unwrap()[0];
@@ -242,7 +239,7 @@ fn strings_point_into_the_file_buffers() {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, false)]));
     let table = table_of(&mut Random(5), 1000, schema);
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &table, WriteOptions::new(Format::Parquet));
+    write(dir.path(), &table, WriteOptions::new(named("parquet")));
     let read = ReadOptions::default();
     let source = source(dir.path(), &read);
     let split = &source.splits(1 << 20).unwrap()[0];
@@ -273,7 +270,7 @@ fn views_and_values_are_written_as_what_the_schema_says() {
         ("d", view(1, &DataType::Utf8View)),
         ("b", view(2, &DataType::BinaryView)),
     ]);
-    for format in [Format::Parquet, Format::Ipc] {
+    for format in [named("parquet"), named("arrow")] {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = exoshuffle_io::PartWriter::new(
             dir.path(),
@@ -285,7 +282,7 @@ fn views_and_values_are_written_as_what_the_schema_says() {
         writer.write(delivered.as_ref().unwrap()).unwrap();
         assert_eq!(
             writer.finish().unwrap()[0].name,
-            format!("part-00003.{}", format.extension())
+            format!("part-00003.{}", format.name())
         );
         let source = source(dir.path(), &ReadOptions::default());
         assert_eq!(source.schema.fields(), declared.fields());
@@ -297,7 +294,12 @@ fn views_and_values_are_written_as_what_the_schema_says() {
 #[test]
 fn files_roll_at_their_target_size() {
     let table = table(&mut Random(21), 60_000, &[DataType::Int64, DataType::Utf8]);
-    for format in [Format::Parquet, Format::Ipc, Format::Csv, Format::JsonLines] {
+    for format in [
+        named("parquet"),
+        named("arrow"),
+        named("csv"),
+        named("jsonl"),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let options = WriteOptions {
             target_file_bytes: Some(200_000),
@@ -305,10 +307,7 @@ fn files_roll_at_their_target_size() {
         };
         let files = write(dir.path(), &table, options);
         assert!(files.len() > 2);
-        assert_eq!(
-            files[1].name,
-            format!("part-00000-00001.{}", format.extension())
-        );
+        assert_eq!(files[1].name, format!("part-00000-00001.{}", format.name()));
         assert!(
             files
                 .iter()
@@ -318,7 +317,7 @@ fn files_roll_at_their_target_size() {
             "{files:?}"
         );
         // Of other formats, it is of columns that folders give.
-        let is_text = matches!(format, Format::Csv | Format::JsonLines);
+        let is_text = is_text_format(format);
         let read = ReadOptions {
             schema: is_text.then(|| table.schema()),
             ..ReadOptions::default()
@@ -338,7 +337,7 @@ fn a_partition_without_rows_still_tells_its_columns() {
         0,
         Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)])),
     );
-    for format in [Format::Parquet, Format::Ipc, Format::Csv] {
+    for format in [named("parquet"), named("arrow"), named("csv")] {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(
             write(dir.path(), &table, WriteOptions::new(format)).len(),
@@ -358,7 +357,12 @@ fn samples_of_sorted_input_cover_it_evenly() {
     let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
     let keys = arrow_array::Int64Array::from_iter_values(0..200_000);
     let table = RecordBatch::try_new(schema, vec![Arc::new(keys)]).unwrap();
-    for format in [Format::Parquet, Format::Ipc, Format::Csv, Format::JsonLines] {
+    for format in [
+        named("parquet"),
+        named("arrow"),
+        named("csv"),
+        named("jsonl"),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         write(
             dir.path(),

@@ -24,11 +24,7 @@ pub fn list_compressed(
     let files = py.detach(|| exoshuffle_io::list_compressed(&paths, format));
     let described = files.map_err(io_error)?.into_iter().map(|file| {
         let path = file.path.to_string_lossy().into_owned();
-        (
-            path,
-            file.codec.map(name),
-            file.format.map(Format::extension),
-        )
+        (path, file.codec.map(name), file.format.map(Format::name))
     });
     Ok(described.collect())
 }

@@ -236,7 +236,7 @@ impl Source {
 
     #[getter]
     fn format(&self) -> String {
-        self.source.format.extension().to_owned()
+        self.source.format.name().to_owned()
     }
 
     #[getter]
@@ -275,7 +275,7 @@ impl Source {
     /// Bytes per record; 0 for tables.
     #[getter]
     fn record_bytes(&self) -> usize {
-        if self.source.format == Format::Records {
+        if self.source.format.name() == "records" {
             self.config.options.record_bytes.unwrap_or_default()
         } else {
             0

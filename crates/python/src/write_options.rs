@@ -45,7 +45,7 @@ pub fn write_options(text: &str) -> PyResult<WriteOptions> {
 /// The format that files of this name have, by their ending.
 #[pyfunction]
 pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
-    Format::from_extension(&name).map(Format::extension)
+    Format::from_extension(&name).map(Format::name)
 }
 
 /// What becomes folders, by the options that Python sends; `None` where nothing does.

@@ -50,7 +50,7 @@ class FileReader:
         if others:
             return Place.of_part(index, f"{split['path']} and {len(others)} splits behind it")
         first_row = split["start"]
-        unit = "rows" if split["format"] in ("parquet", "ipc") else "bytes"
+        unit = "rows" if split["format"] in ("parquet", "arrow") else "bytes"
         name = f"{unit} {first_row} to {split['end']} of {_native.shown_path(split['path'])}"
         if split["format"] == "records" and split["rows"]:
             first_row //= (split["end"] - first_row) // split["rows"]

@@ -10,6 +10,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use super::nested;
 use super::unify::unified;
 use crate::error::{one_line, ColumnOrigin, IoError, Result};
+use crate::Format;
 
 /// A schema, and where it is from.
 pub(super) type Origin<'a> = (&'a Path, &'a SchemaRef);
@@ -228,7 +229,11 @@ pub(crate) fn conform(
 ///
 /// # Errors
 /// A value that the type cannot hold; names the column.
-pub(super) fn retyped(path: &Path, batch: RecordBatch, schema: &Schema) -> Result<RecordBatch> {
+pub(super) fn retyped(
+    (path, format): (&Path, Format),
+    batch: RecordBatch,
+    schema: &Schema,
+) -> Result<RecordBatch> {
     let pairs = || batch.columns().iter().zip(schema.fields());
     if pairs().all(|(array, field)| is_delivered(array.data_type(), field.data_type())) {
         return Ok(batch);
@@ -260,7 +265,7 @@ pub(super) fn retyped(path: &Path, batch: RecordBatch, schema: &Schema) -> Resul
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     RecordBatch::try_new_with_options(schema, columns, &options)
-        .map_err(|error| IoError::corrupt(path, crate::Format::Parquet, error))
+        .map_err(|error| IoError::corrupt(path, format, error))
 }
 
 /// Whether an array may stand for one of the type that is wanted: of that type but for what can be null, text or binary

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::{total, ReadOptions, SourceFile};
 use crate::direct::RangeReader;
 use crate::error::Result;
-use crate::formats::{ipc, parquet, records, text};
 use crate::guard::guarded;
 use crate::Format;
 
@@ -71,22 +70,11 @@ pub(super) fn inspect_all(
     format: Format,
     options: &ReadOptions,
 ) -> Result<Vec<(SourceFile, FileInfo)>> {
-    match format {
-        Format::Csv | Format::JsonLines => {
-            let schemas = text::schemas(paths, format, options)?;
-            let files: Vec<_> = paths.iter().zip(schemas).collect();
-            in_parallel(&files, |(path, schema)| {
-                inspect(path, format, |file| {
-                    text::inspect(file, format, schema, options)
-                })
-            })
-        }
-        Format::Parquet => in_parallel(paths, |path| inspect(path, format, parquet::inspect)),
-        Format::Ipc => in_parallel(paths, |path| inspect(path, format, ipc::inspect)),
-        Format::Records => in_parallel(paths, |path| {
-            inspect(path, format, |file| records::inspect(file, options))
-        }),
-    }
+    let look = format.driver().inspect(paths, options)?;
+    let numbered: Vec<_> = paths.iter().enumerate().collect();
+    in_parallel(&numbered, |&(number, path)| {
+        inspect(path, format, |file| look(number, file))
+    })
 }
 
 /// Opens a file for as long as it is looked at: an input may have more files than may be open at once.

@@ -10,6 +10,7 @@ mod paths;
 mod rebatch;
 mod reorder;
 mod sample;
+mod spans;
 mod split;
 mod unify;
 
@@ -34,8 +35,10 @@ pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
 pub(crate) use paths::list_files;
 pub(crate) use rebatch::Rebatch;
+pub(crate) use reorder::other_order;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub use sample::{sample_split, sample_splits, Sample};
+pub(crate) use spans::{even_pieces, spans_of_groups, Span};
 pub(crate) use split::Request;
 pub use split::{bad_rows, open_split, together, BatchStream, Split};
 
@@ -188,7 +191,7 @@ pub struct SourceFile {
     partition: Vec<PartitionValue>,
     /// Where the columns of all files are in this one of CSV, if it has them in another order.
     columns: Vec<usize>,
-    groups: Vec<Group>,
+    pub(crate) groups: Vec<Group>,
     working: Vec<Working>,
     pages: Vec<LargePages>,
     held: Vec<Working>,
@@ -239,10 +242,7 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let listed = inspected.into_iter().enumerate();
     let listed = listed.map(|(index, (file, info))| SourceFile {
         index: index as u64,
-        columns: match format {
-            Format::Csv => reorder::other_order(&schema, &info.schema),
-            _ => Vec::new(),
-        },
+        columns: format.driver().column_order(&schema, &info.schema),
         ..file
     });
     let listed = listed.collect();
@@ -275,7 +275,7 @@ fn partitions_of(
     format: Format,
     options: &ReadOptions,
 ) -> Result<Option<partitions::Partitions>> {
-    if options.hive && format != Format::Records {
+    if options.hive && format.driver().takes_partitions() {
         return partitions::of_paths(files);
     }
     Ok(None)
@@ -283,7 +283,10 @@ fn partitions_of(
 
 /// Of formats that say their types themselves, only partition columns can be given any.
 fn check_types(own: &ReadOptions, format: Format) -> Result<()> {
-    let given = own.schema.as_ref().filter(|_| !format.is_text());
+    let given = own
+        .schema
+        .as_ref()
+        .filter(|_| format.driver().tells_types());
     match given.and_then(|schema| schema.fields().first()) {
         Some(field) => Err(IoError::NoPartition {
             column: field.name().clone(),
@@ -302,7 +305,10 @@ fn common_schema(
         .iter()
         .filter(|(_, info)| !info.schema.fields().is_empty());
     let Some((first, info)) = informative.next() else {
-        let given = options.schema.clone().filter(|_| format.is_text());
+        let given = options
+            .schema
+            .clone()
+            .filter(|_| !format.driver().tells_types());
         return Ok(given.unwrap_or_else(|| Arc::new(Schema::empty())));
     };
     let others = informative.map(|(file, info)| (file.path.as_path(), &info.schema));

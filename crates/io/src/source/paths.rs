@@ -135,12 +135,15 @@ fn compression_of(file: &Path) -> Option<&'static str> {
         _ => return None,
     };
     let inner = Format::from_extension(Path::new(file.file_stem()?));
-    inner.filter(|format| format.is_text()).map(|_| compression)
+    inner
+        .filter(|format| !format.driver().tells_types())
+        .map(|_| compression)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::text;
 
     fn tree(names: &[&str]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -236,10 +239,7 @@ mod tests {
             error.contains("a.csv") && error.contains("b.parquet"),
             "{error}"
         );
-        assert_eq!(
-            common_format(&files, Some(Format::Csv)).unwrap(),
-            Format::Csv
-        );
+        assert_eq!(common_format(&files, Some(text::CSV)).unwrap(), text::CSV);
         assert!(matches!(
             common_format(&[PathBuf::from("x")], None),
             Err(IoError::UnknownExtension { .. })

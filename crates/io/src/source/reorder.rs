@@ -51,7 +51,7 @@ impl Reordered {
 }
 
 /// Where the columns of an input are in a file with this schema, if they are in another order there.
-pub(super) fn other_order(schema: &Schema, file: &Schema) -> Vec<usize> {
+pub(crate) fn other_order(schema: &Schema, file: &Schema) -> Vec<usize> {
     let names = schema.fields().iter().map(|field| field.name());
     let places = places(file, names).unwrap_or_default();
     if places.is_sorted() {

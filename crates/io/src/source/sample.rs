@@ -13,9 +13,7 @@ use super::reorder::Reordered;
 use super::split::Request;
 use super::{ReadOptions, Split};
 use crate::error::Result;
-use crate::formats::{ipc, parquet, records, text};
 use crate::guard::guarded;
-use crate::Format;
 
 /// Splits that are looked into, at most, of those that one task reads.
 const MAX_SAMPLED: u64 = 16;
@@ -95,13 +93,13 @@ pub fn sample_split(
         num_rows,
         seed: mix(seed ^ mix(split.start)),
     };
-    let (sample, rows) = guarded(&split.path, split.format, || match split.format {
-        Format::Parquet => parquet::sample(&request, pick),
-        Format::Ipc => ipc::sample(&request, pick),
-        Format::Csv | Format::JsonLines => text::sample(&request, pick),
-        Format::Records => records::sample(&request, pick),
+    let (sample, rows) = guarded(&split.path, split.format, || {
+        split.format.driver().sample(&request, pick)
     })?;
-    Ok((retyped(&split.path, sample, &request.wanted)?, rows))
+    Ok((
+        retyped((&split.path, split.format), sample, &request.wanted)?,
+        rows,
+    ))
 }
 
 /// How many rows to take, and the seed that decides which.

@@ -11,11 +11,10 @@ use super::conform::retyped;
 use super::constants::Widening;
 use super::reorder::Reordered;
 use super::{
-    places, projected, FileStamp, Group, LargePages, PartitionValue, ReadOptions, SourceFile,
+    places, projected, FileStamp, LargePages, PartitionValue, ReadOptions, SourceFile, Span,
 };
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
-use crate::formats::{ipc, parquet, records, text};
 use crate::guard::{guarded, Guarded};
 use crate::Format;
 
@@ -61,12 +60,7 @@ impl Split {
     /// Number of the first row within its file, so that rows have the same numbers however the file is cut. CSV and JSON
     /// lines do not tell: there it is the byte offset, which is larger than any number of a row before it.
     pub fn first_row(&self) -> u64 {
-        match (self.format, self.rows) {
-            (Format::Records, Some(rows)) if rows > 0 => {
-                self.start / ((self.end - self.start) / rows)
-            }
-            _ => self.start,
-        }
+        self.format.driver().first_row(self)
     }
 
     pub(super) fn open_file(&self) -> Result<Arc<RangeReader>> {
@@ -124,23 +118,17 @@ pub fn open_split(
     }
     let request = Request::new(split, schema, options, projection)?;
     let batch_rows = batch_rows.max(1);
-    let stream: BatchStream = guarded(&split.path, split.format, || match split.format {
-        Format::Parquet => parquet::open(&request, batch_rows),
-        Format::Ipc => ipc::open(&request, batch_rows),
-        Format::Csv | Format::JsonLines => text::open(&request, batch_rows),
-        Format::Records => records::open(&request, batch_rows),
+    let stream = guarded(&split.path, split.format, || {
+        split.format.driver().open(&request, batch_rows)
     })?;
-    let (wanted, path) = (request.wanted, split.path.clone());
-    let stream = stream.map(move |batch| retyped(&path, batch?, &wanted));
+    let (wanted, path, format) = (request.wanted, split.path.clone(), split.format);
+    let stream = stream.map(move |batch| retyped((&path, format), batch?, &wanted));
     Ok(Box::new(Guarded::new(
         Box::new(stream),
         &split.path,
         split.format,
     )))
 }
-
-/// Rows of text that are decoded together where bad ones are looked for.
-const SEARCHED_ROWS: usize = 1024;
 
 /// The rows of a split of CSV or JSON lines that [`BadRows::Skip`](super::BadRows) leaves out, with the columns `line`
 /// (counted from the byte `from` of the file, and from 0), `reason` and `text`; and the number of lines from there to the
@@ -161,7 +149,10 @@ pub fn bad_rows(
     }
     let request = Request::new(split, schema, options, None)?;
     guarded(&split.path, split.format, || {
-        text::bad_rows(&request, from.min(split.start), SEARCHED_ROWS)
+        split
+            .format
+            .driver()
+            .bad_rows(&request, from.min(split.start))
     })
 }
 
@@ -246,209 +237,38 @@ pub(super) fn split_file(
     options: &ReadOptions,
     target: u64,
 ) -> Result<Vec<Split>> {
-    let ranges = match format {
-        Format::Parquet | Format::Ipc => ranges_of_groups(&file.groups, target),
-        Format::Csv | Format::JsonLines => {
-            let reader = RangeReader::open_unchanged(&file.path, file.stamp)?;
-            text::ranges(&Arc::new(reader), format, options, target)?
-                .into_iter()
-                .map(Range::of_bytes)
-                .collect()
-        }
-        Format::Records => {
-            let rows = file.rows.unwrap_or(0);
-            let record_bytes = file.stamp.bytes.checked_div(rows).unwrap_or(1);
-            let pieces = even_pieces(rows, file.stamp.bytes, target);
-            pieces
-                .map(|(start, end)| Range::of_records(start, end, record_bytes))
-                .collect()
-        }
-    };
-    let split = |range: Range| Split {
+    let split = |span: Span| Split {
         path: file.path.clone(),
         file_index: file.index,
         format,
-        start: range.start,
-        end: range.end,
-        group: range.group,
-        group_start: range.group_start,
-        groups: range.groups,
-        rows: range.rows,
-        bytes: range.memory_bytes,
+        start: span.start,
+        end: span.end,
+        group: span.group,
+        group_start: span.group_start,
+        groups: span.groups,
+        rows: span.rows,
+        bytes: span.memory_bytes,
         file_bytes: file.stamp.bytes,
         file_mtime_ns: file.stamp.mtime_ns,
         partition: file.partition.clone(),
         columns: file.columns.clone(),
         pages: file.pages.clone(),
     };
-    Ok(ranges.into_iter().map(split).collect())
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Range {
-    start: u64,
-    end: u64,
-    group: u64,
-    group_start: u64,
-    groups: u64,
-    rows: Option<u64>,
-    memory_bytes: u64,
-}
-
-impl Range {
-    fn of_bytes(range: std::ops::Range<u64>) -> Self {
-        let (start, end) = (range.start, range.end);
-        Self {
-            start,
-            end,
-            group: 0,
-            group_start: 0,
-            groups: 0,
-            rows: None,
-            memory_bytes: end - start,
-        }
-    }
-
-    fn of_records(first: u64, last: u64, record_bytes: u64) -> Self {
-        let range = Self::of_bytes(first * record_bytes..last * record_bytes);
-        Self {
-            rows: Some(last - first),
-            ..range
-        }
-    }
-}
-
-/// Cuts `rows` rows of `bytes` bytes into equal pieces of about `target` bytes.
-fn even_pieces(rows: u64, bytes: u64, target: u64) -> impl Iterator<Item = (u64, u64)> {
-    let pieces = if rows == 0 {
-        0
-    } else {
-        bytes.div_ceil(target).clamp(1, rows)
-    };
-    let cut = move |i: u64| (u128::from(i) * u128::from(rows) / u128::from(pieces)) as u64;
-    (0..pieces).map(move |i| (cut(i), cut(i + 1)))
-}
-
-/// Joins small groups and cuts large ones.
-fn ranges_of_groups(groups: &[Group], target: u64) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
-    let mut row = 0;
-    let mut open = false; // whether the last range may still grow
-    for (index, group) in groups
-        .iter()
-        .enumerate()
-        .filter(|(_, group)| group.rows > 0)
-    {
-        let whole = Range {
-            start: row,
-            end: row.saturating_add(group.rows),
-            group: index as u64,
-            group_start: row,
-            groups: 1,
-            rows: Some(group.rows),
-            memory_bytes: group.memory_bytes,
-        };
-        row = row.saturating_add(group.rows);
-        let large = group.memory_bytes / 3 * 2 > target;
-        match ranges.last_mut() {
-            Some(last)
-                if open
-                    && !large
-                    && last.memory_bytes.saturating_add(group.memory_bytes) / 5 * 4 <= target =>
-            {
-                last.end = whole.end;
-                last.groups = whole.group + 1 - last.group;
-                last.rows = Some(last.end - last.start);
-                last.memory_bytes += group.memory_bytes;
-            }
-            _ if large => {
-                let pieces = even_pieces(group.rows, group.memory_bytes, target);
-                let share = |rows: u64| {
-                    let bytes = u128::from(rows) * u128::from(group.memory_bytes);
-                    (bytes / u128::from(group.rows)) as u64
-                };
-                ranges.extend(pieces.map(|(first, last)| Range {
-                    start: whole.start.saturating_add(first),
-                    end: whole.start.saturating_add(last),
-                    rows: Some(last - first),
-                    memory_bytes: share(last - first),
-                    ..whole
-                }));
-                open = false;
-            }
-            _ => {
-                ranges.push(whole);
-                open = true;
-            }
-        }
-    }
-    ranges
+    let spans = format.driver().cut(file, options, target)?;
+    Ok(spans.into_iter().map(split).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn groups(sizes: &[(u64, u64)]) -> Vec<Group> {
-        sizes
-            .iter()
-            .map(|&(rows, memory_bytes)| Group { rows, memory_bytes })
-            .collect()
-    }
-
-    #[test]
-    fn ranges_are_contiguous_and_near_the_target() {
-        let groups = groups(&[
-            (10, 100),
-            (0, 5),
-            (10, 100),
-            (10, 100),
-            (100, 1000),
-            (1, 1),
-            (50, 400),
-        ]);
-        for target in [1, 30, 100, 250, 300, 1000, 10_000] {
-            let ranges = ranges_of_groups(&groups, target);
-            let mut row = 0;
-            for range in &ranges {
-                assert_eq!(range.start, row);
-                assert_eq!(range.rows, Some(range.end - range.start));
-                assert!(range.end > range.start && range.group_start <= range.start);
-                let within = &groups[range.group as usize..(range.group + range.groups) as usize];
-                let rows: u64 = within.iter().map(|group| group.rows).sum();
-                assert!(range.end <= range.group_start + rows);
-                assert!(
-                    range.memory_bytes <= 2 * target + 10,
-                    "{range:?} at {target}"
-                );
-                row = range.end;
-            }
-            assert_eq!(row, 181);
-        }
-        assert_eq!(ranges_of_groups(&groups, 10_000).len(), 1);
-        assert_eq!(ranges_of_groups(&[], 10).len(), 0);
-    }
-
-    #[test]
-    fn sizes_that_no_file_can_have_do_no_harm() {
-        let most = [(u64::MAX / 2, u64::MAX), (u64::MAX, u64::MAX), (7, 3)];
-        let groups = groups(&most);
-        assert_eq!(Group::memory_bytes(&groups), u64::MAX);
-        assert_eq!(Group::rows(&groups), u64::MAX);
-        let ranges = ranges_of_groups(&groups[..1], u64::MAX / 4);
-        assert!(ranges.len() > 1);
-        assert!(ranges
-            .iter()
-            .all(|range| range.memory_bytes <= u64::MAX / 4));
-        assert!(!ranges_of_groups(&groups, u64::MAX / 4).is_empty());
-    }
+    use crate::formats::{ipc, parquet, records, text};
 
     #[test]
     fn neighbours_are_read_together_as_long_as_there_is_room() {
         let of_bytes = |bytes: &[u64]| -> Vec<Split> {
             bytes
                 .iter()
-                .map(|&bytes| split_of(Format::Csv, (0, bytes), None))
+                .map(|&bytes| split_of(text::CSV, (0, bytes), None))
                 .collect()
         };
         let sizes = |target, bytes: &[u64]| -> Vec<Vec<u64>> {
@@ -472,7 +292,7 @@ mod tests {
         let split = Split {
             path: "/data/x.parquet".into(),
             file_index: 4,
-            format: Format::Parquet,
+            format: parquet::FORMAT,
             start: 1,
             end: 9,
             group: 2,
@@ -513,9 +333,9 @@ mod tests {
     #[test]
     fn rows_are_numbered_within_their_file() {
         let of = split_of;
-        assert_eq!(of(Format::Ipc, (7, 20), Some(13)).first_row(), 7);
-        assert_eq!(of(Format::Records, (300, 700), Some(4)).first_row(), 3);
-        assert_eq!(of(Format::Records, (0, 0), Some(0)).first_row(), 0);
-        assert_eq!(of(Format::Csv, (55, 80), None).first_row(), 55);
+        assert_eq!(of(ipc::FORMAT, (7, 20), Some(13)).first_row(), 7);
+        assert_eq!(of(records::FORMAT, (300, 700), Some(4)).first_row(), 3);
+        assert_eq!(of(records::FORMAT, (0, 0), Some(0)).first_row(), 0);
+        assert_eq!(of(text::CSV, (55, 80), None).first_row(), 55);
     }
 }

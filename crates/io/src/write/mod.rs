@@ -11,10 +11,8 @@ use arrow_schema::{Schema, SchemaRef};
 
 use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
-use crate::formats::ipc::write as ipc;
-use crate::formats::parquet::{stored_types, write as parquet};
-use crate::formats::text::write as text;
-use crate::{Compression, Format};
+use crate::format::{Encoder, Format};
+use crate::Compression;
 
 pub use partitioned::{PartitionBy, PartitionedWriter};
 
@@ -160,22 +158,12 @@ pub struct PartWriter {
 struct OpenFile {
     name: String,
     rows: u64,
-    encoder: Encoder,
-}
-
-enum Encoder {
-    Parquet(Box<parquet::ParquetFile>),
-    Ipc(Box<ipc::IpcFile>),
-    Text(text::TextFile),
+    encoder: Box<dyn Encoder>,
 }
 
 /// Refuses columns that a format cannot hold.
 pub fn check_writable(schema: &Schema, format: Format) -> Result<()> {
-    match format {
-        Format::Parquet => parquet::check(schema),
-        Format::Ipc => Ok(()),
-        _ => text::check(schema, format),
-    }
+    format.driver().check(schema)
 }
 
 impl PartWriter {
@@ -188,10 +176,6 @@ impl PartWriter {
     ) -> Result<Self> {
         check_compression(&options)?;
         let directory = directory.to_path_buf();
-        let schema = match options.format {
-            Format::Parquet => stored_types::stored_schema(&schema),
-            _ => schema,
-        };
         Ok(Self {
             directory,
             partition,
@@ -213,16 +197,6 @@ impl PartWriter {
 
     /// Appends rows. Strings may be views and dictionary columns plain values, whatever the schema says.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        if self.options.format == Format::Parquet {
-            let stored = stored_types::stored(batch)
-                .map_err(|e| encode_error(&self.directory, Format::Parquet, &e))?;
-            return self.write_stored(&stored);
-        }
-        self.write_stored(batch)
-    }
-
-    /// The same of rows with the types of the file.
-    fn write_stored(&mut self, batch: &RecordBatch) -> Result<()> {
         let Some(target) = self.options.target_file_bytes else {
             return self.write_piece(batch);
         };
@@ -263,22 +237,14 @@ impl PartWriter {
             None => self.open(batch)?,
         };
         let path = self.directory.join(&file.name);
-        match &mut file.encoder {
-            Encoder::Parquet(encoder) => encoder.write(&path, batch)?,
-            Encoder::Ipc(encoder) => {
-                encoder.write(&path, &to_schema(batch, &self.schema, &path)?)?
-            }
-            Encoder::Text(encoder) => {
-                encoder.write(&path, &to_schema(batch, &self.schema, &path)?)?
-            }
-        }
+        file.encoder.write(&path, batch)?;
         file.rows += batch.num_rows() as u64;
         self.current = Some(file);
         Ok(())
     }
 
     fn open(&mut self, first: &RecordBatch) -> Result<OpenFile> {
-        let (partition, extension) = (self.partition, self.options.format.extension());
+        let (partition, extension) = (self.partition, self.options.format.name());
         let name = match self.options.target_file_bytes {
             Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.num_closed),
             None => format!("part-{partition:05}.{extension}"),
@@ -294,29 +260,14 @@ impl PartWriter {
                 (name, sink)
             }
         };
-        let encoder = self.encoder(sink, first)?;
+        let format = self.options.format;
+        let encoder = format
+            .driver()
+            .create(sink, &self.schema, first, &self.options)?;
         Ok(OpenFile {
             name,
             rows: 0,
             encoder,
-        })
-    }
-
-    fn encoder(&self, sink: DirectWriter, first: &RecordBatch) -> Result<Encoder> {
-        Ok(match self.options.format {
-            Format::Parquet => {
-                let plan = parquet::Plan::new(&first.schema(), &self.schema, &self.options)?;
-                Encoder::Parquet(Box::new(parquet::ParquetFile::create(sink, plan)?))
-            }
-            Format::Ipc => Encoder::Ipc(Box::new(ipc::IpcFile::create(
-                sink,
-                &self.schema,
-                &self.options,
-            )?)),
-            Format::Csv | Format::JsonLines | Format::Records => {
-                text::check(&self.schema, self.options.format)?;
-                Encoder::Text(text::TextFile::create(sink, &self.schema, &self.options)?)
-            }
         })
     }
 
@@ -326,45 +277,32 @@ impl PartWriter {
         };
         let path = self.directory.join(&file.name);
         let (name, rows) = (file.name, file.rows);
-        let file = match file.encoder {
-            Encoder::Parquet(encoder) => encoder.end(&path)?,
-            Encoder::Ipc(encoder) => encoder.end(&path)?,
-            Encoder::Text(encoder) => encoder.end()?,
-        };
+        let file = file.encoder.end(&path)?;
         self.num_closed += 1;
         self.closed.push(PendingPart { name, rows, file })
     }
 }
 
-impl Encoder {
-    /// Size of the file if it were finished now.
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Parquet(encoder) => encoder.bytes(),
-            Self::Ipc(encoder) => encoder.bytes(),
-            Self::Text(encoder) => encoder.bytes(),
-        }
-    }
-}
-
 fn check_compression(options: &WriteOptions) -> Result<()> {
-    use Compression::{Lz4, None, Zstd};
     let (format, compression) = (options.format, options.compression);
-    let allowed = match (format, compression) {
-        (Format::Parquet, _) | (Format::Ipc, None | Zstd | Lz4) | (_, None) => return Ok(()),
-        (Format::Ipc, _) => "none, zstd, lz4",
-        _ => "none",
-    };
+    let allowed = format.driver().compressions();
+    if allowed.contains(&compression) {
+        return Ok(());
+    }
+    let names: Vec<_> = allowed.iter().map(Compression::to_string).collect();
     Err(IoError::UnsupportedCompression {
         format,
         compression,
-        allowed,
+        allowed: names.join(", "),
     })
 }
 
 /// The batch with the types of the schema.
-fn to_schema(batch: &RecordBatch, schema: &SchemaRef, path: &Path) -> Result<RecordBatch> {
-    let format = Format::from_extension(path).unwrap_or(Format::Ipc);
+pub(crate) fn to_schema(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    (path, format): (&Path, Format),
+) -> Result<RecordBatch> {
     let failed = |e: arrow_schema::ArrowError| encode_error(path, format, &e);
     let pairs = batch.columns().iter().zip(schema.fields());
     let columns: std::result::Result<Vec<_>, _> = pairs

@@ -300,7 +300,7 @@ mod tests {
                 directory.path(),
                 partition,
                 &batch.schema(),
-                WriteOptions::new(crate::Format::Csv),
+                WriteOptions::new(crate::formats::text::CSV),
                 by,
             )?;
             writer.write(&batch)?;

@@ -288,3 +288,13 @@ pub fn assert_same(found: &RecordBatch, expected: &RecordBatch) {
         );
     }
 }
+
+/// The format of this name.
+pub fn named(name: &str) -> Format {
+    name.parse().unwrap()
+}
+
+/// Whether types of columns are not in the file.
+pub fn is_text_format(format: Format) -> bool {
+    ["csv", "jsonl"].contains(&format.name())
+}

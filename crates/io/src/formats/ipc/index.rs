@@ -11,10 +11,10 @@ use arrow_ipc::{Block, CompressionType, MessageHeader, MetadataVersion};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::dictionaries;
+use super::FORMAT;
 use crate::direct::{RangeReader, WINDOW};
 use crate::error::{IoError, Result};
 use crate::source::{FileInfo, Group, Working};
-use crate::Format;
 
 const MAGIC: &[u8] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xFF; 4];
@@ -35,7 +35,7 @@ pub(super) struct Index {
 }
 
 pub(super) fn corrupt(file: &RangeReader, reason: impl std::fmt::Display) -> IoError {
-    IoError::corrupt(file.path(), Format::Ipc, reason)
+    IoError::corrupt(file.path(), FORMAT, reason)
 }
 
 /// Finds the messages.
@@ -309,7 +309,7 @@ fn slice(body: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
 }
 
 /// The listing of one IPC file.
-pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
+pub(super) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     let index = load(file)?;
     let groups: Vec<Group> = index
         .batches

@@ -1,11 +1,73 @@
-//! Arrow IPC files (random access) and streams as streams of batches.
+//! Arrow IPC files (random access) and streams.
 
 mod dictionaries;
 mod index;
 mod read;
 mod views;
-pub(crate) mod write;
+mod write;
 mod write_dictionaries;
 
-pub(crate) use index::inspect;
-pub(crate) use read::{open, sample};
+use std::path::PathBuf;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+
+use crate::direct::DirectWriter;
+use crate::error::Result;
+use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
+use crate::source::{
+    spans_of_groups, BatchStream, Pick, ReadOptions, Request, Sample, SourceFile, Span,
+};
+use crate::write::WriteOptions;
+use crate::Compression;
+
+/// Arrow IPC, the file format or the stream format.
+pub(crate) const FORMAT: Format = Format::of(&Ipc);
+
+struct Ipc;
+
+impl FileFormat for Ipc {
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "arrow",
+            aliases: &["ipc", "feather"],
+            endings: &["arrows", "ipc", "feather"],
+            title: "Arrow IPC",
+        }
+    }
+
+    fn inspect<'a>(&self, _: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
+        Ok(Box::new(|_, file| index::inspect(file)))
+    }
+
+    fn cut(&self, file: &SourceFile, _: &ReadOptions, target: u64) -> Result<Vec<Span>> {
+        Ok(spans_of_groups(&file.groups, target))
+    }
+
+    fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+        read::open(request, batch_rows)
+    }
+
+    fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {
+        read::sample(request, pick)
+    }
+
+    /// Any column can be in it.
+    fn check(&self, _: &Schema) -> Result<()> {
+        Ok(())
+    }
+
+    fn compressions(&self) -> &'static [Compression] {
+        &[Compression::None, Compression::Zstd, Compression::Lz4]
+    }
+
+    fn create(
+        &self,
+        sink: DirectWriter,
+        schema: &SchemaRef,
+        _: &RecordBatch,
+        options: &WriteOptions,
+    ) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(write::IpcFile::create(sink, schema, options)?))
+    }
+}

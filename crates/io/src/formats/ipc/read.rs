@@ -19,7 +19,7 @@ use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
 /// A batch is read whole, so samples look at few.
 const SAMPLE_REGIONS: u64 = 4;
 
-pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let mut batches = Batches::new(request)?;
     batches.read_ahead()?;
     let rows = request.split.start..request.split.end;
@@ -27,7 +27,7 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     Ok(Box::new(Rebatch::new(batches, batch_rows)))
 }
 
-pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let split = request.split;
     let picked = pick_rows(split.end - split.start, pick, SAMPLE_REGIONS, 1);
     let mut batches = Batches::new(request)?;

@@ -5,24 +5,31 @@ use std::path::Path;
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::CompressionType;
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, SchemaRef};
 
 use super::write_dictionaries::Dictionaries;
+use super::FORMAT;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
-use crate::write::{encode_error, IpcLayout, WriteOptions};
-use crate::{Compression, Format};
+use crate::format::Encoder;
+use crate::write::{encode_error, to_schema, IpcLayout, WriteOptions};
+use crate::Compression;
 
 /// An IPC file being written.
-pub(crate) enum IpcFile {
-    File(FileWriter<DirectWriter>, Dictionaries),
-    Stream(StreamWriter<DirectWriter>),
+pub(super) struct IpcFile {
+    schema: SchemaRef,
+    writer: Writer,
+}
+
+enum Writer {
+    File(Box<FileWriter<DirectWriter>>, Dictionaries),
+    Stream(Box<StreamWriter<DirectWriter>>),
 }
 
 impl IpcFile {
-    pub(crate) fn create(
+    pub(super) fn create(
         sink: DirectWriter,
-        schema: &Schema,
+        schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Self> {
         let path = sink.path().to_path_buf();
@@ -37,36 +44,41 @@ impl IpcFile {
             .map(|options| options.with_dictionary_handling(DictionaryHandling::Delta))
             .and_then(|ipc| match options.ipc_layout {
                 IpcLayout::File => FileWriter::try_new_with_options(sink, schema, ipc)
-                    .map(|writer| Self::File(writer, Dictionaries::new(schema))),
-                IpcLayout::Stream => {
-                    StreamWriter::try_new_with_options(sink, schema, ipc).map(Self::Stream)
-                }
+                    .map(|writer| Writer::File(Box::new(writer), Dictionaries::new(schema))),
+                IpcLayout::Stream => StreamWriter::try_new_with_options(sink, schema, ipc)
+                    .map(|writer| Writer::Stream(Box::new(writer))),
             });
-        writer.map_err(|e| failed(&path, e))
+        Ok(Self {
+            schema: schema.clone(),
+            writer: writer.map_err(|e| failed(&path, e))?,
+        })
     }
+}
 
-    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
-        let written = match self {
-            Self::File(writer, dictionaries) => dictionaries
-                .adopt(batch)
+impl Encoder for IpcFile {
+    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+        let batch = to_schema(batch, &self.schema, (path, FORMAT))?;
+        let written = match &mut self.writer {
+            Writer::File(writer, dictionaries) => dictionaries
+                .adopt(&batch)
                 .and_then(|batch| writer.write(&batch)),
-            Self::Stream(writer) => writer.write(batch),
+            Writer::Stream(writer) => writer.write(&batch),
         };
         written.map_err(|e| failed(path, e))
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Self::File(writer, _) => writer.get_ref().bytes(),
-            Self::Stream(writer) => writer.get_ref().bytes(),
+    fn bytes(&self) -> u64 {
+        match &self.writer {
+            Writer::File(writer, _) => writer.get_ref().bytes(),
+            Writer::Stream(writer) => writer.get_ref().bytes(),
         }
     }
 
     /// Taking the sink out finishes the file.
-    pub(crate) fn end(self, path: &Path) -> Result<PendingFile> {
-        let sink = match self {
-            Self::File(writer, _) => writer.into_inner(),
-            Self::Stream(writer) => writer.into_inner(),
+    fn end(self: Box<Self>, path: &Path) -> Result<PendingFile> {
+        let sink = match self.writer {
+            Writer::File(writer, _) => writer.into_inner(),
+            Writer::Stream(writer) => writer.into_inner(),
         };
         sink.map_err(|e| failed(path, e))?.end()
     }
@@ -75,6 +87,6 @@ impl IpcFile {
 fn failed(path: &Path, error: ArrowError) -> IoError {
     match error {
         ArrowError::IoError(_, cause) => IoError::write(path, cause),
-        other => encode_error(path, Format::Ipc, &other),
+        other => encode_error(path, FORMAT, &other),
     }
 }

@@ -12,11 +12,11 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use super::columns::TOGETHER_BYTES;
 use super::uneven::{self, Stretches};
 use super::windows::{Access, Chunk, Windows};
+use super::FORMAT;
 use super::{pages, shared_prefixes};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{FileInfo, Group, LargePages, Working};
-use crate::Format;
 
 /// Footers are mostly smaller than this, so that one read finds them whole.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -38,14 +38,14 @@ pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
         Access::Sparse(2 * TAIL_BYTES as usize),
     );
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&windows);
-    let metadata = metadata.map_err(|e| IoError::corrupt(file.path(), Format::Parquet, e))?;
+    let metadata = metadata.map_err(|e| IoError::corrupt(file.path(), FORMAT, e))?;
     check(file, &metadata)?;
     Ok(Arc::new(metadata))
 }
 
 /// The decoder trusts these numbers, so that nonsense must be found here.
 fn check(file: &RangeReader, metadata: &ParquetMetaData) -> Result<()> {
-    let corrupt = |reason: String| Err(IoError::corrupt(file.path(), Format::Parquet, reason));
+    let corrupt = |reason: String| Err(IoError::corrupt(file.path(), FORMAT, reason));
     let mut rows = 0_i64;
     for group in metadata.row_groups() {
         if group.num_rows() < 0 {
@@ -92,7 +92,7 @@ pub(super) fn declared(
     file: &RangeReader,
     metadata: &Arc<ParquetMetaData>,
 ) -> Result<ArrowReaderMetadata> {
-    let corrupt = |e| IoError::corrupt(file.path(), Format::Parquet, e);
+    let corrupt = |e| IoError::corrupt(file.path(), FORMAT, e);
     let loaded = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new());
     let loaded = loaded.map_err(corrupt)?;
     match int96_in_micros(metadata, loaded.schema()) {
@@ -177,7 +177,7 @@ fn as_view(data_type: &DataType) -> Option<DataType> {
 }
 
 /// The listing of one Parquet file.
-pub(crate) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
+pub(super) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     let metadata = load(file)?;
     let schema = declared(file, &metadata)?.schema().clone();
     let looked = look(file, &metadata);

@@ -16,10 +16,10 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::regions::regions;
 use super::windows::{Access, Windows};
+use super::FORMAT;
 use super::{columns, footer, shared_prefixes};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
-use crate::Format;
 
 /// Windows for samples: pages between the stretches are skipped, so large reads would be wasted.
 const SAMPLE_WINDOW: usize = 64 << 10;
@@ -38,7 +38,7 @@ const FEW_ROWS: usize = 1 << 11;
 /// What a batch is planned to have.
 const PLANNED_BYTES: u64 = 4 << 20;
 
-pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let reading = Reading::new(request)?;
     let limit = (request.split.end - request.split.start) as usize;
     let skip = reading.groups.skip as usize;
@@ -64,7 +64,7 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     Ok(Box::new(Cut::new(whole, batch_rows)))
 }
 
-pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let wanted = request.split.end - request.split.start;
     let reading = Reading::new(request)?;
     let mut pick = pick;
@@ -303,14 +303,14 @@ impl Iterator for Batches {
             }
             // The decoder passes on what happened to the file as text only.
             Some(Err(e)) => {
-                let corrupt = || IoError::corrupt(&self.path, Format::Parquet, e);
+                let corrupt = || IoError::corrupt(&self.path, FORMAT, e);
                 Some(Err(self.windows.failure().unwrap_or_else(corrupt)))
             }
             // It takes a column that is too short for the end of the data.
             None if self.missing > 0 => {
                 let reason = format!("{} rows are missing from a row group", self.missing);
                 self.missing = 0;
-                Some(Err(IoError::corrupt(&self.path, Format::Parquet, reason)))
+                Some(Err(IoError::corrupt(&self.path, FORMAT, reason)))
             }
             None => None,
         }
@@ -331,7 +331,7 @@ impl Arrangement {
             None => Ok(batch),
         };
         let batch = batch.and_then(|batch| conform(batch, &self.wanted));
-        batch.map_err(|e| IoError::corrupt(&self.path, Format::Parquet, e))
+        batch.map_err(|e| IoError::corrupt(&self.path, FORMAT, e))
     }
 }
 

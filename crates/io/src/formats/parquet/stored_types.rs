@@ -17,13 +17,13 @@ const STRICT: CastOptions<'_> = CastOptions {
 };
 
 /// The schema of a file of such rows.
-pub(crate) fn stored_schema(schema: &SchemaRef) -> SchemaRef {
+pub(super) fn stored_schema(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().map(stored_field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The batch by the types of its file.
-pub(crate) fn stored(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+pub(super) fn stored(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = batch.schema();
     if schema
         .fields()

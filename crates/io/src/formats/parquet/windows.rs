@@ -16,9 +16,9 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::Regions;
+use super::FORMAT;
 use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
 use crate::error::IoError;
-use crate::Format;
 
 /// All windows of one reader, with those being prefetched.
 pub(super) const TOTAL_BYTES: usize = 16 << 20;
@@ -217,8 +217,7 @@ impl Inner {
             self.file.read(position, bytes as usize)
         };
         let page = pages.checked(header, more)?;
-        let page =
-            page.map_err(|reason| IoError::corrupt(self.file.path(), Format::Parquet, reason))?;
+        let page = page.map_err(|reason| IoError::corrupt(self.file.path(), FORMAT, reason))?;
         if page.bytes > self.max_page_bytes {
             return Err(IoError::LargePage {
                 path: self.file.path().to_path_buf(),

@@ -17,16 +17,19 @@ use parquet::schema::types::SchemaDescriptor;
 
 use super::checked::CheckedWriter;
 use super::dictionary::{chosen, suffice};
+use super::stored_types::{self, stored_schema};
+use super::FORMAT;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
+use crate::format::Encoder;
 use crate::write::{encode_error, WriteOptions};
-use crate::{Compression, Format};
+use crate::Compression;
 
 /// Rows encoded between two looks at the size of the row group.
 const CHECK_ROWS: usize = 8192;
 
 /// Everything the encoder is told in advance.
-pub(crate) struct Plan {
+pub(super) struct Plan {
     batch_schema: SchemaRef,
     user_schema: SchemaRef,
     file_schema: SchemaDescriptor,
@@ -35,7 +38,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// For batches of this schema.
-    pub(crate) fn new(
+    pub(super) fn new(
         batch_schema: &SchemaRef,
         user_schema: &SchemaRef,
         options: &WriteOptions,
@@ -118,17 +121,17 @@ fn file_schema(schema: &Schema) -> Result<SchemaDescriptor> {
         if is_refused(field.data_type()) || convert(&Schema::new(vec![field.clone()])).is_err() {
             let (column, data_type) = (field.name().clone(), field.data_type().to_string());
             return Err(IoError::Unsupported {
-                format: Format::Parquet,
+                format: FORMAT,
                 column,
                 data_type,
             });
         }
     }
-    convert(schema).map_err(|e| encode_error(Path::new("the output"), Format::Parquet, &e))
+    convert(schema).map_err(|e| encode_error(Path::new("the output"), FORMAT, &e))
 }
 
 /// Refuses columns that the format cannot hold.
-pub(crate) fn check(schema: &Schema) -> Result<()> {
+pub(super) fn check(schema: &Schema) -> Result<()> {
     file_schema(schema).map(drop)
 }
 
@@ -173,7 +176,7 @@ fn codec(compression: Compression) -> Codec {
 }
 
 /// A Parquet file being written.
-pub(crate) struct ParquetFile {
+pub(super) struct ParquetFile {
     plan: Plan,
     stage: Stage,
 }
@@ -188,7 +191,15 @@ enum Stage {
 }
 
 impl ParquetFile {
-    pub(crate) fn create(sink: DirectWriter, plan: Plan) -> Result<Self> {
+    /// For rows of the user's schema; the first have types of their own.
+    pub(super) fn create(
+        sink: DirectWriter,
+        schema: &SchemaRef,
+        first: &RecordBatch,
+        options: &WriteOptions,
+    ) -> Result<Self> {
+        let first = stored(sink.path(), first)?;
+        let plan = Plan::new(&first.schema(), &stored_schema(schema), options)?;
         let samples = plan.samples();
         let mut file = Self {
             plan,
@@ -198,35 +209,6 @@ impl ParquetFile {
             file.writer()?;
         }
         Ok(file)
-    }
-
-    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
-        if let Stage::Sampling(_, first) = &mut self.stage {
-            first.push(batch.clone());
-            return if suffice(first, self.plan.options.row_group_bytes) {
-                self.writer().map(|_| ())
-            } else {
-                Ok(())
-            };
-        }
-        let row_group_bytes = self.plan.options.row_group_bytes;
-        encode(path, self.writer()?, batch, row_group_bytes)
-    }
-
-    /// Bytes of the file, were it finished now; 0 while nothing is encoded.
-    pub(crate) fn bytes(&self) -> u64 {
-        match &self.stage {
-            Stage::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
-            _ => 0,
-        }
-    }
-
-    pub(crate) fn end(mut self, path: &Path) -> Result<PendingFile> {
-        self.writer()?;
-        match self.stage {
-            Stage::Encoding(writer) => writer.into_inner().map_err(|e| failed(path, e))?.end(),
-            _ => Err(broken(path)),
-        }
     }
 
     /// The encoder; makes it from the batches held back, and encodes these.
@@ -249,6 +231,42 @@ impl ParquetFile {
     }
 }
 
+impl Encoder for ParquetFile {
+    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+        let batch = stored(path, batch)?;
+        if let Stage::Sampling(_, first) = &mut self.stage {
+            first.push(batch);
+            return if suffice(first, self.plan.options.row_group_bytes) {
+                self.writer().map(|_| ())
+            } else {
+                Ok(())
+            };
+        }
+        let row_group_bytes = self.plan.options.row_group_bytes;
+        encode(path, self.writer()?, &batch, row_group_bytes)
+    }
+
+    /// 0 while nothing is encoded.
+    fn bytes(&self) -> u64 {
+        match &self.stage {
+            Stage::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            _ => 0,
+        }
+    }
+
+    fn end(mut self: Box<Self>, path: &Path) -> Result<PendingFile> {
+        self.writer()?;
+        match self.stage {
+            Stage::Encoding(writer) => writer.into_inner().map_err(|e| failed(path, e))?.end(),
+            _ => Err(broken(path)),
+        }
+    }
+}
+
+fn stored(path: &Path, batch: &RecordBatch) -> Result<RecordBatch> {
+    stored_types::stored(batch).map_err(|e| encode_error(path, FORMAT, &e))
+}
+
 fn encode(
     path: &Path,
     writer: &mut CheckedWriter<DirectWriter>,
@@ -267,7 +285,7 @@ fn encode(
 
 /// Writing goes on after it has failed, which no caller does.
 fn broken(path: &Path) -> IoError {
-    encode_error(path, Format::Parquet, &"writing has failed before")
+    encode_error(path, FORMAT, &"writing has failed before")
 }
 
 /// A failure of the sink keeps its cause; everything else is the encoder's.
@@ -275,8 +293,8 @@ fn failed(path: &Path, error: ParquetError) -> IoError {
     match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
             Ok(cause) => IoError::write(path, *cause),
-            Err(other) => encode_error(path, Format::Parquet, &other),
+            Err(other) => encode_error(path, FORMAT, &other),
         },
-        other => encode_error(path, Format::Parquet, &other),
+        other => encode_error(path, FORMAT, &other),
     }
 }

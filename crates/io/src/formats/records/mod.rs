@@ -1,5 +1,8 @@
 //! Fixed-length records as a table of one fixed-size binary column; the arrays are the file's buffers themselves.
 
+mod write;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{FixedSizeBinaryArray, RecordBatch};
@@ -7,10 +10,77 @@ use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 
-use crate::direct::{RangeReader, ReadAhead};
+use crate::direct::{DirectWriter, RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
-use crate::source::{pick_rows, BatchStream, FileInfo, Pick, ReadOptions, Rebatch, Request};
-use crate::Format;
+use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
+use crate::source::{
+    even_pieces, pick_rows, BatchStream, FileInfo, Pick, ReadOptions, Rebatch, Request, Sample,
+    SourceFile, Span, Split,
+};
+use crate::write::WriteOptions;
+
+/// Fixed-length records back to back.
+pub(crate) const FORMAT: Format = Format::of(&Records);
+
+struct Records;
+
+impl FileFormat for Records {
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "records",
+            aliases: &[],
+            endings: &["dat", "bin"],
+            title: "fixed-length records",
+        }
+    }
+
+    /// Rows are all there is, byte by byte.
+    fn takes_partitions(&self) -> bool {
+        false
+    }
+
+    fn inspect<'a>(&self, _: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>> {
+        Ok(Box::new(|_, file| inspect(file, options)))
+    }
+
+    fn cut(&self, file: &SourceFile, _: &ReadOptions, target: u64) -> Result<Vec<Span>> {
+        let rows = file.rows.unwrap_or(0);
+        let record_bytes = file.stamp.bytes.checked_div(rows).unwrap_or(1);
+        let pieces = even_pieces(rows, file.stamp.bytes, target);
+        Ok(pieces
+            .map(|(start, end)| Span::of_records(start, end, record_bytes))
+            .collect())
+    }
+
+    fn first_row(&self, split: &Split) -> u64 {
+        match split.rows {
+            Some(rows) if rows > 0 => split.start / ((split.end - split.start) / rows),
+            _ => split.start,
+        }
+    }
+
+    fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+        open(request, batch_rows)
+    }
+
+    fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {
+        sample(request, pick)
+    }
+
+    fn check(&self, schema: &Schema) -> Result<()> {
+        write::check(schema)
+    }
+
+    fn create(
+        &self,
+        sink: DirectWriter,
+        schema: &SchemaRef,
+        _: &RecordBatch,
+        _: &WriteOptions,
+    ) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(write::RecordFile::create(sink, schema)?))
+    }
+}
 
 const REGIONS: u64 = 16;
 /// Sampled records lie together in so many bytes: single ones, of a file that is not in the page cache, cost a read each,
@@ -20,7 +90,7 @@ const PAGE_BYTES: usize = 4096;
 /// The one column of a record table.
 const COLUMN: &str = "record";
 
-pub(crate) fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileInfo> {
+fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileInfo> {
     let record_bytes = record_bytes(options)?;
     let bytes = file.len();
     if !bytes.is_multiple_of(record_bytes as u64) {
@@ -42,7 +112,7 @@ pub(crate) fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileI
     })
 }
 
-pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
     let record_bytes = record_bytes(request.options)?;
     let path = request.split.path.clone();
     let projection = request.projection.map(<[usize]>::to_vec);
@@ -53,12 +123,12 @@ pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     )?;
     let batches = windows.map(move |window| {
         let table = table(window?, record_bytes, projection.as_deref());
-        table.map_err(|e| IoError::corrupt(&path, Format::Records, e))
+        table.map_err(|e| IoError::corrupt(&path, FORMAT, e))
     });
     Ok(Box::new(Rebatch::new(batches, batch_rows)))
 }
 
-pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
     let record_bytes = record_bytes(request.options)?;
     let (start, end) = (request.split.start, request.split.end);
     let together = (PAGE_BYTES / record_bytes).max(1) as u64;

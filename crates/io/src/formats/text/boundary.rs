@@ -11,10 +11,10 @@ use memchr::{memchr, memchr2, memchr2_iter};
 use super::diagnose::{fault_error, header_error};
 use super::records::{Piece, RecordReader, Rule};
 use super::scan::{ends_line, Scan};
+use super::Notation;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, Header, ReadOptions, Syntax};
-use crate::Format;
 
 /// How much is read to find the next newline.
 const PROBE_BYTES: u64 = 64 << 10;
@@ -23,11 +23,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Cuts the records of a file (without the header of CSV, if it has one) into byte ranges of about `target` bytes.
 pub(crate) fn ranges(
     file: &Arc<RangeReader>,
-    format: Format,
+    notation: Notation,
     options: &ReadOptions,
     target: u64,
 ) -> Result<Vec<Range<u64>>> {
-    let start = records_start(file, format, options)?;
+    let start = records_start(file, notation, options)?;
     let end = file.len();
     if start >= end {
         return Ok(Vec::new());
@@ -37,12 +37,12 @@ pub(crate) fn ranges(
         .map(|i| start + (u128::from(end - start) * u128::from(i) / u128::from(pieces)) as u64);
     let syntax = options.csv.syntax_of(file.path());
     let is_plain = options.bad_rows == BadRows::Raise && syntax.comment.is_none();
-    let cuts = match format {
+    let cuts = match notation {
         _ if pieces == 1 => Vec::new(),
-        Format::Csv if is_plain => csv_records_after(file, start, cuts, syntax)?,
-        Format::Csv => pieces_after(file, start, cuts, options)?,
+        Notation::Csv if is_plain => csv_records_after(file, start, cuts, syntax)?,
+        Notation::Csv => pieces_after(file, start, cuts, options)?,
         _ => cuts
-            .map(|cut| line_after(file, cut, format))
+            .map(|cut| line_after(file, cut, notation))
             .collect::<Result<_>>()?,
     };
     let mut ranges = Vec::with_capacity(cuts.len() + 1);
@@ -59,10 +59,10 @@ pub(crate) fn ranges(
 /// Where the records of a file begin.
 pub(super) fn records_start(
     file: &Arc<RangeReader>,
-    format: Format,
+    notation: Notation,
     options: &ReadOptions,
 ) -> Result<u64> {
-    if format != Format::Csv {
+    if notation != Notation::Csv {
         return text_start(file, 0);
     }
     let start = text_start(file, options.csv.skip_rows)?;
@@ -129,16 +129,16 @@ pub(super) fn behind_line_end(file: &RangeReader, position: u64) -> Result<u64> 
 }
 
 /// Start of the first line that begins after `position`.
-pub(super) fn line_after(file: &RangeReader, position: u64, format: Format) -> Result<u64> {
+pub(super) fn line_after(file: &RangeReader, position: u64, notation: Notation) -> Result<u64> {
     let mut at = position;
     while at < file.len() {
         let bytes = file.read(at, (file.len() - at).min(PROBE_BYTES) as usize)?;
-        let end = match format {
-            Format::Csv => memchr2(b'\n', b'\r', &bytes),
+        let end = match notation {
+            Notation::Csv => memchr2(b'\n', b'\r', &bytes),
             _ => memchr(b'\n', &bytes),
         };
         match end.map(|end| at + end as u64 + 1) {
-            Some(end) if format == Format::Csv => return behind_line_end(file, end),
+            Some(end) if notation == Notation::Csv => return behind_line_end(file, end),
             Some(end) => return Ok(end),
             None => {}
         }
@@ -248,7 +248,7 @@ mod tests {
         let first = 3 + b"h1,h2\n".len();
         let ends = naive_ends(&text[first..], b',');
         for target in 1..40 {
-            let ranges = ranges(&reader, Format::Csv, &ReadOptions::default(), target).unwrap();
+            let ranges = ranges(&reader, Notation::Csv, &ReadOptions::default(), target).unwrap();
             assert_eq!(ranges.first().unwrap().start as usize, first);
             assert_eq!(ranges.last().unwrap().end as usize, text.len());
             for pair in ranges.windows(2) {
@@ -257,8 +257,13 @@ mod tests {
             }
         }
         for target in 1..40 {
-            let ranges =
-                ranges(&reader, Format::JsonLines, &ReadOptions::default(), target).unwrap();
+            let ranges = ranges(
+                &reader,
+                Notation::JsonLines,
+                &ReadOptions::default(),
+                target,
+            )
+            .unwrap();
             assert!(ranges
                 .iter()
                 .skip(1)
@@ -270,16 +275,19 @@ mod tests {
     fn files_without_records_have_no_ranges() {
         for text in [&b""[..], b"h1,h2", b"h1,h2\n", b"\n\nh\n"] {
             assert!(
-                ranges(&file(text).1, Format::Csv, &ReadOptions::default(), 10)
+                ranges(&file(text).1, Notation::Csv, &ReadOptions::default(), 10)
                     .unwrap()
                     .is_empty()
             );
         }
-        assert!(
-            ranges(&file(b"").1, Format::JsonLines, &ReadOptions::default(), 10)
-                .unwrap()
-                .is_empty()
-        );
+        assert!(ranges(
+            &file(b"").1,
+            Notation::JsonLines,
+            &ReadOptions::default(),
+            10
+        )
+        .unwrap()
+        .is_empty());
     }
 
     #[test]
@@ -293,7 +301,7 @@ mod tests {
         };
         let text = b"\xEF\xBB\xBF1,a\n2,b\n3,c\n";
         for target in 1..20 {
-            let ranges = ranges(&file(text).1, Format::Csv, &options, target).unwrap();
+            let ranges = ranges(&file(text).1, Notation::Csv, &options, target).unwrap();
             assert_eq!(
                 (ranges[0].start, ranges[ranges.len() - 1].end),
                 (3, text.len() as u64)

@@ -20,12 +20,14 @@ use super::records::{Piece, RecordReader};
 use super::run::{Divided, Run};
 use super::scan::{ends_line, Fault};
 use super::stream::unreadable;
+use super::Notation;
 use super::{csv, lines, Decode, Dialect};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, Request};
-use crate::Format;
 
+/// Rows that are decoded together where bad ones are looked for.
+const SEARCHED_ROWS: usize = 1024;
 /// Bytes of records that are decoded together, at most, but for a longer one.
 const RUN_BYTES: usize = 4 << 20;
 
@@ -55,14 +57,14 @@ struct LeftOut {
 
 /// The rows of a split that are left out as `line`, which is counted from `from` on and from 0, `reason` and `text`; and how
 /// many lines there are from `from` to the end of the split.
-pub(crate) fn bad_rows(
+pub(super) fn bad_rows(
+    notation: Notation,
     request: &Request<'_>,
     from: u64,
-    batch_rows: usize,
 ) -> Result<(RecordBatch, u64)> {
     let range = request.split.start..request.split.end;
-    let dialect = Dialect::of(request)?;
-    let mut records = Careful::new(request.file.clone(), range.clone(), dialect, batch_rows)?;
+    let dialect = Dialect::of(notation, request)?;
+    let mut records = Careful::new(request.file.clone(), range.clone(), dialect, SEARCHED_ROWS)?;
     records.left_out.wanted = true;
     for window in ReadAhead::new(request.file.clone(), from..range.start, 1)? {
         records.left_out.lines.add(&window?);
@@ -86,7 +88,7 @@ impl Careful {
         };
         let decoder = dialect
             .decoder(batch_rows)
-            .map_err(|e| unreadable(&file, dialect.format, &e))?;
+            .map_err(|e| unreadable(&file, dialect.notation, &e))?;
         let range = match dialect.has_one_column() {
             true => behind_line_end(&file, range.start)?.min(range.end)..range.end,
             false => range,
@@ -123,7 +125,7 @@ impl Careful {
                 Some(columns) => batch.project(columns).map(Some),
                 None => Ok(Some(batch)),
             }
-            .map_err(|e| unreadable(&self.file, self.dialect.format, &e));
+            .map_err(|e| unreadable(&self.file, self.dialect.notation, &e));
         }
     }
 
@@ -181,7 +183,7 @@ impl Careful {
 
     /// What decodes of a run of which something does not; `None` if nothing does.
     fn without_bad(&mut self) -> Result<Option<RecordBatch>> {
-        let unreadable = |e: ArrowError| unreadable(&self.file, self.dialect.format, &e);
+        let unreadable = |e: ArrowError| unreadable(&self.file, self.dialect.notation, &e);
         let Divided { good, bad } = self.run.divide(&self.dialect).map_err(unreadable)?;
         if self.left_out.wanted {
             let as_read = self.as_read();
@@ -217,7 +219,7 @@ impl Careful {
                 };
             }
         }
-        unreadable(&self.file, self.dialect.format, error)
+        unreadable(&self.file, self.dialect.notation, error)
     }
 }
 
@@ -240,7 +242,7 @@ impl Dialect {
     }
 
     fn has_one_column(&self) -> bool {
-        self.format == Format::Csv && self.schema.fields().len() == 1
+        self.notation == Notation::Csv && self.schema.fields().len() == 1
     }
 
     /// Whether a line that is no record is a null, as readers of CSV take it where there is one column.

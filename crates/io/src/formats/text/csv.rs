@@ -188,9 +188,10 @@ mod tests {
     use arrow_schema::Field;
     use proptest::prelude::*;
 
+    use super::super::Notation;
     use super::*;
     use crate::source::{BadRows, Header, Syntax};
-    use crate::{Encoding, Format};
+    use crate::Encoding;
 
     /// A value and how it is written.
     fn value() -> impl Strategy<Value = (Option<String>, String)> {
@@ -210,7 +211,7 @@ mod tests {
     fn dialect(data_type: &DataType, projection: Option<Vec<usize>>) -> Dialect {
         let field = |index: usize| Field::new(index.to_string(), data_type.clone(), true);
         Dialect {
-            format: Format::Csv,
+            notation: Notation::Csv,
             syntax: Syntax {
                 delimiter: b';',
                 ..Syntax::default()

@@ -16,10 +16,10 @@ use super::fields::Fields;
 use super::lines::Place;
 use super::records::{Piece, RecordReader};
 use super::scan::Fault;
+use super::Notation;
 use super::{lines, width_differs, Dialect};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
-use crate::Format;
 
 /// The error that describes the first record in `range` that does not decode; `None` if every record does.
 pub(super) fn find(
@@ -224,7 +224,7 @@ fn unknown_key(error: &ArrowError) -> Option<(Option<String>, String)> {
 /// The value of a column as it stands in the file.
 fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
     let mut fields = alone.schema.fields().to_vec();
-    if alone.format == Format::JsonLines {
+    if alone.notation == Notation::JsonLines {
         let record: BTreeMap<String, &RawValue> = serde_json::from_slice(record).ok()?;
         return Some(record.get(fields[column].name())?.get().to_owned());
     }
@@ -255,7 +255,7 @@ fn shown(alone: &Dialect, record: &[u8]) -> Option<String> {
 
 /// A CSV record with too few or too many values.
 fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
-    if dialect.format != Format::Csv {
+    if dialect.notation != Notation::Csv {
         return None;
     }
     let mut fields = Fields::new(dialect.syntax, dialect.encoding);

@@ -5,42 +5,42 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use super::Notation;
 use super::{boundary, infer_csv, infer_json, Dialect, Encoding};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, FileInfo, Header, ReadOptions, Syntax};
-use crate::Format;
 
 /// The schema of each file: types are given by name, or those of the whole set.
 pub(crate) fn schemas(
     paths: &[PathBuf],
-    format: Format,
+    notation: Notation,
     options: &ReadOptions,
 ) -> Result<Vec<SchemaRef>> {
     let given = options.schema.iter().flat_map(|schema| schema.fields());
-    if let Some(field) = { given }.find(|field| !is_readable(field, format)) {
+    if let Some(field) = { given }.find(|field| !is_readable(field, notation)) {
         return Err(IoError::TypeGiven {
-            format,
+            format: notation.format(),
             column: field.name().clone(),
             data_type: field.data_type().to_string(),
         });
     }
-    match format {
-        Format::Csv => infer_csv::infer(paths, options),
+    match notation {
+        Notation::Csv => infer_csv::infer(paths, options),
         _ => Ok(vec![infer_json::infer(paths, options)?; paths.len()]),
     }
 }
 
 /// Whether there is a decoder for the type. That of CSV does not say so before it has a row.
-fn is_readable(field: &FieldRef, format: Format) -> bool {
-    let record = match format {
-        Format::Csv => b",\n".as_slice(),
+fn is_readable(field: &FieldRef, notation: Notation) -> bool {
+    let record = match notation {
+        Notation::Csv => b",\n".as_slice(),
         _ => b"{}\n".as_slice(),
     };
     let nullable = Field::clone(field).with_nullable(true);
     let fields = vec![nullable, Field::new("", DataType::Utf8, true)];
     let dialect = Dialect {
-        format,
+        notation,
         syntax: Syntax::default(),
         encoding: Encoding::Utf8,
         nulls: None,
@@ -56,11 +56,11 @@ fn is_readable(field: &FieldRef, format: Format) -> bool {
 
 pub(crate) fn inspect(
     file: &Arc<RangeReader>,
-    format: Format,
+    notation: Notation,
     schema: &SchemaRef,
     options: &ReadOptions,
 ) -> Result<FileInfo> {
-    let start = boundary::records_start(file, format, options)?;
+    let start = boundary::records_start(file, notation, options)?;
     let bytes = file.len() - start;
     Ok(FileInfo {
         schema: schema.clone(),

@@ -1,4 +1,5 @@
-//! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record.
+//! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record. Two formats in a folder,
+//! since all but the decoder and what ends a record is the same.
 
 mod boundary;
 mod careful;
@@ -24,23 +25,120 @@ mod run;
 mod sample;
 mod scan;
 mod stream;
-pub(crate) mod write;
+mod write;
 mod write_csv;
 
-pub(crate) use boundary::ranges;
-pub(crate) use careful::bad_rows;
 pub use encoding::Encoding;
-pub(crate) use inspect::{inspect, schemas};
-pub(crate) use sample::sample;
-pub(crate) use stream::open;
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use records::Rule;
 use regex::Regex;
 
-use crate::source::{BadRows, Header, Syntax};
-use crate::Format;
+use crate::direct::{DirectWriter, RangeReader};
+use crate::error::Result;
+use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
+use crate::source::{
+    other_order, BadRows, BatchStream, Header, Pick, ReadOptions, Request, Sample, SourceFile,
+    Span, Syntax,
+};
+use crate::write::WriteOptions;
+
+/// Comma-separated values with a header line.
+pub(crate) const CSV: Format = Format::of(&Notation::Csv);
+/// One JSON object per line.
+pub(crate) const JSON_LINES: Format = Format::of(&Notation::JsonLines);
+
+/// How records are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    Csv,
+    JsonLines,
+}
+
+impl Notation {
+    fn format(self) -> Format {
+        match self {
+            Self::Csv => CSV,
+            Self::JsonLines => JSON_LINES,
+        }
+    }
+}
+
+impl FileFormat for Notation {
+    fn names(&self) -> &'static Names {
+        match self {
+            Self::Csv => &Names {
+                name: "csv",
+                aliases: &[],
+                endings: &["tsv"],
+                title: "CSV",
+            },
+            Self::JsonLines => &Names {
+                name: "jsonl",
+                aliases: &["json", "ndjson", "jsonlines"],
+                endings: &["ndjson", "json"],
+                title: "JSON lines",
+            },
+        }
+    }
+
+    fn tells_types(&self) -> bool {
+        false
+    }
+
+    fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>> {
+        let notation = *self;
+        let schemas = inspect::schemas(paths, notation, options)?;
+        Ok(Box::new(move |number, file| {
+            inspect::inspect(file, notation, &schemas[number], options)
+        }))
+    }
+
+    fn column_order(&self, all: &Schema, file: &Schema) -> Vec<usize> {
+        match self {
+            Self::Csv => other_order(all, file),
+            Self::JsonLines => Vec::new(),
+        }
+    }
+
+    fn cut(&self, file: &SourceFile, options: &ReadOptions, target: u64) -> Result<Vec<Span>> {
+        let reader = RangeReader::open_unchanged(&file.path, file.stamp)?;
+        let ranges = boundary::ranges(&Arc::new(reader), *self, options, target)?;
+        Ok(ranges.into_iter().map(Span::of_bytes).collect())
+    }
+
+    fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+        stream::open(*self, request, batch_rows)
+    }
+
+    fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample> {
+        sample::sample(*self, request, pick)
+    }
+
+    fn bad_rows(&self, request: &Request<'_>, from: u64) -> Result<(RecordBatch, u64)> {
+        careful::bad_rows(*self, request, from)
+    }
+
+    fn check(&self, schema: &Schema) -> Result<()> {
+        write::check(schema, *self)
+    }
+
+    fn create(
+        &self,
+        sink: DirectWriter,
+        schema: &SchemaRef,
+        _: &RecordBatch,
+        options: &WriteOptions,
+    ) -> Result<Box<dyn Encoder>> {
+        Ok(Box::new(write::TextFile::create(
+            *self, sink, schema, options,
+        )?))
+    }
+}
 
 /// Cells of a batch: decoders set memory apart for each, whether or not it comes. For 3,000 columns and one row, a batch of
 /// 8,192 rows took 600 MB.
@@ -53,7 +151,7 @@ const INFER_ROW_BYTES: usize = 4 << 20;
 /// The two formats as far as they differ for reading records.
 #[derive(Debug, Clone)]
 struct Dialect {
-    format: Format,
+    notation: Notation,
     syntax: Syntax,
     encoding: Encoding,
     /// Texts that are null, if not only nothing at all is.
@@ -87,13 +185,13 @@ fn width_differs(found: usize, expected: usize, header: &Header) -> String {
 /// Turns bytes into batches, whatever the format.
 trait Decode: Send {
     /// Takes bytes until they end or a batch is full; returns how many. Empty input means the end.
-    fn decode(&mut self, bytes: &[u8]) -> Result<usize, ArrowError>;
+    fn decode(&mut self, bytes: &[u8]) -> std::result::Result<usize, ArrowError>;
     /// Says whether what comes next may have values that are nothing in quotes. Without, it may.
     fn expect_empty(&mut self, _: bool) {}
     /// How many rows were taken that are not flushed.
     fn num_rows(&self) -> usize;
     /// The rows taken so far.
-    fn flush(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
+    fn flush(&mut self) -> std::result::Result<Option<RecordBatch>, ArrowError>;
 }
 
 impl Dialect {
@@ -103,24 +201,24 @@ impl Dialect {
         asked.min(BATCH_CELLS / columns.max(1)).max(1)
     }
 
-    fn decoder(&self, batch_rows: usize) -> Result<Box<dyn Decode>, ArrowError> {
+    fn decoder(&self, batch_rows: usize) -> std::result::Result<Box<dyn Decode>, ArrowError> {
         let batch_rows = self.batch_rows(batch_rows);
-        match self.format {
-            Format::Csv => Ok(Box::new(csv::decoder(self, batch_rows)?)),
+        match self.notation {
+            Notation::Csv => Ok(Box::new(csv::decoder(self, batch_rows)?)),
             _ => Ok(Box::new(jsonl::decoder(self, batch_rows)?)),
         }
     }
 
     /// What ends records.
     fn rule(&self) -> Rule {
-        match self.format {
-            Format::Csv => Rule::Csv(self.syntax),
+        match self.notation {
+            Notation::Csv => Rule::Csv(self.syntax),
             _ => Rule::Lines,
         }
     }
 
     /// Decodes one record.
-    fn decode(&self, record: &[u8]) -> Result<RecordBatch, ArrowError> {
+    fn decode(&self, record: &[u8]) -> std::result::Result<RecordBatch, ArrowError> {
         decode_one(self.decoder(1)?.as_mut(), &self.encoding.decode(record))
     }
 }
@@ -129,7 +227,10 @@ impl Dialect {
 const NOT_ONE_OBJECT: &str = "it is not one JSON object";
 
 /// Decodes what has to be one record.
-fn decode_one(decoder: &mut dyn Decode, record: &[u8]) -> Result<RecordBatch, ArrowError> {
+fn decode_one(
+    decoder: &mut dyn Decode,
+    record: &[u8],
+) -> std::result::Result<RecordBatch, ArrowError> {
     let taken = decoder.decode(record)?;
     if !record[taken..].trim_ascii().is_empty() {
         return Err(ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()));

@@ -11,10 +11,10 @@ use memchr::{memchr, memchr2};
 
 use super::boundary::line_after;
 use super::scan::{ends_line, Fault, Scan};
+use super::Notation;
 use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::source::Syntax;
-use crate::Format;
 
 /// What is read at first, and later: most files are looked into at their start only.
 const FIRST_BLOCK_BYTES: u64 = 64 << 10;
@@ -229,7 +229,7 @@ impl RecordReader {
                 break;
             }
             if self.buffer.len() - self.at > self.max_row_bytes {
-                let next = line_after(&self.file, self.read_to, Format::Csv)?;
+                let next = line_after(&self.file, self.read_to, Notation::Csv)?;
                 self.go_on_at(next.min(self.end));
                 return Ok(false);
             }

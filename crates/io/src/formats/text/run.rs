@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
+use super::Notation;
 use super::{decode_one, Decode, Dialect, NOT_ONE_OBJECT};
-use crate::Format;
 
 /// So few records are decoded one by one where one of them is bad.
 const FEW_RECORDS: usize = 16;
@@ -89,16 +89,16 @@ impl Run {
         dialect: &Dialect,
         decoder: &mut dyn Decode,
     ) -> Result<RecordBatch, ArrowError> {
-        let other_rows = || match dialect.format {
-            Format::Csv => ArrowError::CsvError("its parser makes other rows of it".to_owned()),
+        let other_rows = || match dialect.notation {
+            Notation::Csv => ArrowError::CsvError("its parser makes other rows of it".to_owned()),
             _ => ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()),
         };
         let chosen = &self.records[records];
         let (Some(first), Some(last)) = (chosen.first(), chosen.last()) else {
             return Err(other_rows());
         };
-        match dialect.format {
-            Format::Csv => {
+        match dialect.notation {
+            Notation::Csv => {
                 let text = &self.text[first.text.start..last.text.end];
                 let taken = decoder.decode(text)?;
                 // A full batch leaves the second half of CRLF.
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn good_records_stay_together() {
         let dialect = Dialect {
-            format: Format::Csv,
+            notation: Notation::Csv,
             syntax: Syntax::default(),
             encoding: Encoding::Utf8,
             nulls: None,

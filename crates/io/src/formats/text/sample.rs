@@ -10,26 +10,30 @@ use arrow_array::{RecordBatch, UInt32Array};
 use super::boundary::line_after;
 use super::stream::batches;
 use super::Dialect;
+use super::Notation;
 use crate::error::Result;
 use crate::source::{random_below, Pick, Request};
-use crate::Format;
 
 const REGIONS: u64 = 8;
 const STRETCH_BYTES: u64 = 128 << 10;
 const BATCH_ROWS: usize = 8192;
 
-pub(crate) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, Vec<u64>)> {
+pub(super) fn sample(
+    notation: Notation,
+    request: &Request<'_>,
+    pick: Pick,
+) -> Result<(RecordBatch, Vec<u64>)> {
     let whole = request.split.start..request.split.end;
-    let tables = match parse(request, &stretches(request, pick.seed)?) {
+    let tables = match parse(notation, request, &stretches(notation, request, pick.seed)?) {
         // A line break within quotes is no record border, but was taken for one: read from a true one.
-        Err(_) if request.split.format == Format::Csv => parse(request, &[whole])?,
+        Err(_) if notation == Notation::Csv => parse(notation, request, &[whole])?,
         parsed => parsed?,
     };
     choose(request, &tables, pick.num_rows)
 }
 
 /// Whole lines at a random place of each region; a small split is one stretch.
-fn stretches(request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
+fn stretches(notation: Notation, request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
     let (start, end) = (request.split.start, request.split.end);
     let region = (end - start) / REGIONS;
     let mut stretches: Vec<Range<u64>> = Vec::new();
@@ -39,9 +43,9 @@ fn stretches(request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
     }
     for i in 0..REGIONS {
         let from = start + i * region + random_below(seed ^ i, region - STRETCH_BYTES);
-        let from = line_after(&request.file, from, request.split.format)?
+        let from = line_after(&request.file, from, notation)?
             .max(stretches.last().map_or(start, |last| last.end));
-        let to = line_after(&request.file, from + STRETCH_BYTES, request.split.format)?.min(end);
+        let to = line_after(&request.file, from + STRETCH_BYTES, notation)?.min(end);
         if from < to {
             stretches.push(from..to);
         }
@@ -52,10 +56,14 @@ fn stretches(request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
 /// Bytes of a stretch and the batches in it.
 type Table = (Range<u64>, Vec<RecordBatch>);
 
-fn parse(request: &Request<'_>, stretches: &[Range<u64>]) -> Result<Vec<Table>> {
+fn parse(
+    notation: Notation,
+    request: &Request<'_>,
+    stretches: &[Range<u64>],
+) -> Result<Vec<Table>> {
     let mut tables = Vec::with_capacity(stretches.len());
     for stretch in stretches {
-        let dialect = Dialect::of(request)?;
+        let dialect = Dialect::of(notation, request)?;
         let batches = batches(request.file.clone(), stretch.clone(), dialect, BATCH_ROWS)?;
         tables.push((stretch.clone(), batches.collect::<Result<Vec<_>>>()?));
     }

@@ -17,14 +17,14 @@ use super::csv::NO_QUOTE;
 use super::encoding::Encoding;
 use super::lines::FilledLines;
 use super::scan::Scan;
+use super::Notation;
 use super::{diagnose, Decode, Dialect, Nulls};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BatchStream, ReadOptions, Request};
-use crate::Format;
 
 impl Dialect {
-    pub(super) fn of(request: &Request<'_>) -> Result<Self> {
+    pub(super) fn of(notation: Notation, request: &Request<'_>) -> Result<Self> {
         let options = request.options;
         let given = options.schema.as_ref();
         let is_inferred =
@@ -32,10 +32,10 @@ impl Dialect {
         let fields = request.schema.fields().iter();
         Ok(Self {
             inferred: fields.map(|field| is_inferred(field.name())).collect(),
-            format: request.split.format,
+            notation,
             syntax: options.csv.syntax_of(request.file.path()),
-            encoding: match request.split.format {
-                Format::Csv => options.csv.encoding,
+            encoding: match notation {
+                Notation::Csv => options.csv.encoding,
                 _ => Encoding::Utf8,
             },
             nulls: nulls(options).map_err(|e| request.corrupt(e))?,
@@ -61,12 +61,16 @@ fn nulls(options: &ReadOptions) -> std::result::Result<Option<Nulls>, regex::Err
     }))
 }
 
-pub(crate) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
+pub(super) fn open(
+    notation: Notation,
+    request: &Request<'_>,
+    batch_rows: usize,
+) -> Result<BatchStream> {
     let range = request.split.start..request.split.end;
     batches(
         request.file.clone(),
         range,
-        Dialect::of(request)?,
+        Dialect::of(notation, request)?,
         batch_rows,
     )
 }
@@ -138,10 +142,10 @@ impl Records {
     ) -> Result<Self> {
         let decoder = dialect
             .decoder(batch_rows)
-            .map_err(|e| unreadable(&file, dialect.format, &e))?;
+            .map_err(|e| unreadable(&file, dialect.notation, &e))?;
         let windows = ReadAhead::new(file.clone(), range.clone(), 1)?;
-        let check = match dialect.format {
-            Format::Csv => Check::Csv(Scan::new(dialect.syntax, range.start)),
+        let check = match dialect.notation {
+            Notation::Csv => Check::Csv(Scan::new(dialect.syntax, range.start)),
             _ => Check::Json {
                 lines: FilledLines::default(),
                 rows: 0,
@@ -247,13 +251,13 @@ impl Records {
     fn explain(&self, error: &ArrowError) -> IoError {
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,
-            Ok(None) => unreadable(&self.file, self.dialect.format, error),
+            Ok(None) => unreadable(&self.file, self.dialect.notation, error),
             Err(e) => e,
         }
     }
 }
 
-pub(super) fn unreadable(file: &RangeReader, format: Format, error: &ArrowError) -> IoError {
+pub(super) fn unreadable(file: &RangeReader, notation: Notation, error: &ArrowError) -> IoError {
     let path: PathBuf = file.path().to_path_buf();
-    IoError::corrupt(&path, format, error)
+    IoError::corrupt(&path, notation.format(), error)
 }

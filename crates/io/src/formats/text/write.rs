@@ -1,65 +1,72 @@
-//! CSV, JSON lines and fixed-length records: each batch becomes bytes, which go to the file.
+//! Writes CSV and JSON lines: each batch becomes bytes, which go to the file.
 
 use std::path::Path;
 
-use arrow_array::cast::AsArray;
 use arrow_array::timezone::Tz;
 use arrow_array::RecordBatch;
 use arrow_json::writer::LineDelimited;
 use arrow_json::WriterBuilder;
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 
 use super::write_csv as csv;
+use super::Notation;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
-use crate::write::{encode_error, WriteOptions};
-use crate::Format;
+use crate::format::Encoder;
+use crate::write::{encode_error, to_schema, WriteOptions};
 
-/// A text file, or a file of records, being written.
-pub(crate) struct TextFile {
+/// A text file being written.
+pub(super) struct TextFile {
     sink: DirectWriter,
-    format: Format,
+    notation: Notation,
+    schema: SchemaRef,
     delimiter: u8,
     /// Kept between batches for its memory.
     encoded: Vec<u8>,
 }
 
 impl TextFile {
-    pub(crate) fn create(
+    pub(super) fn create(
+        notation: Notation,
         mut sink: DirectWriter,
-        schema: &Schema,
+        schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Self> {
+        check(schema, notation)?;
         let mut encoded = Vec::new();
-        if options.format == Format::Csv {
+        if notation == Notation::Csv {
             // The header is there even if no row follows.
             csv::header(&mut encoded, schema, options.csv_delimiter);
             sink.append(&encoded)?;
         }
         Ok(Self {
             sink,
-            format: options.format,
+            notation,
+            schema: schema.clone(),
             delimiter: options.csv_delimiter,
             encoded,
         })
     }
+}
 
-    pub(crate) fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+impl Encoder for TextFile {
+    fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
+        let format = self.notation.format();
+        let batch = to_schema(batch, &self.schema, (path, format))?;
         self.encoded.clear();
-        let done = match self.format {
-            Format::Csv => csv::rows(&mut self.encoded, batch, self.delimiter),
-            Format::JsonLines => json(&mut self.encoded, batch),
-            _ => return self.sink.append(records(batch)),
+        let done = match self.notation {
+            Notation::Csv => csv::rows(&mut self.encoded, &batch, self.delimiter),
+            Notation::JsonLines => json(&mut self.encoded, &batch),
         };
-        done.map_err(|e| encode_error(path, self.format, &e))?;
+        done.map_err(|e| encode_error(path, format, &e))?;
         self.sink.append(&self.encoded)
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.sink.bytes()
     }
 
-    pub(crate) fn end(self) -> Result<PendingFile> {
+    fn end(self: Box<Self>, _: &Path) -> Result<PendingFile> {
         self.sink.end()
     }
 }
@@ -73,20 +80,11 @@ fn json(out: &mut Vec<u8>, batch: &RecordBatch) -> std::result::Result<(), Arrow
         .write(batch)
 }
 
-/// The bytes of the one column, which `check` made sure of.
-fn records(batch: &RecordBatch) -> &[u8] {
-    // The data of a slice begins at its first value.
-    batch.column(0).as_fixed_size_binary().value_data()
-}
-
 /// Refuses columns that the format cannot hold.
-pub(crate) fn check(schema: &Schema, format: Format) -> Result<()> {
-    let holds = |data_type: &DataType| match format {
-        Format::Records => {
-            matches!(data_type, DataType::FixedSizeBinary(_)) && schema.fields().len() == 1
-        }
-        Format::Csv => !data_type.is_nested() && is_text(data_type),
-        _ => is_text(data_type),
+pub(super) fn check(schema: &Schema, notation: Notation) -> Result<()> {
+    let holds = |data_type: &DataType| {
+        let is_flat = notation == Notation::JsonLines || !data_type.is_nested();
+        is_flat && is_text(data_type)
     };
     match schema
         .fields()
@@ -94,7 +92,7 @@ pub(crate) fn check(schema: &Schema, format: Format) -> Result<()> {
         .find(|field| !holds(field.data_type()))
     {
         Some(field) => Err(IoError::Unsupported {
-            format,
+            format: notation.format(),
             column: field.name().clone(),
             data_type: field.data_type().to_string(),
         }),

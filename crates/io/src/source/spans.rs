@@ -1,0 +1,158 @@
+//! Where a file is cut: by its bytes, by its records, or by the groups that its rows lie in.
+
+use super::inspect::Group;
+
+/// A part of a file: what a split of it is, but for the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) group: u64,
+    pub(super) group_start: u64,
+    pub(super) groups: u64,
+    pub(super) rows: Option<u64>,
+    pub(super) memory_bytes: u64,
+}
+
+impl Span {
+    pub(crate) fn of_bytes(range: std::ops::Range<u64>) -> Self {
+        let (start, end) = (range.start, range.end);
+        Self {
+            start,
+            end,
+            group: 0,
+            group_start: 0,
+            groups: 0,
+            rows: None,
+            memory_bytes: end - start,
+        }
+    }
+
+    pub(crate) fn of_records(first: u64, last: u64, record_bytes: u64) -> Self {
+        Self {
+            rows: Some(last - first),
+            ..Self::of_bytes(first * record_bytes..last * record_bytes)
+        }
+    }
+}
+
+/// Cuts `rows` rows of `bytes` bytes into equal pieces of about `target` bytes.
+pub(crate) fn even_pieces(rows: u64, bytes: u64, target: u64) -> impl Iterator<Item = (u64, u64)> {
+    let pieces = if rows == 0 {
+        0
+    } else {
+        bytes.div_ceil(target).clamp(1, rows)
+    };
+    let cut = move |i: u64| (u128::from(i) * u128::from(rows) / u128::from(pieces)) as u64;
+    (0..pieces).map(move |i| (cut(i), cut(i + 1)))
+}
+
+/// Joins small groups and cuts large ones.
+pub(crate) fn spans_of_groups(groups: &[Group], target: u64) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut row = 0;
+    let mut open = false; // whether the last span may still grow
+    for (index, group) in groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| group.rows > 0)
+    {
+        let whole = Span {
+            start: row,
+            end: row.saturating_add(group.rows),
+            group: index as u64,
+            group_start: row,
+            groups: 1,
+            rows: Some(group.rows),
+            memory_bytes: group.memory_bytes,
+        };
+        row = row.saturating_add(group.rows);
+        let large = group.memory_bytes / 3 * 2 > target;
+        match spans.last_mut() {
+            Some(last)
+                if open
+                    && !large
+                    && last.memory_bytes.saturating_add(group.memory_bytes) / 5 * 4 <= target =>
+            {
+                last.end = whole.end;
+                last.groups = whole.group + 1 - last.group;
+                last.rows = Some(last.end - last.start);
+                last.memory_bytes += group.memory_bytes;
+            }
+            _ if large => {
+                let pieces = even_pieces(group.rows, group.memory_bytes, target);
+                let share = |rows: u64| {
+                    let bytes = u128::from(rows) * u128::from(group.memory_bytes);
+                    (bytes / u128::from(group.rows)) as u64
+                };
+                spans.extend(pieces.map(|(first, last)| Span {
+                    start: whole.start.saturating_add(first),
+                    end: whole.start.saturating_add(last),
+                    rows: Some(last - first),
+                    memory_bytes: share(last - first),
+                    ..whole
+                }));
+                open = false;
+            }
+            _ => {
+                spans.push(whole);
+                open = true;
+            }
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(sizes: &[(u64, u64)]) -> Vec<Group> {
+        sizes
+            .iter()
+            .map(|&(rows, memory_bytes)| Group { rows, memory_bytes })
+            .collect()
+    }
+
+    #[test]
+    fn spans_are_contiguous_and_near_the_target() {
+        let groups = groups(&[
+            (10, 100),
+            (0, 5),
+            (10, 100),
+            (10, 100),
+            (100, 1000),
+            (1, 1),
+            (50, 400),
+        ]);
+        for target in [1, 30, 100, 250, 300, 1000, 10_000] {
+            let spans = spans_of_groups(&groups, target);
+            let mut row = 0;
+            for span in &spans {
+                assert_eq!(span.start, row);
+                assert_eq!(span.rows, Some(span.end - span.start));
+                assert!(span.end > span.start && span.group_start <= span.start);
+                let within = &groups[span.group as usize..(span.group + span.groups) as usize];
+                let rows: u64 = within.iter().map(|group| group.rows).sum();
+                assert!(span.end <= span.group_start + rows);
+                assert!(span.memory_bytes <= 2 * target + 10, "{span:?} at {target}");
+                row = span.end;
+            }
+            assert_eq!(row, 181);
+        }
+        assert_eq!(spans_of_groups(&groups, 10_000).len(), 1);
+        assert_eq!(spans_of_groups(&[], 10).len(), 0);
+    }
+
+    #[test]
+    fn sizes_that_no_file_can_have_do_no_harm() {
+        let most = [(u64::MAX / 2, u64::MAX), (u64::MAX, u64::MAX), (7, 3)];
+        let groups = groups(&most);
+        assert_eq!(Group::memory_bytes(&groups), u64::MAX);
+        assert_eq!(Group::rows(&groups), u64::MAX);
+        let spans = spans_of_groups(&groups[..1], u64::MAX / 4);
+        assert!(spans.len() > 1);
+        assert!(spans.iter().all(|span| span.memory_bytes <= u64::MAX / 4));
+        assert!(!spans_of_groups(&groups, u64::MAX / 4).is_empty());
+    }
+}
