@@ -50,7 +50,10 @@ class Forked:
         self._server = server
         self._told = told
         # Stays that of this process when another gets its number.
-        self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        self._stat: int | None = None
+        # It may have been killed before it is looked at.
+        with contextlib.suppress(FileNotFoundError):
+            self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
         self._looking = threading.Lock()
         self._exit_code: int | None = None
 
@@ -76,8 +79,9 @@ class Forked:
         """Ends it, and what it has started, if it has not ended."""
         if self.poll() is None:
             groups.end(self.pid)
-            # Just forked, it leads no group yet.
-            os.kill(self.pid, signal.SIGKILL)
+            # Just forked, it leads no group yet. It may end meanwhile.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def _polled(self) -> int | None:
         if self._exit_code is None and not self.is_orphan:
@@ -97,6 +101,8 @@ class Forked:
             self.is_orphan = True
 
     def _has_ended(self) -> bool:
+        if self._stat is None:
+            return True
         try:
             state, *fields = os.pread(self._stat, 1024, 0).rpartition(b")")[2].split()
         except ProcessLookupError:
@@ -106,7 +112,8 @@ class Forked:
     def _end(self, exit_code: int) -> None:
         self._exit_code = exit_code
         os.close(self._told)
-        os.close(self._stat)
+        if self._stat is not None:
+            os.close(self._stat)
         self._server.children.discard(self)
 
 
