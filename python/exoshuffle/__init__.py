@@ -37,11 +37,13 @@ from exoshuffle.shuffle.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        read_binary,
         read_csv,
         read_ipc,
         read_json,
         read_parquet,
         read_records,
+        read_text,
     )
 
 __version__ = "0.1.0"
@@ -65,11 +67,13 @@ __all__ = [
     "locate",
     "nodes",
     "put",
+    "read_binary",
     "read_csv",
     "read_ipc",
     "read_json",
     "read_parquet",
     "read_records",
+    "read_text",
     "remote",
     "shuffle",
     "shutdown",
@@ -79,7 +83,16 @@ __all__ = [
 
 #: Imported when first used: half of the time that importing the package would take, and worker processes need none.
 _OF_DATASETS = frozenset(
-    ("Dataset", "read_csv", "read_ipc", "read_json", "read_parquet", "read_records")
+    (
+        "Dataset",
+        "read_binary",
+        "read_csv",
+        "read_ipc",
+        "read_json",
+        "read_parquet",
+        "read_records",
+        "read_text",
+    )
 )
 
 

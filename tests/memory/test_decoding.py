@@ -175,7 +175,7 @@ def alike(num_small: int, num_large: int, text: str) -> pa.Table:
 def test_long_texts_lie_together(
     num_small: int, encoding: str, tmp_path: Path, measure: Callable[..., Any]
 ) -> None:
-    """400 texts of a MB. The footer tells what all rows have together, and not even that where texts share a beginning."""
+    """400 texts of a MB. Footers tell what all rows have together, and not even that where texts share a beginning."""
     path = tmp_path / "in.parquet"
     pq.write_table(
         alike(num_small, 400, "x" * 1_000_000),

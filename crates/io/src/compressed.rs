@@ -55,7 +55,7 @@ pub fn list_compressed(paths: &[String], format: Option<Format>) -> Result<Vec<L
     let listed = list_files(paths)?.into_iter().map(|path| {
         let by_name = codec_of_name(&path);
         let said = format.or_else(|| Format::from_extension(text_name(&path)));
-        let is_text = said.is_none_or(|format| !format.driver().tells_types());
+        let is_text = said.is_none_or(|format| format.is_text());
         let codec = match by_name {
             None if said.is_some() => codec_of_start(&path),
             _ => by_name,

@@ -459,6 +459,41 @@ pub enum IoError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The first line of CSV, which tells the columns, does not end where one should.
+    #[error(
+        "'{}' line {line}: the first row has more than {limit_bytes} bytes, and no more is read of it to find the columns; \
+         correct the file, or say what ends and separates its values", path.display()
+    )]
+    LongHeader {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// How long it may be.
+        limit_bytes: usize,
+    },
+    /// The format holds one column, and there are others.
+    #[error("{format} can hold one column, and there are {columns}; select one, or write another format")]
+    SeveralColumns {
+        /// The format.
+        format: crate::Format,
+        /// How many there are.
+        columns: usize,
+    },
+    /// Files of the format cannot be written.
+    #[error("{format} can only be read; write another format")]
+    ReadOnly {
+        /// The format.
+        format: crate::Format,
+    },
+    /// A file is larger than a value can be.
+    #[error("'{}' has {bytes} bytes, and one value has {} at most; read it by another format", path.display(), i32::MAX)]
+    LargeFile {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
     /// The format cannot hold a column.
     #[error("{format} cannot hold column '{column}' of type {data_type}; drop or cast the column, or write another format")]
     Unsupported {

@@ -23,11 +23,11 @@ use crate::write::WriteOptions;
 /// What a format is called.
 #[derive(Debug)]
 pub struct Names {
-    /// What programs call it, and how files end that are written.
+    /// What programs call it.
     pub name: &'static str,
     /// What programs may call it, too.
     pub aliases: &'static [&'static str],
-    /// How other files end, without the dot.
+    /// How files end, without the dot: first, what those that are written have.
     pub endings: &'static [&'static str],
     /// What people call it.
     pub title: &'static str,
@@ -40,6 +40,11 @@ pub(crate) type Inspect<'a> = Box<dyn Fn(usize, &Arc<RangeReader>) -> Result<Fil
 pub(crate) trait FileFormat: Sync {
     fn names(&self) -> &'static Names;
 
+    /// Whether files are characters, which may be compressed as a whole.
+    fn is_text(&self) -> bool {
+        false
+    }
+
     /// Whether files tell the types of their columns. Where not, types can be given, and are inferred otherwise.
     fn tells_types(&self) -> bool {
         true
@@ -47,6 +52,11 @@ pub(crate) trait FileFormat: Sync {
 
     /// Whether folders `key=value` can be columns.
     fn takes_partitions(&self) -> bool {
+        true
+    }
+
+    /// Whether tables can be written, if each of their types can; else they are rows of one kind.
+    fn holds_tables(&self) -> bool {
         true
     }
 
@@ -128,18 +138,46 @@ impl Format {
         ALL.map(|format| format.name()).join(", ")
     }
 
+    /// All formats.
+    pub fn all() -> &'static [Self] {
+        &ALL
+    }
+
+    /// Whether files are characters, which may be compressed as a whole.
+    pub fn is_text(self) -> bool {
+        self.0.is_text()
+    }
+
+    /// Whether files tell the types of their columns.
+    pub fn tells_types(self) -> bool {
+        self.0.tells_types()
+    }
+
+    /// Whether tables can be written, if each of their types can.
+    pub fn holds_tables(self) -> bool {
+        self.0.holds_tables()
+    }
+
+    /// What files can be compressed with.
+    pub fn compressions(self) -> &'static [Compression] {
+        self.0.compressions()
+    }
+
     /// The format that a file name suggests.
     pub fn from_extension(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        ALL.into_iter().find(|format| {
-            let names = format.0.names();
-            names.name == ending || names.endings.contains(&ending.as_str())
-        })
+        { ALL.into_iter() }.find(|format| format.0.names().endings.contains(&ending.as_str()))
     }
 
-    /// What programs call it, and how files end that this crate writes.
+    /// What programs call it.
     pub fn name(self) -> &'static str {
         self.0.names().name
+    }
+
+    /// How files end that are written, without the dot.
+    pub fn ending(self) -> &'static str {
+        let names = self.0.names();
+        names.endings.first().unwrap_or(&names.name)
     }
 }
 
@@ -215,7 +253,7 @@ mod tests {
             for known in aliases.iter().chain([&name]) {
                 assert_eq!(known.parse::<Format>().unwrap(), format);
             }
-            for ending in endings.iter().chain([&name]) {
+            for ending in endings {
                 let path = Path::new("x").with_extension(ending);
                 assert_eq!(Format::from_extension(&path), Some(format));
             }

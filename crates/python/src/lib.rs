@@ -60,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
+    module.add_function(wrap_pyfunction!(write_options::formats, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::list_compressed, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::codec_of, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::located, module)?)?;

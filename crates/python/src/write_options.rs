@@ -48,6 +48,23 @@ pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
     Format::from_extension(&name).map(Format::name)
 }
 
+/// All formats: their names, the endings of files that are written, the compressions, and whether they are text, tell the
+/// types of columns, and hold any table.
+#[pyfunction]
+pub fn formats() -> Vec<(&'static str, &'static str, Vec<String>, [bool; 3])> {
+    let described = |&format: &Format| {
+        let compressions = format.compressions().iter();
+        let compressions = compressions.map(ToString::to_string).collect();
+        let facts = [
+            format.is_text(),
+            format.tells_types(),
+            format.holds_tables(),
+        ];
+        (format.name(), format.ending(), compressions, facts)
+    };
+    Format::all().iter().map(described).collect()
+}
+
 /// What becomes folders, by the options that Python sends; `None` where nothing does.
 pub fn partition_by(text: &str) -> Option<PartitionBy> {
     let value: Value = serde_json::from_str(text).ok()?;

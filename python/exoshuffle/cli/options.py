@@ -12,11 +12,12 @@ import click
 
 from exoshuffle.dataset.column_types import TYPE_NAMES
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.formats import FORMATS as KNOWN
 from exoshuffle.dataset.logical import sources
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.read import open_dataset, schema_option
-from exoshuffle.dataset.write import COMPRESSIONS, WriteOptions, WriteResult
+from exoshuffle.dataset.write import WriteOptions, WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
@@ -25,7 +26,7 @@ from exoshuffle.operators.keys import parse_names
 from exoshuffle.shuffle.strategy import strategy_names
 from exoshuffle.units import counted, format_bytes
 
-FORMATS = list(COMPRESSIONS)
+FORMATS = list(KNOWN)
 
 
 def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,7 +226,7 @@ def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
     _check_formats(dataset, arguments)
     output = arguments["output"]
     options = WriteOptions(
-        arguments["output_format"] or _format_of(output) or dataset.format,
+        arguments["output_format"] or _format_of(output) or dataset.output_format,
         arguments["compression"],
         arguments["target_file_size"],
         None if arguments["partition_by"] is None else parse_names(arguments["partition_by"]),

@@ -2,15 +2,25 @@
 
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.online import Aggregated, Partial
-from exoshuffle.dataset.read import read_csv, read_ipc, read_json, read_parquet, read_records
+from exoshuffle.dataset.read import (
+    read_binary,
+    read_csv,
+    read_ipc,
+    read_json,
+    read_parquet,
+    read_records,
+    read_text,
+)
 
 __all__ = [
     "Aggregated",
     "Dataset",
     "Partial",
+    "read_binary",
     "read_csv",
     "read_ipc",
     "read_json",
     "read_parquet",
     "read_records",
+    "read_text",
 ]

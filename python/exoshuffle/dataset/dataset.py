@@ -9,6 +9,7 @@ from exoshuffle.dataset import sampling
 from exoshuffle.dataset.bill import Bill
 from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.explain import Destination, explain_node
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
     Shuffled,
@@ -24,7 +25,7 @@ from exoshuffle.dataset.narrow import Narrow, check_datasets
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.seeds import seed_or_fresh, seeds_of
 from exoshuffle.dataset.windows import check_window, small_window
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write import WriteOptions, is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
@@ -64,8 +65,19 @@ class Dataset(Narrow):
 
     @property
     def format(self) -> str:
-        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``."""
+        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``."""
         name: str = sources(self.node)[0].format
+        return name
+
+    @property
+    def output_format(self) -> str:
+        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
+
+        Formats that hold tables stay: what they cannot hold is an error when it is written.
+        """
+        name = self.format
+        if not FORMATS[name].holds_tables and not is_held(self.node, name):
+            return "parquet"
         return name
 
     @property
@@ -396,11 +408,7 @@ class Dataset(Narrow):
         if results not in ("files", "batches"):
             raise OptionsError(f'results is {results!r}; write "files" or "batches"')
         path = None if output is None else local_path(output, OutputError)
-        # Records that are no longer as they were read are a table.
-        of_input = (
-            "parquet" if self.format == "records" and not is_records(self.node) else self.format
-        )
-        to = Destination(results, path, options or WriteOptions(of_input), overwrite)
+        to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
         return explain_node(self.node, current_engine(), to)
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from exoshuffle.dataset.decoding import decoding_bytes
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
@@ -491,8 +492,8 @@ def bounded(source: Any) -> str:
 
 
 def is_text(source: Any) -> bool:
-    """Whether a ``_native.Source`` has no numbers of rows: CSV and JSON lines."""
-    return source.format in ("csv", "jsonl")
+    """Whether a ``_native.Source`` does not tell how many rows it has."""
+    return FORMATS[source.format].is_text
 
 
 def told_apart(inputs: Sequence[Input]) -> list[Input]:

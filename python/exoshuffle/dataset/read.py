@@ -28,11 +28,11 @@ from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.dataset.bad_rows import LeftOut, check_place, checked_bad_rows
 from exoshuffle.dataset.column_types import ColumnTypes, read_as, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.dataset.logical import Files, Stepped
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.spool import spooled
-from exoshuffle.dataset.write import COMPRESSIONS
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 from exoshuffle.operators.steps_cast import Cast
 
@@ -212,6 +212,41 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
     return open_dataset(paths, format="records", record_bytes=record_size, key_bytes=key_size)
 
 
+def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
+    """Reads plain text: each line is a row, in one column ``text``.
+
+    LF and CRLF end lines. Every line is a row, those without anything too: ``filter("text <> ''")`` leaves them out.
+    Text is UTF-8. Files may be compressed with gzip or zstd.
+
+    Args:
+        paths: See the module.
+        hive: See the module.
+
+    Raises:
+        InputError: As ``read_parquet``, or a line is no UTF-8, or longer than there is memory for; names the line.
+        OptionsError: As ``read_parquet``.
+    """
+    return open_dataset(paths, format="text", **hive_option(hive))
+
+
+def read_binary(paths: Paths, *, hive: Hive = True) -> Dataset:
+    """Reads whole files: each is a row, with its ``path`` (text) and its ``bytes`` (binary).
+
+    Files are in the order of their paths. Their bytes are read where the column is needed, one file at a time in each
+    task: ``select("path")`` lists files.
+
+    Args:
+        paths: See the module.
+        hive: See the module.
+
+    Raises:
+        InputError: As ``read_parquet``, or a file has 2 GiB or more.
+        MemoryLimitError: A file does not fit into the memory limit; says which limit would do.
+        OptionsError: As ``read_parquet``.
+    """
+    return open_dataset(paths, format="binary", **hive_option(hive))
+
+
 def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
     """The option of ``open_dataset`` that gives types of columns.
 
@@ -259,7 +294,7 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
     options["format"] = spool.format
     read_options = json.dumps({name: value for name, value in options.items() if value is not None})
     source = _opened(names, read_options, spool.paths)
-    skips = options["bad_rows"] == "skip" and source.format in ("csv", "jsonl")
+    skips = options["bad_rows"] == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
     files = Files(source, left_out, kept=tuple(spool.files))
     return Dataset(Stepped(files, Cast(casts)) if casts else files)
@@ -285,7 +320,7 @@ def _opened(names: list[str], read_options: str, located: list[str] | None) -> A
     except ExoshuffleError as error:
         hint = _hint(names)
         raise type(error)(f"{error}; {hint}") if hint else error from None
-    if source.format in ("csv", "jsonl") and not schema_of(source).names:
+    if not FORMATS[source.format].tells_types and not schema_of(source).names:
         if source.format == "csv" or not source.bytes:
             raise InputError(f"file {source.files[0]!r} is empty: it has no columns")
         raise InputError(
@@ -301,7 +336,10 @@ def _hint(names: list[str]) -> str | None:
         files = [file for file in Path(name).rglob("[!._]*") if file.is_file()]
         kinds = Counter(file.suffix for file in files)
         if len(kinds) > 1:
-            kind = max(kinds, key=lambda kind: (kind[1:] in COMPRESSIONS, kinds[kind]))
+            kind = max(
+                kinds,
+                key=lambda kind: (_native.format_of_name(f"x{kind}") is not None, kinds[kind]),
+            )
             below = "" if all(file.parent == Path(name) for file in files) else "**/"
             pattern = f"{name.rstrip('/')}/{below}*{kind}"
             return f"to read some files of a directory, name them by a pattern: '{pattern}'"

@@ -139,6 +139,19 @@ class Results:
             path, WriteOptions("jsonl", "none", target_file_size, partition_by), overwrite=overwrite
         )
 
+    def write_text(
+        self,
+        path: PathLike,
+        *,
+        target_file_size: int | str | None = None,
+        overwrite: Overwrite = False,
+    ) -> WriteResult:
+        """Writes a directory of text files, a line a row; see ``write_parquet``. There is one column, of texts.
+
+        Nulls and texts with line ends are refused, as no line could be read back as them.
+        """
+        return self.write(path, WriteOptions("text", "none", target_file_size), overwrite=overwrite)
+
     def write_records(
         self,
         path: PathLike,

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from exoshuffle import _native
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.place import STANDARD
 from exoshuffle.errors import DiskFullError, InputError, OutputError
 from exoshuffle.futures import current_engine
@@ -103,7 +104,7 @@ def spooled(names: Sequence[str], file_format: str | None) -> Spool:
             raise InputError("- is standard input, which is read alone; leave out the other paths")
         _keep_standard_input(spool)
         return spool
-    if file_format not in (None, "csv", "jsonl"):
+    if file_format is not None and not FORMATS[file_format].is_text:
         return spool
     listed = _native.list_compressed(list(names), file_format)
     packed = [(path, codec) for path, codec, _ in listed if codec is not None]

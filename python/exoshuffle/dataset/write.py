@@ -23,6 +23,7 @@ from exoshuffle.dataset.commit import (
     check_overwrite,
 )
 from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.in_order import rows_of, write_file, write_stream
 from exoshuffle.dataset.jobs import ShuffleJob, finished
 from exoshuffle.dataset.logical import (
@@ -64,14 +65,6 @@ from exoshuffle.units import parse_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COMPRESSIONS = {
-    "parquet": ("none", "snappy", "zstd", "lz4", "gzip"),
-    "arrow": ("none", "zstd", "lz4"),
-    "csv": ("none",),
-    "jsonl": ("none",),
-    "records": ("none",),
-}
-
 #: Of a result that no shuffle made.
 ROW_GROUP_BYTES = 8_000_000
 
@@ -93,12 +86,10 @@ class WriteOptions:
     partition_by: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in tuple(COMPRESSIONS):
-            raise OptionsError(
-                f"unknown format {self.format!r}; known are {', '.join(COMPRESSIONS)}"
-            )
-        if self.compression not in COMPRESSIONS[self.format]:
-            known = ", ".join(COMPRESSIONS[self.format])
+        if self.format not in tuple(FORMATS):
+            raise OptionsError(f"unknown format {self.format!r}; known are {', '.join(FORMATS)}")
+        if self.compression not in FORMATS[self.format].compressions:
+            known = ", ".join(FORMATS[self.format].compressions)
             raise OptionsError(
                 f"{self.format} cannot be compressed by {self.compression!r}; known are {known}"
             )
@@ -317,7 +308,8 @@ def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite
     if kind == "file":
         return OutputFile(path, read, overwrite, file="")
     folders = "".join(f"{name}=value/" for name in options.folders)
-    return OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{options.format}")
+    ending = FORMATS[options.format].ending
+    return OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{ending}")
 
 
 def check_format(node: Node, options: WriteOptions) -> None:
@@ -342,6 +334,15 @@ def check_format(node: Node, options: WriteOptions) -> None:
         check_partition_by(schema, options.folders)
         schema = pa.schema([field for field in schema if field.name not in options.folders])
     _native.check_writable(schema.serialize().to_pybytes(), options.format)
+
+
+def is_held(node: Node, file_format: str) -> bool:
+    """Whether files of this format hold the rows."""
+    try:
+        check_format(node, WriteOptions(file_format))
+    except ExoshuffleError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ impl Widening {
         if columns.is_empty() {
             // Some column carries the number of rows; of text there must be one.
             let carrier = own.iter().position(|&column| value(column).is_none());
-            let is_needed = !split.format.driver().tells_types() && !own.is_empty();
+            let is_needed = !split.format.tells_types() && !own.is_empty();
             columns.extend(carrier.or(is_needed.then_some(0)));
         }
         let is_all = projection.is_none() && columns.len() == own.len();
@@ -147,7 +147,7 @@ impl Widening {
 /// The schema of the file itself. What it has under the name of a partition column is not used, so no value of it is bad.
 fn of_file(split: &Split, schema: &SchemaRef, own: &[usize]) -> Result<SchemaRef> {
     let own_schema = projected(schema, Some(own))?;
-    if split.format.driver().tells_types() || split.partition.iter().all(|value| !value.in_file) {
+    if split.format.tells_types() || split.partition.iter().all(|value| !value.in_file) {
         return Ok(own_schema);
     }
     let is_replaced = |column: usize| split.partition.iter().any(|value| value.column == column);

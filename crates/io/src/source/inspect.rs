@@ -27,6 +27,22 @@ pub(crate) struct FileInfo {
     pub(crate) dictionary_columns: Vec<bool>,
 }
 
+impl FileInfo {
+    /// Of a file with these columns of which nothing else is known, or matters.
+    pub(crate) fn of_schema(schema: SchemaRef) -> Self {
+        Self {
+            dictionary_columns: vec![false; schema.fields().len()],
+            schema,
+            rows: None,
+            memory_bytes: 0,
+            groups: Vec::new(),
+            working: Vec::new(),
+            pages: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+}
+
 /// A row group of Parquet, a batch of IPC: rows that are stored together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group {

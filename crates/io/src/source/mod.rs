@@ -283,10 +283,7 @@ fn partitions_of(
 
 /// Of formats that say their types themselves, only partition columns can be given any.
 fn check_types(own: &ReadOptions, format: Format) -> Result<()> {
-    let given = own
-        .schema
-        .as_ref()
-        .filter(|_| format.driver().tells_types());
+    let given = own.schema.as_ref().filter(|_| format.tells_types());
     match given.and_then(|schema| schema.fields().first()) {
         Some(field) => Err(IoError::NoPartition {
             column: field.name().clone(),
@@ -305,10 +302,7 @@ fn common_schema(
         .iter()
         .filter(|(_, info)| !info.schema.fields().is_empty());
     let Some((first, info)) = informative.next() else {
-        let given = options
-            .schema
-            .clone()
-            .filter(|_| !format.driver().tells_types());
+        let given = options.schema.clone().filter(|_| !format.tells_types());
         return Ok(given.unwrap_or_else(|| Arc::new(Schema::empty())));
     };
     let others = informative.map(|(file, info)| (file.path.as_path(), &info.schema));

@@ -135,9 +135,7 @@ fn compression_of(file: &Path) -> Option<&'static str> {
         _ => return None,
     };
     let inner = Format::from_extension(Path::new(file.file_stem()?));
-    inner
-        .filter(|format| !format.driver().tells_types())
-        .map(|_| compression)
+    inner.filter(|format| format.is_text()).map(|_| compression)
 }
 
 #[cfg(test)]

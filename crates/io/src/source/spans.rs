@@ -28,6 +28,15 @@ impl Span {
         }
     }
 
+    /// All rows of a file.
+    pub(crate) fn of_rows(rows: u64, memory_bytes: u64) -> Self {
+        Self {
+            rows: Some(rows),
+            memory_bytes,
+            ..Self::of_bytes(0..rows)
+        }
+    }
+
     pub(crate) fn of_records(first: u64, last: u64, record_bytes: u64) -> Self {
         Self {
             rows: Some(last - first),

@@ -244,7 +244,7 @@ impl PartWriter {
     }
 
     fn open(&mut self, first: &RecordBatch) -> Result<OpenFile> {
-        let (partition, extension) = (self.partition, self.options.format.name());
+        let (partition, extension) = (self.partition, self.options.format.ending());
         let name = match self.options.target_file_bytes {
             Some(_) => format!("part-{partition:05}-{:05}.{extension}", self.num_closed),
             None => format!("part-{partition:05}.{extension}"),
@@ -285,7 +285,7 @@ impl PartWriter {
 
 fn check_compression(options: &WriteOptions) -> Result<()> {
     let (format, compression) = (options.format, options.compression);
-    let allowed = format.driver().compressions();
+    let allowed = format.compressions();
     if allowed.contains(&compression) {
         return Ok(());
     }

@@ -31,7 +31,7 @@ impl FileFormat for Ipc {
         &Names {
             name: "arrow",
             aliases: &["ipc", "feather"],
-            endings: &["arrows", "ipc", "feather"],
+            endings: &["arrow", "arrows", "ipc", "feather"],
             title: "Arrow IPC",
         }
     }

@@ -39,7 +39,7 @@ impl FileFormat for Parquet {
         &Names {
             name: "parquet",
             aliases: &[],
-            endings: &["pq"],
+            endings: &["parquet", "pq"],
             title: "Parquet",
         }
     }

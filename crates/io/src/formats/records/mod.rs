@@ -29,9 +29,13 @@ impl FileFormat for Records {
         &Names {
             name: "records",
             aliases: &[],
-            endings: &["dat", "bin"],
+            endings: &["records", "dat", "bin"],
             title: "fixed-length records",
         }
+    }
+
+    fn holds_tables(&self) -> bool {
+        false
     }
 
     /// Rows are all there is, byte by byte.
@@ -101,14 +105,9 @@ fn inspect(file: &RangeReader, options: &ReadOptions) -> Result<FileInfo> {
         });
     }
     Ok(FileInfo {
-        schema: schema(record_bytes),
         rows: Some(bytes / record_bytes as u64),
         memory_bytes: bytes,
-        groups: Vec::new(),
-        working: Vec::new(),
-        pages: Vec::new(),
-        held: Vec::new(),
-        dictionary_columns: vec![false],
+        ..FileInfo::of_schema(schema(record_bytes))
     })
 }
 

@@ -21,7 +21,7 @@ const PROBE_BYTES: u64 = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Cuts the records of a file (without the header of CSV, if it has one) into byte ranges of about `target` bytes.
-pub(crate) fn ranges(
+pub(super) fn ranges(
     file: &Arc<RangeReader>,
     notation: Notation,
     options: &ReadOptions,
@@ -32,28 +32,50 @@ pub(crate) fn ranges(
     if start >= end {
         return Ok(Vec::new());
     }
-    let pieces = (end - start).div_ceil(target);
-    let cuts = (1..pieces)
-        .map(|i| start + (u128::from(end - start) * u128::from(i) / u128::from(pieces)) as u64);
+    let cuts = even_cuts(start..end, target);
+    let is_one = cuts.len() == 0;
     let syntax = options.csv.syntax_of(file.path());
     let is_plain = options.bad_rows == BadRows::Raise && syntax.comment.is_none();
     let cuts = match notation {
-        _ if pieces == 1 => Vec::new(),
+        _ if is_one => Vec::new(),
         Notation::Csv if is_plain => csv_records_after(file, start, cuts, syntax)?,
         Notation::Csv => pieces_after(file, start, cuts, options)?,
         _ => cuts
             .map(|cut| line_after(file, cut, notation))
             .collect::<Result<_>>()?,
     };
+    Ok(between(start..end, cuts))
+}
+
+/// A range in pieces of about `target` bytes, each but the first beginning where `line_after` says.
+pub(crate) fn even_ranges(
+    range: Range<u64>,
+    target: u64,
+    line_after: impl Fn(u64) -> Result<u64>,
+) -> Result<Vec<Range<u64>>> {
+    let cuts: Result<Vec<u64>> = even_cuts(range.clone(), target).map(line_after).collect();
+    Ok(between(range, cuts?))
+}
+
+/// Positions within a range, at regular distances.
+fn even_cuts(range: Range<u64>, target: u64) -> impl ExactSizeIterator<Item = u64> {
+    let bytes = range.end.saturating_sub(range.start);
+    let pieces = usize::try_from(bytes.div_ceil(target)).unwrap_or(usize::MAX);
+    let cut = move |piece: usize| u128::from(bytes) * piece as u128 / pieces as u128;
+    (1..pieces.max(1)).map(move |piece| range.start + cut(piece) as u64)
+}
+
+/// What lies between ascending cuts, and not within any.
+fn between(range: Range<u64>, cuts: Vec<u64>) -> Vec<Range<u64>> {
     let mut ranges = Vec::with_capacity(cuts.len() + 1);
-    let mut from = start;
-    for cut in cuts.into_iter().chain([end]) {
+    let mut from = range.start;
+    for cut in cuts.into_iter().chain([range.end]) {
         if cut > from {
             ranges.push(from..cut);
             from = cut;
         }
     }
-    Ok(ranges)
+    ranges
 }
 
 /// Where the records of a file begin.

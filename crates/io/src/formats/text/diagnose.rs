@@ -134,7 +134,7 @@ pub(super) fn not_an_object(
 }
 
 /// The error of a record in another encoding.
-pub(super) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
+pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
     Ok(IoError::NotUtf8 {
         path: file.path().to_path_buf(),
         line: lines::at(file, position)?.line,
@@ -142,7 +142,7 @@ pub(super) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError
 }
 
 /// The error of a row that begins at a position and is longer than there is memory for.
-pub(super) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usize) -> IoError {
+pub(crate) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usize) -> IoError {
     match lines::at(file, position) {
         Ok(place) => IoError::LongRow {
             path: file.path().to_path_buf(),

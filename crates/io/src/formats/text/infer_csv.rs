@@ -8,12 +8,12 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::boundary::text_start;
 use super::csv_values::Values;
-use super::diagnose::{bad_record, fault_error, header_error, long_row, not_utf8};
+use super::diagnose::{bad_record, fault_error, header_error, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
 use super::nearest::nearest_names;
 use super::records::{Piece, RecordReader, Rule};
-use super::{compressed, encoding, width_differs, INFER_ROWS, INFER_ROW_BYTES};
+use super::{compressed, encoding, lines, width_differs, INFER_ROWS, INFER_ROW_BYTES};
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
@@ -112,7 +112,11 @@ fn infer_file(
         match reader.next()? {
             None => break,
             Some(Piece::Long) if names.is_none() => {
-                return Err(long_row(&file, position, INFER_ROW_BYTES));
+                return Err(IoError::LongHeader {
+                    path: path.to_path_buf(),
+                    line: lines::at(&file, position)?.line,
+                    limit_bytes: INFER_ROW_BYTES,
+                });
             }
             Some(Piece::Long) => {
                 *left -= 1;

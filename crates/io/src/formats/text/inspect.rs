@@ -63,13 +63,8 @@ pub(crate) fn inspect(
     let start = boundary::records_start(file, notation, options)?;
     let bytes = file.len() - start;
     Ok(FileInfo {
-        schema: schema.clone(),
         rows: (bytes == 0).then_some(0),
         memory_bytes: bytes,
-        groups: Vec::new(),
-        working: Vec::new(),
-        pages: Vec::new(),
-        held: Vec::new(),
-        dictionary_columns: vec![false; schema.fields().len()],
+        ..FileInfo::of_schema(schema.clone())
     })
 }

@@ -28,7 +28,10 @@ mod stream;
 mod write;
 mod write_csv;
 
+pub(crate) use boundary::even_ranges;
+pub(crate) use diagnose::{long_row, not_utf8};
 pub use encoding::Encoding;
+pub(crate) use sample::sample_stretches;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +62,11 @@ enum Notation {
     JsonLines,
 }
 
+/// Start of the first line that begins after `position`, where LF ends lines.
+pub(crate) fn line_after(file: &RangeReader, position: u64) -> Result<u64> {
+    boundary::line_after(file, position, Notation::JsonLines)
+}
+
 impl Notation {
     fn format(self) -> Format {
         match self {
@@ -74,16 +82,20 @@ impl FileFormat for Notation {
             Self::Csv => &Names {
                 name: "csv",
                 aliases: &[],
-                endings: &["tsv"],
+                endings: &["csv", "tsv"],
                 title: "CSV",
             },
             Self::JsonLines => &Names {
                 name: "jsonl",
                 aliases: &["json", "ndjson", "jsonlines"],
-                endings: &["ndjson", "json"],
+                endings: &["jsonl", "ndjson", "json"],
                 title: "JSON lines",
             },
         }
+    }
+
+    fn is_text(&self) -> bool {
+        true
     }
 
     fn tells_types(&self) -> bool {

@@ -12,7 +12,7 @@ use super::stream::batches;
 use super::Dialect;
 use super::Notation;
 use crate::error::Result;
-use crate::source::{random_below, Pick, Request};
+use crate::source::{random_below, BatchStream, Pick, Request, Sample};
 
 const REGIONS: u64 = 8;
 const STRETCH_BYTES: u64 = 128 << 10;
@@ -24,13 +24,30 @@ pub(super) fn sample(
     pick: Pick,
 ) -> Result<(RecordBatch, Vec<u64>)> {
     let whole = request.split.start..request.split.end;
-    let tables = match parse(notation, request, &stretches(notation, request, pick.seed)?) {
+    let read = |range| {
+        let dialect = Dialect::of(notation, request)?;
+        batches(request.file.clone(), range, dialect, BATCH_ROWS)
+    };
+    let tables = match parse(&stretches(notation, request, pick.seed)?, &read) {
         // A line break within quotes is no record border, but was taken for one: read from a true one.
-        Err(_) if notation == Notation::Csv => parse(notation, request, &[whole])?,
+        Err(_) if notation == Notation::Csv => parse(&[whole], &read)?,
         parsed => parsed?,
     };
     choose(request, &tables, pick.num_rows)
 }
+
+/// The same of text of which each line is a row, which `read` streams.
+pub(crate) fn sample_stretches(
+    request: &Request<'_>,
+    pick: Pick,
+    read: &Read<'_>,
+) -> Result<Sample> {
+    let stretches = stretches(Notation::JsonLines, request, pick.seed)?;
+    choose(request, &parse(&stretches, read)?, pick.num_rows)
+}
+
+/// Streams the rows of a range.
+pub(crate) type Read<'a> = dyn Fn(Range<u64>) -> Result<BatchStream> + 'a;
 
 /// Whole lines at a random place of each region; a small split is one stretch.
 fn stretches(notation: Notation, request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
@@ -56,15 +73,10 @@ fn stretches(notation: Notation, request: &Request<'_>, seed: u64) -> Result<Vec
 /// Bytes of a stretch and the batches in it.
 type Table = (Range<u64>, Vec<RecordBatch>);
 
-fn parse(
-    notation: Notation,
-    request: &Request<'_>,
-    stretches: &[Range<u64>],
-) -> Result<Vec<Table>> {
+fn parse(stretches: &[Range<u64>], read: &Read<'_>) -> Result<Vec<Table>> {
     let mut tables = Vec::with_capacity(stretches.len());
     for stretch in stretches {
-        let dialect = Dialect::of(notation, request)?;
-        let batches = batches(request.file.clone(), stretch.clone(), dialect, BATCH_ROWS)?;
+        let batches = read(stretch.clone())?;
         tables.push((stretch.clone(), batches.collect::<Result<Vec<_>>>()?));
     }
     Ok(tables)
