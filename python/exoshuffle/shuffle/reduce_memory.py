@@ -50,7 +50,7 @@ def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
 def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
     """Working memory of the reduce of a large partition."""
     rows = _skewed(workload, workload.num_rows, partitions)
-    finishing = _skewed(workload, workload.total_bytes, partitions) * workload.reduce_percent // 100
+    finishing = largest_partition(workload, partitions) * workload.reduce_percent // 100
     finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
     finishing += _skewed(workload, _streamed_bytes(workload), partitions) * STREAM_PERCENT // 100
     return finishing + reduce_buffers(workload, row_group)
