@@ -10,7 +10,7 @@ use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use super::columns::TOGETHER_BYTES;
-use super::uneven::{self, Stretches};
+use super::uneven::{self, PageRuns};
 use super::windows::{Access, Chunk, Windows};
 use super::FORMAT;
 use super::{pages, shared_prefixes};
@@ -216,7 +216,7 @@ struct Looked {
     /// What leaves hold whose pages were all looked at.
     pages: Vec<LargePages>,
     /// Of each row group, its column chunks of these leaves.
-    chunks: Vec<Vec<(usize, Stretches)>>,
+    chunks: Vec<Vec<(usize, PageRuns)>>,
 }
 
 fn look(file: &RangeReader, metadata: &ParquetMetaData) -> Looked {
@@ -234,10 +234,10 @@ fn look(file: &RangeReader, metadata: &ParquetMetaData) -> Looked {
         if peak > TOGETHER_BYTES {
             let (mut held, mut most) = (0, 0);
             for (chunk, of_group) in chunks().zip(&mut found) {
-                let (size, stretches) = pages::decoding(file, chunk);
+                let (size, runs) = pages::decoding(file, chunk);
                 held = size.held_bytes.max(held);
                 most = size.peak_bytes.max(most);
-                of_group.push((leaf, stretches));
+                of_group.push((leaf, runs));
             }
             peak = most;
             pages.push(LargePages {

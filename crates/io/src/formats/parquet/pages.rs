@@ -8,7 +8,7 @@ use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::page_header::{parse, PageSize, Unread};
-use super::uneven::Stretches;
+use super::uneven::PageRuns;
 use crate::direct::RangeReader;
 
 /// A chunk that has no more in all is not looked into: its pages cannot be larger.
@@ -35,11 +35,11 @@ pub(super) struct Decoding {
 
 /// What decoding a column chunk takes, told by all of its pages; and where its values are large, unless they are in a
 /// dictionary. Cost: a read for each page of 64 KiB or more in the file.
-pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Decoding, Stretches) {
+pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Decoding, PageRuns) {
     let whole = column.uncompressed_size().max(0) as u64;
-    let mut stretches = Stretches::of(whole);
+    let mut runs = PageRuns::of(whole);
     if whole <= SMALL_BYTES {
-        return (Decoding::of_all(whole), stretches);
+        return (Decoding::of_all(whole), runs);
     }
     let is_stored_as_is = column.compression() == Compression::UNCOMPRESSED;
     let [mut dictionary, mut largest, mut together, mut before] = [0_u64; 4];
@@ -57,19 +57,19 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Dec
         largest = largest.max(page.bytes);
         together = together.max(before + stored + page.bytes);
         before = page.bytes;
-        stretches.push(page.values, page.bytes);
+        runs.push(page.values, page.bytes);
     }
     if dictionary > 0 {
-        stretches = Stretches::default();
+        runs = PageRuns::default();
     }
     if largest == 0 {
-        return (Decoding::of_all(dictionary.max(whole)), stretches);
+        return (Decoding::of_all(dictionary.max(whole)), runs);
     }
     let decoding = Decoding {
         held_bytes: dictionary.saturating_add(largest),
         peak_bytes: dictionary.saturating_add(together),
     };
-    (decoding, stretches)
+    (decoding, runs)
 }
 
 /// What decoding a column chunk takes at most, however its pages are.

@@ -5,34 +5,34 @@
 
 use crate::source::Group;
 
-/// Stretches of a column chunk are about as large: a part is known no finer.
+/// Runs are about as large: where rows are large is known no finer.
 const LEAST_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 4 << 20;
 /// So many of a chunk are enough where it is small.
-const STRETCHES: u64 = 64;
+const RUNS: u64 = 64;
 /// Neighbours whose rows are within this factor of each other are even enough to be one.
 const EVEN_FACTOR: f64 = 1.5;
 
 /// Pages of one column chunk that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct PageRun {
     pub(super) values: u64,
     pub(super) bytes: u64,
 }
 
-/// The pages of a column chunk, in stretches.
+/// The pages of a column chunk, in runs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stretches {
+pub(super) struct PageRuns {
     /// Each has about so many bytes.
     target: u64,
-    found: Vec<Stretch>,
+    found: Vec<PageRun>,
 }
 
-impl Stretches {
+impl PageRuns {
     /// Of a chunk of so many bytes.
     pub(super) fn of(chunk_bytes: u64) -> Self {
         Self {
-            target: (chunk_bytes / STRETCHES).clamp(LEAST_BYTES, MOST_BYTES),
+            target: (chunk_bytes / RUNS).clamp(LEAST_BYTES, MOST_BYTES),
             found: Vec::new(),
         }
     }
@@ -43,13 +43,13 @@ impl Stretches {
                 last.values = last.values.saturating_add(values);
                 last.bytes += bytes;
             }
-            _ => self.found.push(Stretch { values, bytes }),
+            _ => self.found.push(PageRun { values, bytes }),
         }
     }
 
     /// Bytes of a row by the number of the row behind it, of a chunk with these rows that has `bytes` once it is decoded.
     fn densities(&self, rows: u64, bytes: u64) -> Vec<(u64, f64)> {
-        let sum = |size: fn(&Stretch) -> u64| self.found.iter().map(size).fold(0.0, plus);
+        let sum = |size: fn(&PageRun) -> u64| self.found.iter().map(size).fold(0.0, plus);
         let (values, stored) = (sum(|one| one.values), sum(|one| one.bytes));
         if values == 0.0 || stored == 0.0 {
             return Vec::new();
@@ -57,7 +57,7 @@ impl Stretches {
         // Of lists, a row has as many values everywhere as far as is known.
         let (rows_per_value, growth) = (rows as f64 / values, bytes as f64 / stored);
         let mut before = 0.0;
-        let density = |one: &Stretch| {
+        let density = |one: &PageRun| {
             before += one.values as f64;
             let per_value = one.bytes as f64 * growth / one.values.max(1) as f64;
             ((before * rows_per_value) as u64, per_value / rows_per_value)
@@ -72,9 +72,9 @@ fn plus(sum: f64, size: u64) -> f64 {
 
 /// A row group in parts that are each even, by the column chunks whose pages were looked at, each with what it has once it is
 /// decoded. Rows and bytes of the parts are those of the group together.
-pub(super) fn parts(group: Group, chunks: &[(Stretches, u64)]) -> Vec<Group> {
+pub(super) fn parts(group: Group, chunks: &[(PageRuns, u64)]) -> Vec<Group> {
     let densities: Vec<Vec<(u64, f64)>> = { chunks.iter() }
-        .map(|(stretches, bytes)| stretches.densities(group.rows, *bytes))
+        .map(|(runs, bytes)| runs.densities(group.rows, *bytes))
         .filter(|densities| !densities.is_empty())
         .collect();
     let mut ends: Vec<u64> = { densities.iter().flatten() }
@@ -141,13 +141,13 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn chunk(pages: &[(u64, u64)]) -> (Stretches, u64) {
+    fn chunk(pages: &[(u64, u64)]) -> (PageRuns, u64) {
         let bytes = pages.iter().map(|page| page.1).sum();
-        let mut stretches = Stretches::of(bytes);
+        let mut runs = PageRuns::of(bytes);
         for &(values, bytes) in pages {
-            stretches.push(values, bytes);
+            runs.push(values, bytes);
         }
-        (stretches, bytes)
+        (runs, bytes)
     }
 
     fn sizes(parts: &[Group]) -> Vec<(u64, u64)> {
