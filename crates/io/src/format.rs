@@ -4,17 +4,15 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::compression::Compression;
 use crate::direct::{DirectWriter, PendingFile, RangeReader};
-use crate::error::{IoError, Result};
-use crate::formats::ALL;
+use crate::error::Result;
 use crate::source::{
     BatchStream, FileInfo, Pick, ReadOptions, Request, Sample, SourceFile, Span, Split,
 };
@@ -133,16 +131,6 @@ impl Format {
         self.0
     }
 
-    /// The names that `FromStr` accepts, as error messages list them.
-    pub fn all_names() -> String {
-        ALL.map(|format| format.name()).join(", ")
-    }
-
-    /// All formats.
-    pub fn all() -> &'static [Self] {
-        &ALL
-    }
-
     /// Whether files are characters, which may be compressed as a whole.
     pub fn is_text(self) -> bool {
         self.0.is_text()
@@ -161,12 +149,6 @@ impl Format {
     /// What files can be compressed with.
     pub fn compressions(self) -> &'static [Compression] {
         self.0.compressions()
-    }
-
-    /// The format that a file name suggests.
-    pub fn from_extension(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        { ALL.into_iter() }.find(|format| format.0.names().endings.contains(&ending.as_str()))
     }
 
     /// What programs call it.
@@ -207,65 +189,8 @@ impl fmt::Display for Format {
     }
 }
 
-impl FromStr for Format {
-    type Err = IoError;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let wanted = name.to_ascii_lowercase();
-        let is_called = |format: &Self| {
-            let names = format.0.names();
-            names.name == wanted || names.aliases.contains(&wanted.as_str())
-        };
-        { ALL.into_iter() }
-            .find(is_called)
-            .ok_or_else(|| IoError::UnknownFormat {
-                name: name.to_string(),
-            })
-    }
-}
-
 impl Serialize for Format {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Format {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_and_ending_is_of_one_format() {
-        for format in ALL {
-            let Names {
-                name,
-                aliases,
-                endings,
-                ..
-            } = *format.driver().names();
-            for known in aliases.iter().chain([&name]) {
-                assert_eq!(known.parse::<Format>().unwrap(), format);
-            }
-            for ending in endings {
-                let path = Path::new("x").with_extension(ending);
-                assert_eq!(Format::from_extension(&path), Some(format));
-            }
-        }
-    }
-
-    #[test]
-    fn unknown_names_list_the_known() {
-        let error = "orc".parse::<Format>().unwrap_err().to_string();
-        assert!(
-            error.contains("orc") && error.contains("parquet"),
-            "{error}"
-        );
     }
 }

@@ -7,10 +7,16 @@ pub(crate) mod records;
 pub(crate) mod text;
 pub(crate) mod whole;
 
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::error::{IoError, Result};
 use crate::format::Format;
 
 /// All formats, as error messages list them.
-pub(crate) static ALL: [Format; 7] = [
+static ALL: [Format; 7] = [
     parquet::FORMAT,
     ipc::FORMAT,
     text::CSV,
@@ -19,3 +25,80 @@ pub(crate) static ALL: [Format; 7] = [
     lines::FORMAT,
     whole::FORMAT,
 ];
+
+impl Format {
+    /// All formats.
+    pub fn all() -> &'static [Self] {
+        &ALL
+    }
+
+    /// The names that `FromStr` accepts, as error messages list them.
+    pub fn all_names() -> String {
+        ALL.map(|format| format.name()).join(", ")
+    }
+
+    /// The format that a file name suggests.
+    pub fn from_extension(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        { ALL.into_iter() }
+            .find(|format| format.driver().names().endings.contains(&ending.as_str()))
+    }
+}
+
+impl FromStr for Format {
+    type Err = IoError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let wanted = name.to_ascii_lowercase();
+        let is_called = |format: &Self| {
+            let names = format.driver().names();
+            names.name == wanted || names.aliases.contains(&wanted.as_str())
+        };
+        { ALL.into_iter() }
+            .find(is_called)
+            .ok_or_else(|| IoError::UnknownFormat {
+                name: name.to_string(),
+            })
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Names;
+
+    #[test]
+    fn every_name_and_ending_is_of_one_format() {
+        for format in ALL {
+            let Names {
+                name,
+                aliases,
+                endings,
+                ..
+            } = *format.driver().names();
+            for known in aliases.iter().chain([&name]) {
+                assert_eq!(known.parse::<Format>().unwrap(), format);
+            }
+            for ending in endings {
+                let path = Path::new("x").with_extension(ending);
+                assert_eq!(Format::from_extension(&path), Some(format));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_list_the_known() {
+        let error = "orc".parse::<Format>().unwrap_err().to_string();
+        assert!(
+            error.contains("orc") && error.contains("parquet"),
+            "{error}"
+        );
+    }
+}
