@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from exoshuffle import _native
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.errors import OptionsError
 
 #: The path that is standard output.
@@ -38,7 +39,9 @@ def check_ending(path: str, file_format: str) -> None:
         return
     suffix = Path(path).suffix
     said = format_of(path)
-    if said is not None and said != file_format:
+    # Any text may be in a file that is called text.
+    fits = said in (None, file_format) or (said == "text" and FORMATS[file_format].is_text)
+    if not fits:
         raise OptionsError(
             f"output {path} ends in {suffix}, which is {said}, and is to be written as {file_format}; name a file with "
             f"another ending, or {path}/ for a directory"
