@@ -12,7 +12,7 @@ import click
 
 from exoshuffle.dataset.column_types import TYPE_NAMES
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.formats import FORMATS as KNOWN
+from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.logical import sources
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.place import STANDARD, format_of, kind_of
@@ -25,8 +25,6 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.keys import parse_names
 from exoshuffle.shuffle.strategy import strategy_names
 from exoshuffle.units import counted, format_bytes
-
-FORMATS = list(KNOWN)
 
 
 def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,15 @@ from exoshuffle.units import format_bytes
 
 #: What a task needs for rows, beside its buffers: a small split, and a block of it.
 _ROWS_BYTES = 4_000_000
+#: Of formats that have pieces which are read whole: what takes the memory, and what helps beside more of it.
+_UNITS = {
+    "parquet": (
+        "decoding the largest page of",
+        "write the file again with smaller pages and row groups",
+    ),
+    "arrow": ("decoding the largest batch of", "write the file again with smaller batches"),
+    "binary": ("reading the whole file", "leave it out, or select other columns than its bytes"),
+}
 
 
 def decoding_bytes(source: Any, columns: Iterable[str]) -> int:
@@ -32,13 +41,12 @@ def decoding_bytes(source: Any, columns: Iterable[str]) -> int:
     usable = engine.budget_bytes * USABLE_PERCENT // 100
     missing = needed + buffers + _ROWS_BYTES - usable
     if needed and missing > 0:
-        is_batch = source.format == "arrow"
-        unit, units = ("batch", "batches") if is_batch else ("page", "pages and row groups")
+        what, instead = _UNITS[source.format]
         # Of a larger limit the engine keeps a little more for itself.
         enough = (engine.memory_limit + missing * 100 / USABLE_PERCENT) * 1.05
         raise MemoryLimitError(
-            f"decoding the largest {unit} of {path!r} takes {format_bytes(needed)}, which does not fit into a "
+            f"{what} {path!r} takes {format_bytes(needed)}, which does not fit into a "
             f"memory limit of {format_bytes(engine.memory_limit)}; set memory_limit to {format_bytes(enough)} or "
-            f"more, or write the file again with smaller {units}"
+            f"more, or {instead}"
         )
     return max(0, int(needed) - buffers)

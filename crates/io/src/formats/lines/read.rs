@@ -111,7 +111,8 @@ impl Lines {
         }
         let end = memchr(b'\n', &self.window);
         let head = self.window.split_to(end.unwrap_or(self.window.len()));
-        self.check_length(self.begun.len() + head.len())?;
+        let start = self.position - self.begun.len() as u64;
+        self.check_length(self.begun.len() + head.len(), start)?;
         self.begun.extend_from_slice(&head);
         self.position += head.len() as u64;
         if end.is_some() {
@@ -144,7 +145,7 @@ impl Lines {
         let mut start = 0;
         for &end in &ends {
             let line = without_cr(&whole[start..end]);
-            self.check_length(line.len())?;
+            self.check_length(line.len(), self.position + start as u64)?;
             texts
                 .try_append_view(block, start as u32, line.len() as u32)
                 .map_err(|e| IoError::corrupt(&self.path, super::FORMAT, e))?;
@@ -152,7 +153,7 @@ impl Lines {
         }
         self.position += whole.len() as u64;
         if ends.len() < most {
-            self.check_length(self.window.len())?;
+            self.check_length(self.window.len(), self.position)?;
             self.begun.extend_from_slice(&self.window);
             self.position += self.window.len() as u64;
             self.window = Bytes::new();
@@ -167,11 +168,11 @@ impl Lines {
         })
     }
 
-    fn check_length(&self, bytes: usize) -> Result<()> {
+    /// Refuses a line that begins at a position, if it is too long.
+    fn check_length(&self, bytes: usize, start: u64) -> Result<()> {
         if bytes <= self.max_row_bytes {
             return Ok(());
         }
-        let start = self.position - self.begun.len() as u64;
         Err(text::long_row(&self.file, start, self.max_row_bytes))
     }
 }

@@ -49,9 +49,10 @@ impl FileFormat for Whole {
                     bytes,
                 });
             }
+            // As it was read, and the row that is made of it: within 562 MB, one of 304 MB took 581.
             let working = Working {
                 column: Some(BYTES.to_owned()),
-                bytes,
+                bytes: 2 * bytes,
             };
             Ok(FileInfo {
                 rows: Some(1),
