@@ -170,7 +170,9 @@ class TestBinary:
         path = tmp_path / "large"
         with path.open("wb") as file:
             file.truncate(2_000_000_000)
-        with pytest.raises(MemoryLimitError, match=r"reading the whole file .* set memory_limit to"):
+        with pytest.raises(
+            MemoryLimitError, match=r"reading the whole file .* set memory_limit to"
+        ):
             xs.read_binary(path).sort("path").to_arrow()
         with path.open("wb") as file:
             file.truncate(2**31)
