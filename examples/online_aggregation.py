@@ -1,6 +1,6 @@
 """Watching an aggregation: the most visited pages, with bounds, long before all visits are counted.
 
-Run it: ``python examples/online_aggregation.py``. See ``exoshuffle.operators.estimates`` for what the bounds mean.
+Run it: ``python examples/online_aggregation.py``. What bounds mean: ``exoshuffle.operators.online.estimates``.
 
 A program that is content with an estimate leaves the loop, which ends the aggregation. This one waits until the first
 three pages are certain to be the first three: until their bounds and that of the fourth no longer overlap.

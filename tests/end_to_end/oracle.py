@@ -11,7 +11,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 import exoshuffle as xs
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from tests.end_to_end.duck import duck
 
 ROW = "row_number"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle.dataset import execute, unshuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.join import HOWS
+from exoshuffle.operators.join.join import HOWS
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import write_files
 

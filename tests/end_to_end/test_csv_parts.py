@@ -17,7 +17,7 @@ import pytest
 from exoshuffle import _native
 from exoshuffle.dataset.read import read_csv
 from exoshuffle.errors import InputError
-from exoshuffle.operators.readers import FileReader
+from exoshuffle.operators.core.readers import FileReader
 
 pytestmark = pytest.mark.usefixtures("engine")
 

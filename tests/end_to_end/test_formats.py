@@ -14,7 +14,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, OutputError
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from tests.end_to_end.duck import duck
 from tests.end_to_end.formats import READERS, WRITERS
 from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers

@@ -15,7 +15,7 @@ from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, OutputError, SchemaError
 from exoshuffle.futures import Ref, TaskOptions
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 
 TABLE = pa.table({"k": [3, 1, 2, 1], "x": [0.5, 1.5, 2.5, 3.5], "s": ["a", "b", "c", "d"]})
 

@@ -12,7 +12,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators import steps_sample
+from exoshuffle.operators.steps import sample as steps_sample
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files

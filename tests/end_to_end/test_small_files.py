@@ -17,9 +17,9 @@ import exoshuffle as xs
 from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
-from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps_sample import numbers
+from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.shuffle.workload import Workload
 from tests.end_to_end.oracle import assert_same
 

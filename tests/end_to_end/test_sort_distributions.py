@@ -11,7 +11,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from tests.end_to_end.oracle import (
     assert_same,
     check_both_strategies,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers
 from tests.end_to_end.tables import column_of
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import exoshuffle as xs
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from tests.end_to_end.oracle import (
     assert_same,
     check_both_strategies,

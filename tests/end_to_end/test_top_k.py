@@ -14,7 +14,7 @@ from exoshuffle.dataset.top import TopJob
 from exoshuffle.dataset.unshuffled import LimitJob
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
-from exoshuffle.operators.keys import parse_keys
+from exoshuffle.operators.core.keys import parse_keys
 from tests.end_to_end.generated import generated
 from tests.end_to_end.oracle import ROW, assert_same, expected, with_row_numbers, write_files
 from tests.end_to_end.tables import distributed

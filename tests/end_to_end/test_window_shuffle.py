@@ -20,7 +20,7 @@ from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
-from exoshuffle.operators.steps_sample import numbers_within
+from exoshuffle.operators.steps.sample import numbers_within
 from tests.conftest import small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import write_files

@@ -14,7 +14,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, OutputError, SchemaError
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.shuffle import Push
 
 TABLE = pa.table(

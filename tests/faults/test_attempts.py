@@ -18,7 +18,7 @@ from exoshuffle.dataset.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import current_engine
-from exoshuffle.operators.sinks import WriteSink
+from exoshuffle.operators.core.sinks import WriteSink
 from exoshuffle.shuffle import Push, Simple, Strategy
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.shuffles import small_plan

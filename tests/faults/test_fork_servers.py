@@ -214,7 +214,7 @@ def test_workers_lead_groups_of_their_own() -> None:
 def test_only_one_thread_is_there_when_a_server_forks() -> None:
     program = (
         "import os, exoshuffle.engines.local.fork_server as server; "
-        "server._import(['exoshuffle.operators.table', 'exoshuffle.dataset']); "
+        "server._import(['exoshuffle.operators.core.tasks', 'exoshuffle.dataset']); "
         "print(len(os.listdir('/proc/self/task')))"
     )
     done = subprocess.run(

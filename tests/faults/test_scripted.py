@@ -13,7 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
-from exoshuffle.operators.sinks import PIECE_BYTES
+from exoshuffle.operators.core.sinks import PIECE_BYTES
 from exoshuffle.shuffle import (
     BestEffort,
     FixedBlockSize,

@@ -19,10 +19,10 @@ import pytest
 
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.errors import InputError, OptionsError, SchemaError
-from exoshuffle.operators.aggregate import GroupBy, Uncombined
-from exoshuffle.operators.aggregate_functions import FUNCTIONS
-from exoshuffle.operators.aggregate_parsing import parse_aggregates
-from exoshuffle.operators.aggregate_rows import Operands
+from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.group_by.functions import FUNCTIONS
+from exoshuffle.operators.group_by.parsing import parse_aggregates
+from exoshuffle.operators.group_by.rows import Operands
 
 #: Each function as DuckDB has it; ``n`` is the number of the row.
 ORACLE = {

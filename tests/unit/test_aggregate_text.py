@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.aggregate_text import parse_aggregate_text
+from exoshuffle.operators.group_by.text import parse_aggregate_text
 
 
 def test_what_the_help_shows() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exoshuffle.errors import ShuffleCheckError
-from exoshuffle.operators.checks import check_all_read, check_each, maps_of, opened
-from exoshuffle.operators.table import as_reader
+from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened
+from exoshuffle.operators.core.tasks import as_reader
 from tests.unit.native_tables import ascending, slices, sorter
 
 NUM_MAPS = 6

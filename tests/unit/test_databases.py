@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from exoshuffle.operators.databases import Database
+from exoshuffle.operators.sql.databases import Database
 
 THREADS = 8
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import OptionsError, SchemaError
-from exoshuffle.operators.distinct import parse_distinct
+from exoshuffle.operators.distinct.distinct import parse_distinct
 
 
 def in_two_stages(table: pa.Table, subset: list[str] | None, part_rows: int) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from exoshuffle.operators.division_tasks import counted_keys
+from exoshuffle.operators.division.tasks import counted_keys
 
 
 def test_keys_that_differ_in_case_alone() -> None:

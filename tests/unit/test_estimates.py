@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators.estimates import SIZE, Sample, mean_error_sql, total_error_sql
+from exoshuffle.operators.online.estimates import SIZE, Sample, mean_error_sql, total_error_sql
 
 SIZES = {
     "equal": [120] * 32,

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError
-from exoshuffle.operators import databases, expression_queries
-from exoshuffle.operators.evaluation import evaluated
-from exoshuffle.operators.expressions import parse_expression
+from exoshuffle.operators.sql import databases
+from exoshuffle.operators.sql import queries as expression_queries
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import parse_expression
 
 TABLE = pa.table(
     {

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.operators.evaluation import evaluated
-from exoshuffle.operators.expression_zones import has_nanoseconds
-from exoshuffle.operators.expressions import parse_expression
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import parse_expression
+from exoshuffle.operators.sql.zones import has_nanoseconds
 
 HOUR = 3_600_000_000
 #: Around midnights, and the hours that New York and Berlin skipped and had twice in 2024; nulls; long ago.

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.operators.evaluation import evaluated
-from exoshuffle.operators.expressions import parse_expression
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import parse_expression
 
 SCHEMA = pa.schema(
     [

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError
-from exoshuffle.operators import join_payload
-from exoshuffle.operators.join import HOWS, Join, JoinOptions, parse_join
+from exoshuffle.operators.join import payload as join_payload
+from exoshuffle.operators.join.join import HOWS, Join, JoinOptions, parse_join
 
 NAN = float("nan")
 KEYED = [how for how in HOWS if how != "cross"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exoshuffle.operators.join import HOWS, JoinOptions, parse_join
-from exoshuffle.operators.join_broadcast import BROADCAST_SIDES, LEFT, BroadcastJoin
+from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, LEFT, BroadcastJoin
+from exoshuffle.operators.join.join import HOWS, JoinOptions, parse_join
 from tests.unit.test_join import oracle
 
 KEYS = st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=12)

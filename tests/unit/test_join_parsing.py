@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import OptionsError, SchemaError
-from exoshuffle.operators.join import JoinOptions, parse_join
-from exoshuffle.operators.join_keys import common_type, hashes_alike
-from exoshuffle.operators.steps import apply_steps, required_columns, steps_schema
+from exoshuffle.operators.join.join import JoinOptions, parse_join
+from exoshuffle.operators.join.keys import common_type, hashes_alike
+from exoshuffle.operators.steps.step import apply_steps, required_columns, steps_schema
 
 LEFT = pa.schema(
     [pa.field("k", pa.int32(), nullable=False), pa.field("a", pa.string(), nullable=False)]

@@ -14,9 +14,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import inputs
 from exoshuffle.dataset.inputs import FileInput
-from exoshuffle.operators.order import ByKeys, SortKey
+from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps_columns import Filter
+from exoshuffle.operators.steps.columns import Filter
 
 ROWS = 100_000
 READ_BYTES = 20_000

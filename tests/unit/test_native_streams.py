@@ -359,7 +359,7 @@ def test_threads_read_streams_at_the_same_time() -> None:
 
 
 def test_duckdb_reads_a_stream() -> None:
-    from exoshuffle.operators.relational import query
+    from exoshuffle.operators.sql.relational import query
 
     table = mixed_table(5_000, seed=8).select(["k", "id"])
     rows = one_partition(sorter(table.schema, ascending("k")), table)

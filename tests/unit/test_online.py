@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.aggregate_parsing import parse_aggregates
-from exoshuffle.operators.estimates import Sample, student
-from exoshuffle.operators.online import Online, parse_online
+from exoshuffle.operators.group_by.parsing import parse_aggregates
+from exoshuffle.operators.online.estimates import Sample, student
+from exoshuffle.operators.online.online import Online, parse_online
 
 NUM_SPLITS = 32
 AGGREGATES: dict[str, Any] = {

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators.keys import SortKey
-from exoshuffle.operators.order import ByChance, ByKeys, by_even_range, by_range
-from exoshuffle.operators.steps_sample import numbers
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import ByChance, ByKeys, by_even_range, by_range
+from exoshuffle.operators.steps.sample import numbers
 from tests.unit.native_tables import opened, read_ipc, slices
 
 NUM_MAPS = 4

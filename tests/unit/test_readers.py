@@ -10,7 +10,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.dataset.read import open_dataset
-from exoshuffle.operators.readers import FileReader
+from exoshuffle.operators.core.readers import FileReader
 from tests.end_to_end.formats import WRITERS
 
 

@@ -17,7 +17,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Refs, SliceRef, TaskOptions
-from exoshuffle.operators.division import _join_pieces
+from exoshuffle.operators.division.dividing import _join_pieces
 from exoshuffle.shuffle import (
     FixedFiles,
     MergeOptions,

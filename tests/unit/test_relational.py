@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError, SchemaError
-from exoshuffle.operators import relational
-from exoshuffle.operators.relational import (
+from exoshuffle.operators.sql import relational
+from exoshuffle.operators.sql.relational import (
     as_table,
     by_number,
     computed,

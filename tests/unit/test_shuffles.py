@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators import order, shuffles
-from exoshuffle.operators.aggregate_parsing import parse_aggregates
-from exoshuffle.operators.keys import SortKey
+from exoshuffle.operators import shuffles
+from exoshuffle.operators.core import order
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.group_by.parsing import parse_aggregates
 
 SCHEMA = pa.schema([("k", pa.int64()), pa.field("n", pa.uint64(), nullable=False)])
 BY_KEY = order.ByKeys((SortKey("k"),))

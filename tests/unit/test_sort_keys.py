@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.keys import SortKey, check_keys, parse_by, parse_keys, parse_names
+from exoshuffle.operators.core.keys import SortKey, check_keys, parse_by, parse_keys, parse_names
 
 
 @pytest.mark.parametrize(

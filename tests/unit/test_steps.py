@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators import batches
-from exoshuffle.operators.steps import Step, apply_steps, required_columns, steps_schema
-from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps.columns import Drop, Filter, Nullable, Rename, Select, WithColumns
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.step import Step, apply_steps, required_columns, steps_schema
 
 TABLE = pa.table(
     {

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exoshuffle.errors import SchemaError
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps.functions import MapBatches
 
 DAY = dt.date(2020, 1, 2)
 ZONED = dt.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc)

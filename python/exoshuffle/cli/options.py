@@ -22,7 +22,7 @@ from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.keys import parse_names
+from exoshuffle.operators.core.keys import parse_names
 from exoshuffle.shuffle.strategy import strategy_names
 from exoshuffle.units import counted, format_bytes
 

@@ -16,8 +16,8 @@ from exoshuffle.cli.options import (
     start,
 )
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.aggregate_text import parse_aggregate_text
-from exoshuffle.operators.keys import parse_names
+from exoshuffle.operators.core.keys import parse_names
+from exoshuffle.operators.group_by.text import parse_aggregate_text
 
 _seed = click.option(
     "--seed", type=int, help="Of the random order. Default: a fresh one, which the summary tells."

@@ -16,7 +16,7 @@ from exoshuffle.cli.options import (
 )
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.keys import parse_by
+from exoshuffle.operators.core.keys import parse_by
 
 _by = click.option("--by", help='Columns to sort by: "ts desc nulls last, id".')
 _limit = click.option("--limit", type=int, help="Only so many rows, the first ones of the order.")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from exoshuffle.dataset.inputs import FileInput, measuring, weigh
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.futures import get
-from exoshuffle.operators.aggregate_rows import first_rows
-from exoshuffle.operators.at_once import ANY_BYTES, rows_at_once
 from exoshuffle.operators.batches import chunks_of
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.table import BatchInput
+from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.tasks import BatchInput
+from exoshuffle.operators.group_by.rows import first_rows
 from exoshuffle.shuffle.plan import Workload
 
 if TYPE_CHECKING:

@@ -29,11 +29,8 @@ from exoshuffle.dataset.write import WriteOptions, is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.distinct import parse_distinct
-from exoshuffle.operators.expressions import column
-from exoshuffle.operators.finishes import Sorted
-from exoshuffle.operators.join import JoinOptions, parse_join
-from exoshuffle.operators.keys import (
+from exoshuffle.operators.core.finishes import Sorted
+from exoshuffle.operators.core.keys import (
     SortKey,
     check_keys,
     check_names,
@@ -42,8 +39,11 @@ from exoshuffle.operators.keys import (
     once,
     parse_keys,
 )
-from exoshuffle.operators.order import ByKeys, ByRecordKey, assignment_named
+from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
+from exoshuffle.operators.distinct.distinct import parse_distinct
+from exoshuffle.operators.join.join import JoinOptions, parse_join
 from exoshuffle.operators.shuffles import Shuffle
+from exoshuffle.operators.sql.parsing import column
 from exoshuffle.shuffle.strategy import Strategy
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import parse_bytes

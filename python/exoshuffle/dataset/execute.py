@@ -32,13 +32,13 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.finishes import Sorted
-from exoshuffle.operators.join_broadcast import BROADCAST_SIDES, BroadcastJoin
-from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.core.finishes import Sorted
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.tasks import as_reader
+from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.sinks import BlocksSink
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.table import as_reader
+from exoshuffle.operators.steps.step import Step
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 

@@ -32,9 +32,9 @@ from exoshuffle.dataset.write import WriteOptions, check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
-from exoshuffle.operators.finishes import Joined
-from exoshuffle.operators.join import Join
-from exoshuffle.operators.steps import Step, executor_of, functions_bytes
+from exoshuffle.operators.core.finishes import Joined
+from exoshuffle.operators.join.join import Join
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import counted, format_bytes

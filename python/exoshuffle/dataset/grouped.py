@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.learning import learnt
 from exoshuffle.dataset.logical import ShuffleOptions
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.aggregate_parsing import AggregateSpec, parse_aggregates
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.units import option_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Grouped:
     def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
-        Functions, of values that are not null (what each gives is in ``exoshuffle.operators.aggregate``):
+        Functions, of values that are not null (what each gives is in ``exoshuffle.operators.group_by.aggregate``):
 
         * of any: ``count``, ``count_distinct``, ``approx_count_distinct``, ``min``, ``max``, ``first`` and ``last`` in
           input order, ``top_k`` (k), ``list`` (with nulls);

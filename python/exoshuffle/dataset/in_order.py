@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.jobs import Job, bounded, in_advance
 from exoshuffle.futures import Engine, get
-from exoshuffle.operators.sinks import BlocksSink
-from exoshuffle.operators.table import as_rows, own_errors
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.tasks import as_rows, own_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,18 +14,18 @@ from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
-from exoshuffle.operators.order import ByChance, RowsConfig, by_range
-from exoshuffle.operators.readers import BlockReader, FileReader, splits_of
+from exoshuffle.operators.core.order import ByChance, RowsConfig, by_range
+from exoshuffle.operators.core.readers import BlockReader, FileReader, splits_of
+from exoshuffle.operators.core.tasks import BatchInput, MapInput, SplitInput
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import (
+from exoshuffle.operators.steps.sample import Numbered
+from exoshuffle.operators.steps.step import (
     Step,
     apply_steps,
     executor_of,
     functions_bytes,
     required_columns,
 )
-from exoshuffle.operators.steps_sample import Numbered
-from exoshuffle.operators.table import BatchInput, MapInput, SplitInput
 from exoshuffle.shuffle.plan import Workload
 from exoshuffle.shuffle.workload import ceil_div
 

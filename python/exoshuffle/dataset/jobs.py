@@ -23,11 +23,11 @@ from exoshuffle.futures import Engine, Ref, RefStream, cancel, raise_errors, wai
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.finishes import Joined
+from exoshuffle.operators.core.finishes import Joined
+from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
+from exoshuffle.operators.core.tasks import MapInput, Sink, TableTasks
 from exoshuffle.operators.shuffles import Shuffle, Side
-from exoshuffle.operators.sinks import BlocksSink, SteppedSink
-from exoshuffle.operators.steps import Step, executor_of, functions_bytes
-from exoshuffle.operators.table import MapInput, Sink, TableTasks
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
 from exoshuffle.shuffle.workload import ResultPlace

@@ -19,12 +19,12 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.dataset.unshuffled import piece_bytes
 from exoshuffle.futures import Engine, Ref, remote
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.join import Join
-from exoshuffle.operators.join_payload import BATCH_BYTES
-from exoshuffle.operators.order import ByKeys, round_robin
+from exoshuffle.operators.core.order import ByKeys, round_robin
+from exoshuffle.operators.core.tasks import Sink, as_reader, as_rows, handed, own_errors, sink_steps
+from exoshuffle.operators.join.join import Join
+from exoshuffle.operators.join.payload import BATCH_BYTES
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of, functions_bytes
-from exoshuffle.operators.table import Sink, as_reader, as_rows, handed, own_errors, sink_steps
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
 if TYPE_CHECKING:

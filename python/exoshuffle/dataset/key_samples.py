@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.relational import plain_type
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.sql.relational import plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import get, remote
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.steps.functions import MapBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.finishes import Joined
-from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.core.finishes import Joined
+from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.shuffles import Shuffle
-from exoshuffle.operators.steps import Step, steps_schema
+from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
 from exoshuffle.units import counted
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from exoshuffle.dataset.bad_rows import LeftOut
-    from exoshuffle.operators.join import Join
+    from exoshuffle.operators.join.join import Join
 
 #: Arrow counts with 64 bits.
 MAX_ROWS = 2**63 - 1

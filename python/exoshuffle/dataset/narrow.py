@@ -21,10 +21,10 @@ from exoshuffle.dataset.results import Results
 from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
-from exoshuffle.operators.keys import names_in
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_columns import Drop, Filter, Rename, Select, WithColumns
-from exoshuffle.operators.steps_functions import MapBatches
+from exoshuffle.operators.core.keys import names_in
+from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.step import Step
 from exoshuffle.units import option_bytes
 
 if TYPE_CHECKING:

@@ -23,18 +23,18 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
-from exoshuffle.operators.aggregate import GroupBy
-from exoshuffle.operators.estimates import Sample
-from exoshuffle.operators.online import Online, parse_online
-from exoshuffle.operators.online_tasks import (
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.tasks import MapInput, TableTasks
+from exoshuffle.operators.group_by.aggregate import GroupBy
+from exoshuffle.operators.online.estimates import Sample
+from exoshuffle.operators.online.online import Online, parse_online
+from exoshuffle.operators.online.tasks import (
     OnlineTasks,
     shuffle_online,
     stored_table,
     summary_step,
 )
 from exoshuffle.operators.shuffles import rows_config
-from exoshuffle.operators.sinks import BlocksSink
-from exoshuffle.operators.table import MapInput, TableTasks
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
 
@@ -102,7 +102,7 @@ class Aggregated(Dataset):
         Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
         ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
         is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
-        ``exoshuffle.operators.estimates``.
+        ``exoshuffle.operators.online.estimates``.
         """
         online = parse_online(self.grouping)
         options = replace(self.options, strategy="simple")

@@ -15,15 +15,15 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
 from exoshuffle.futures import get, remote
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.expressions import column
-from exoshuffle.operators.finishes import Sorted
-from exoshuffle.operators.keys import SortKey
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.relational import plain
+from exoshuffle.operators.core.finishes import Sorted
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.tasks import MapInput, as_reader, own_errors
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of, functions_bytes
-from exoshuffle.operators.steps_columns import Select
-from exoshuffle.operators.table import MapInput, as_reader, own_errors
+from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.sql.relational import plain
+from exoshuffle.operators.steps.columns import Select
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.dataset.logical import Files, Node, Stepped, United
 from exoshuffle.errors import InputError
-from exoshuffle.operators import syntax
-from exoshuffle.operators.evaluation import evaluated
-from exoshuffle.operators.expressions import parse_expression
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_cast import Cast
-from exoshuffle.operators.steps_columns import Drop, Filter, Nullable, Rename, Select, WithColumns
-from exoshuffle.operators.steps_sample import Chosen, Numbered
+from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import parse_expression
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Drop, Filter, Nullable, Rename, Select, WithColumns
+from exoshuffle.operators.steps.sample import Chosen, Numbered
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -34,7 +34,7 @@ from exoshuffle.dataset.logical import Files, Stepped
 from exoshuffle.dataset.paths import local_path
 from exoshuffle.dataset.spool import spooled
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
-from exoshuffle.operators.steps_cast import Cast
+from exoshuffle.operators.steps.cast import Cast
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,12 +27,12 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators import shuffles
-from exoshuffle.operators.keys import SortKey
-from exoshuffle.operators.order import ByKeys
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_columns import Drop, Select
-from exoshuffle.operators.steps_functions import MapBatches
-from exoshuffle.operators.steps_sample import Chosen, Numbered
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.steps.columns import Drop, Select
+from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.sample import Chosen, Numbered
+from exoshuffle.operators.steps.step import Step
 
 #: Columns of numbers begin with it.
 _PREFIX = "__exoshuffle_number_"

@@ -12,9 +12,9 @@ from typing import Any
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.logical import Node, Shuffled, Stepped, Windowed
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.order import ByChance
-from exoshuffle.operators.steps_columns import Drop
-from exoshuffle.operators.steps_sample import Chosen, Numbered
+from exoshuffle.operators.core.order import ByChance
+from exoshuffle.operators.steps.columns import Drop
+from exoshuffle.operators.steps.sample import Chosen, Numbered
 
 #: Bits of a seed that nobody gave: readers of JSON that take numbers for doubles keep no more.
 _FRESH_BITS = 53

@@ -14,7 +14,7 @@ from exoshuffle.dataset.jobs import Job, ShuffleJob
 from exoshuffle.dataset.joins import rows_size
 from exoshuffle.dataset.unshuffled import ScanJob
 from exoshuffle.dataset.windows import WindowJob
-from exoshuffle.operators.steps_columns import Drop, Nullable, Rename, Select
+from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from exoshuffle import _native
 from exoshuffle.dataset.logical import Node, Stepped
 from exoshuffle.errors import SchemaError
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_cast import Cast
-from exoshuffle.operators.steps_columns import Nullable, Select
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Nullable, Select
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,12 +16,19 @@ from exoshuffle.dataset.inputs import Input
 from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
-from exoshuffle.operators.order import ByKeys
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
+from exoshuffle.operators.core.tasks import (
+    MapInput,
+    Sink,
+    as_reader,
+    handed,
+    own_errors,
+    sink_steps,
+)
 from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.sinks import BlocksSink, SteppedSink
-from exoshuffle.operators.steps import Step, executor_of, functions_bytes
-from exoshuffle.operators.steps_first import First
-from exoshuffle.operators.table import MapInput, Sink, as_reader, handed, own_errors, sink_steps
+from exoshuffle.operators.steps.first import First
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 from exoshuffle.shuffle.workload import BUFFER_BYTES, buffer_bytes
 

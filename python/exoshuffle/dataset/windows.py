@@ -21,11 +21,8 @@ from exoshuffle.dataset.logical import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
 from exoshuffle.futures.options import Executor
-from exoshuffle.operators.order import ByChance, ByKeys, by_range
-from exoshuffle.operators.shuffles import Side
-from exoshuffle.operators.steps import executor_of, functions_bytes
-from exoshuffle.operators.steps_sample import numbers
-from exoshuffle.operators.table import (
+from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
+from exoshuffle.operators.core.tasks import (
     MapInput,
     Sink,
     as_reader,
@@ -34,6 +31,9 @@ from exoshuffle.operators.table import (
     own_errors,
     sink_steps,
 )
+from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.steps.sample import numbers
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.shuffle.workload import BUFFER_BYTES
 from exoshuffle.units import format_bytes, parse_bytes

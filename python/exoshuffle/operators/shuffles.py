@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor
-from exoshuffle.operators.aggregate import GroupBy, Uncombined
-from exoshuffle.operators.aggregate_counted import CountedValues
-from exoshuffle.operators.aggregate_functions import Kept
-from exoshuffle.operators.aggregate_rows import check_keys
-from exoshuffle.operators.at_once import AtOnce, InParts, Narrowing
-from exoshuffle.operators.finishes import (
+from exoshuffle.operators.core.at_once import AtOnce, InParts, Narrowing
+from exoshuffle.operators.core.finishes import (
     Alone,
     Combined,
     Finish,
@@ -25,9 +21,8 @@ from exoshuffle.operators.finishes import (
     Recounted,
     Sorted,
 )
-from exoshuffle.operators.groups import MapGroups
-from exoshuffle.operators.keys import SortKey
-from exoshuffle.operators.order import (
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import (
     Assign,
     ByChance,
     ByKeys,
@@ -40,16 +35,21 @@ from exoshuffle.operators.order import (
     check_group_keys,
     round_robin,
 )
-from exoshuffle.operators.steps import Step
-from exoshuffle.operators.steps_functions import ONE_TABLE, MapBatches
-from exoshuffle.operators.top import Best
+from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
+from exoshuffle.operators.group_by.counted import CountedValues
+from exoshuffle.operators.group_by.functions import Kept
+from exoshuffle.operators.group_by.map_groups import MapGroups
+from exoshuffle.operators.group_by.rows import check_keys
+from exoshuffle.operators.steps.functions import ONE_TABLE, MapBatches
+from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.top_k.top import Best
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.operators.distinct import Distinct
-    from exoshuffle.operators.join import Join
+    from exoshuffle.operators.distinct.distinct import Distinct
+    from exoshuffle.operators.join.join import Join
 
 #: Memory of grouping or joining a partition beside it: its rows as Arrow and as the result, and a hash table. Measured
 #: with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.

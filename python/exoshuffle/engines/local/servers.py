@@ -34,7 +34,7 @@ _WORTH_IMPORTING = (
     "pyarrow",
     "pyarrow.compute",
     "pyarrow.parquet",
-    "exoshuffle.operators.table",
+    "exoshuffle.operators.core.tasks",
     "exoshuffle.dataset",
 )
 _LOOK_SECONDS = 0.001

@@ -1,0 +1,1 @@
+"""What all operators on tables share: tasks, order of rows, checks, sinks."""

@@ -1,0 +1,196 @@
+"""What rows are ordered by, and the native object that moves rows and knows their order.
+
+Nothing native is pickled: a ``RowsConfig`` travels, and builds the native object once per process.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.errors import OptionsError, SchemaError, candidates
+from exoshuffle.operators.core.keys import SortKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Order(Protocol):
+    """What rows are ordered by."""
+
+    def build(self, read_options: str, schema: bytes) -> Any:
+        """The native object for rows of this schema."""
+
+
+@dataclass(frozen=True)
+class ByKeys:
+    """Column values; without any key rows have no order, and can be dealt out or hashed only.
+
+    Attributes:
+        keys: The first one first.
+    """
+
+    keys: tuple[SortKey, ...] = ()
+
+    def build(self, read_options: str, schema: bytes) -> Any:
+        """See ``Order``.
+
+        Raises:
+            SchemaError: A key is unknown or of a type that has no order.
+        """
+        keys = [(key.column, key.descending, key.nulls_first) for key in self.keys]
+        return _native.Sorter.table(read_options, schema, keys)
+
+
+def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
+    """Whether rows of equal keys can be brought together.
+
+    Raises:
+        SchemaError: A key has values that the native object cannot compare; names the columns that can be keys.
+    """
+    encoded = schema.serialize().to_pybytes()
+
+    def is_comparable(name: str) -> bool:
+        try:
+            ByKeys((SortKey(name),)).build("{}", encoded)
+        except SchemaError:
+            return False
+        return True
+
+    for key in keys:
+        if not is_comparable(key):
+            others = [name for name in schema.names if is_comparable(name)]
+            raise SchemaError(
+                f"column {key!r} is {schema.field(key).type}, which cannot be a key of groups; columns that can are "
+                f"{candidates(key, others)}"
+            )
+
+
+@dataclass(frozen=True)
+class ByRecordKey:
+    """The first bytes of a fixed-length record.
+
+    Attributes:
+        record_bytes: Size of a record.
+        key_bytes: Size of its key.
+    """
+
+    record_bytes: int
+    key_bytes: int
+
+    def build(self, read_options: str, schema: bytes) -> Any:
+        """See ``Order``."""
+        del schema
+        return _native.Sorter.records(read_options, self.record_bytes, self.key_bytes)
+
+
+@dataclass(frozen=True)
+class ByChance:
+    """A pseudo-random number per row, from a seed and the row's place in the input: a uniform permutation.
+
+    Attributes:
+        seed: Of the permutation.
+        window: Rows of a file that stay together, which are in random order then, and the rows of each; None for none.
+    """
+
+    seed: int
+    window: int | None = None
+
+    def build(self, read_options: str, schema: bytes) -> Any:
+        """See ``Order``."""
+        return _native.Sorter.permutation(read_options, schema, self.seed, self.window)
+
+
+@dataclass(frozen=True)
+class RowsConfig:
+    """What to rebuild the native object from, wherever a task runs.
+
+    Attributes:
+        read_options: JSON of the reader's options.
+        schema: Arrow schema as IPC bytes.
+        order: What rows are ordered by.
+    """
+
+    read_options: str
+    schema: bytes
+    order: Order
+
+    def build(self) -> Any:
+        """The native object (``_native.Sorter``).
+
+        Raises:
+            SchemaError: A key is unknown or of a type that has no order.
+        """
+        return _build(self)
+
+
+@functools.lru_cache(maxsize=64)
+def _build(config: RowsConfig) -> Any:
+    return config.order.build(config.read_options, config.schema)
+
+
+# --- assignments: which partition a row goes to --------------------------------------------------------------------
+
+#: From the native object, samples of keys and the number of partitions to an assignment as bytes.
+Assign = Callable[[Any, Sequence[bytes], int], bytes]
+
+
+def by_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By boundaries from sampled keys: partitions follow each other in order and are about equally large."""
+    boundaries: bytes = sorter.choose_boundaries(list(samples), num_partitions)
+    return boundaries
+
+
+def by_even_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
+    del samples
+    assignment: bytes = sorter.even_assignment(num_partitions)
+    return assignment
+
+
+def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By a hash of the key columns: equal keys meet."""
+    del samples
+    assignment: bytes = sorter.hash_assignment(num_partitions)
+    return assignment
+
+
+def by_hash_level(sorter: Any, num_partitions: int, level: int) -> bytes:
+    """By other bits of the hash: keys that ``by_hash`` and lower levels have brought together part, unless equal."""
+    assignment: bytes = sorter.hash_assignment(num_partitions, level)
+    return assignment
+
+
+def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """In turn, whatever the rows hold: partitions of equal numbers of rows."""
+    del samples
+    assignment: bytes = sorter.round_robin_assignment(num_partitions)
+    return assignment
+
+
+def assignment_named(method: str | None, has_keys: bool) -> Assign:
+    """The assignment of that name; default: by hash if there are keys, else in turn.
+
+    Raises:
+        OptionsError: Unknown name, or one that needs keys where there are none, or the other way round.
+    """
+    if method is None:
+        method = "hash" if has_keys else "round-robin"
+    assign = _METHODS.get(str(method).replace("_", "-"))
+    if assign is None:
+        raise OptionsError(f"unknown method {method!r}; known are {', '.join(_METHODS)}")
+    if has_keys and assign is round_robin:
+        raise OptionsError(
+            f"method {method!r} deals rows out in turn, whatever they hold; leave out by=, or choose hash or range"
+        )
+    if not has_keys and assign is not round_robin:
+        raise OptionsError(
+            f"method {method!r} goes by the values of columns; name them in by=, or choose round-robin"
+        )
+    return assign
+
+
+_METHODS: dict[str, Assign] = {"hash": by_hash, "range": by_range, "round-robin": round_robin}

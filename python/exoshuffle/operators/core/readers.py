@@ -1,0 +1,82 @@
+"""Readers: how an item of an input is opened where a task runs, and which rows of the input it has.
+
+Guarantee: readers are small and travel with every task; files and native objects are opened by the task that reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.operators.steps.sample import Place
+
+
+class Reader(Protocol):
+    """Opens one item of an input, or one of several splits in it: splits of files, or blocks."""
+
+    def open(self, item: Any) -> Any:
+        """The rows, as an object with ``__arrow_c_stream__``."""
+
+    def place(self, index: int, item: Any) -> Place:
+        """Which rows these are, of item number ``index``."""
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads splits of files.
+
+    Attributes:
+        read_options: JSON of the reader's options.
+        schema: Arrow schema of the files as IPC bytes.
+        columns: Which columns to read, in this order.
+    """
+
+    read_options: str
+    schema: bytes
+    columns: tuple[str, ...]
+
+    def open(self, item: str | tuple[str, ...]) -> Any:
+        """See ``Reader``."""
+        splits = list(splits_of(item))
+        return _native.Rows.scan(self.read_options, self.schema, splits, self.columns)
+
+    def place(self, index: int, item: str | tuple[str, ...]) -> Place:
+        """See ``Reader``; rows of several splits have no number."""
+        first, *others = splits_of(item)
+        split = json.loads(first)
+        if others:
+            return Place.of_part(index, f"{split['path']} and {len(others)} splits behind it")
+        first_row = split["start"]
+        unit = "rows" if split["format"] in ("parquet", "arrow") else "bytes"
+        name = f"{unit} {first_row} to {split['end']} of {_native.shown_path(split['path'])}"
+        if split["format"] == "records" and split["rows"]:
+            first_row //= (split["end"] - first_row) // split["rows"]
+        return Place(index, split["file_index"], first_row, name)
+
+
+def splits_of(item: Any) -> tuple[Any, ...]:
+    """What is opened to read an item of an input: the item itself, or several splits, one after the other."""
+    return item if isinstance(item, tuple) else (item,)
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads blocks that an earlier shuffle made: Arrow IPC streams, one or a list of them, one after the other."""
+
+    def open(self, item: Any) -> Any:
+        """See ``Reader``."""
+        import pyarrow as pa
+
+        if not isinstance(item, list):
+            return _native.Rows.from_ipc(item)
+        streams = [pa.RecordBatchReader.from_stream(_native.Rows.from_ipc(each)) for each in item]
+        batches = itertools.chain.from_iterable(streams)
+        return pa.RecordBatchReader.from_batches(streams[0].schema, batches)
+
+    def place(self, index: int, item: Any) -> Place:
+        """See ``Reader``."""
+        del item
+        return Place.of_part(index, f"part {index} of the input")

@@ -1,0 +1,187 @@
+"""What becomes of a partition: files of an output directory, or an Arrow stream in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from exoshuffle.futures import allocate_block, waiting
+from exoshuffle.operators.core.tasks import Sink, as_reader, as_rows
+from exoshuffle.operators.steps.sample import Place
+from exoshuffle.operators.steps.step import Step, apply_steps
+
+#: How large a block gets that holds a part of what a partition became.
+PIECE_BYTES = 8_000_000
+#: More than a shuffle has partitions.
+_PARTS = 2**20
+
+
+@dataclass(frozen=True)
+class WriteSink:
+    """Writes a partition to one or more files of ``directory``.
+
+    A repeated attempt is harmless: files are written under a name of the attempt's own and renamed when complete.
+
+    Attributes:
+        directory: Where the files go.
+        options: JSON of the writer's options.
+        place: Numbers of the partitions that this one is a part of, the outermost first.
+    """
+
+    directory: str
+    options: str
+    place: tuple[int, ...] = ()
+
+    @property
+    def num_returns(self) -> int:
+        """See ``Sink``."""
+        return 1
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return True
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
+        """Writes; yields name, rows, bytes and crc32 of each file, in one list."""
+        attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
+        attempt.mkdir()
+        try:
+            pending = rows.write_files(str(attempt), partition, self.options)
+            with waiting():
+                files: list[dict[str, Any]] = pending.wait()
+            for file in files:
+                name = self._placed(file["name"])
+                place = Path(self.directory) / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                (attempt / file["name"]).rename(place)
+                file["name"] = name
+        finally:
+            shutil.rmtree(attempt, ignore_errors=True)
+        yield files
+
+    def within(self, partition: int) -> WriteSink:
+        """See ``Sink``: the files of parts have the partition's number before theirs, and so its place in the order."""
+        return dataclasses.replace(self, place=(*self.place, partition))
+
+    def _placed(self, name: str) -> str:
+        folder, slash, file = name.rpartition("/")
+        numbers = "".join(f"{number:05}-" for number in self.place)
+        return f"{folder}{slash}part-{numbers}{file[len('part-') :]}"
+
+
+@dataclass(frozen=True)
+class BlocksSink:
+    """Makes Arrow IPC streams of a partition, as blocks in the store.
+
+    Mostly that is one, made in its place. What joins and functions of users make of a partition may be far larger than
+    it, or than memory: it becomes several blocks, which the store spills one by one.
+
+    Attributes:
+        piece_bytes: How large a block gets, where no more is known of the rows than that they come.
+    """
+
+    piece_bytes: int = PIECE_BYTES
+
+    @property
+    def num_returns(self) -> Literal["streaming"]:
+        """See ``Sink``."""
+        return "streaming"
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``: who reads blocks does not mind how many there are."""
+        return False
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields the blocks, one at least."""
+        del partition
+        if not rows.is_stream:
+            yield block_of(rows)
+            return
+        for stream in rows.to_ipc_streams(self.piece_bytes):
+            yield _block(stream)
+
+    def within(self, partition: int) -> BlocksSink:
+        """See ``Sink``: blocks have no names."""
+        del partition
+        return self
+
+
+@dataclass(frozen=True)
+class TableSink:
+    """Makes a table of a partition, for a task that takes those of several."""
+
+    @property
+    def num_returns(self) -> int:
+        """See ``Sink``."""
+        return 1
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return False
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields the table."""
+        del partition
+        yield as_reader(rows).read_all()
+
+    def within(self, partition: int) -> TableSink:
+        """See ``Sink``: tables have no names."""
+        del partition
+        return self
+
+
+def block_of(rows: Any) -> Any:
+    """All rows as one Arrow IPC stream, in a block of the running task."""
+    return _block(rows.to_ipc_stream())
+
+
+def _block(stream: Any) -> Any:
+    block = allocate_block([0, stream.num_bytes])
+    stream.write_into(block)
+    return block
+
+
+@dataclass(frozen=True)
+class SteppedSink:
+    """Applies steps to a partition on its way to another sink.
+
+    Attributes:
+        steps: What to do with the rows.
+        sink: Where they go then.
+        first_part: Number of the first part; those of a divided partition are counted apart from all others.
+    """
+
+    steps: tuple[Step, ...]
+    sink: Sink
+    first_part: int = 0
+
+    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+        """Yields what the other sink does."""
+        # Parts of a divided partition have numbers of their own, which say nothing to users.
+        name = "" if self.first_part else f"partition {partition}"
+        place = Place.of_part(self.first_part + partition, name)
+        batches = apply_steps(self.steps, as_reader(rows), place)
+        return self.sink(partition, as_rows(batches))
+
+    @property
+    def num_returns(self) -> int | Literal["streaming"]:
+        """See ``Sink``."""
+        return self.sink.num_returns
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return self.sink.keeps_partitions
+
+    def within(self, partition: int) -> SteppedSink:
+        """See ``Sink``."""
+        first = (self.first_part + partition + 1) * _PARTS % 2**63
+        return dataclasses.replace(self, sink=self.sink.within(partition), first_part=first)

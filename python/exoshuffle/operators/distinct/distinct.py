@@ -1,0 +1,65 @@
+"""The first row of every key: in each split, and then in each partition of what they kept.
+
+Guarantee: rows pass unchanged, whatever their types, and in input order; the first one of each key is kept, so the
+result does not depend on how the input was split. Only keys are shown to DuckDB (``group_by.rows``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.operators.group_by.rows import check_keys, first_rows, repeats
+from exoshuffle.operators.sql.relational import as_table, take
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Keeps the first row of every key.
+
+    Attributes:
+        schema: Of the rows, before and after.
+        keys: Columns that tell rows apart.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+
+    def partial(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """The rows of a split that may be first: of each key one, or all where keys hardly repeat.
+
+        Cost: as ``final``; where keys hardly repeat, an estimate of that alone, 10 ns per row.
+        """
+        table = as_table(data)
+        return self.final(table) if repeats(table, self.keys) else table
+
+    def final(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """The first row of every key of a partition, in input order.
+
+        Cost: beside its input the rows kept, and 20 bytes per row where few are, 90 where all are (keys of 8 bytes).
+        """
+        table = as_table(data)
+        return take(table, first_rows(table, self.keys))
+
+
+def parse_distinct(schema: pa.Schema, subset: Sequence[str] | None = None) -> Distinct:
+    """``Distinct`` from the arguments of ``Dataset.distinct``.
+
+    Args:
+        schema: Of the rows.
+        subset: Columns that tell rows apart; default: all.
+
+    Raises:
+        OptionsError: No column, or one twice.
+        SchemaError: An unknown column, or one of a type that cannot be compared.
+    """
+    keys = tuple(schema.names if subset is None else subset)
+    if not keys:
+        raise OptionsError("distinct needs at least one column to tell rows apart by")
+    check_keys(schema, keys)
+    return Distinct(schema, keys)

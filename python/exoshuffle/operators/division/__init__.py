@@ -1,0 +1,1 @@
+"""What becomes of a partition that is larger than planned."""

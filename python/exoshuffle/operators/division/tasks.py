@@ -1,0 +1,219 @@
+"""The tasks of a partition that is divided, or reduced alone; which of them are run is decided in ``division``."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import contextlib
+import dataclasses
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.futures import SliceRef, allocate_block, get
+from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened, placed
+from exoshuffle.operators.core.finishes import Gathered, Sorted
+from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_hash_level, by_range
+from exoshuffle.operators.core.tasks import TableTasks, as_reader, as_rows, handed, own_errors
+from exoshuffle.operators.group_by.rows import first_rows
+from exoshuffle.operators.sql.relational import take
+from exoshuffle.operators.steps.step import apply_steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Keys counted in one go, to name the largest group.
+_CANDIDATES = 1000
+#: Characters of each value of a key in a message.
+_MAX_KEY_LENGTH = 200
+#: The last slice of what maps return: which maps they have read the output of.
+_READ = struct.Struct("<QQ")
+
+
+@dataclass
+class DividedTasks(TableTasks):
+    """The task set of a divided partition.
+
+    Attributes:
+        level: How often its rows have been divided, with this time.
+        partition: Number of the partition.
+        num_read: Maps of the shuffle that made it.
+    """
+
+    level: int = 1
+    partition: int = 0
+    num_read: int = 0
+
+    def map(self, index: int, item: list[Any]) -> Any:
+        """Scatters the rows of slices; the slice behind those for the parts says which maps they are of."""
+        source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
+        with self._placed():
+            maps = maps_of(item, self.partition)
+            with own_errors():
+                scattered = source.scatter(index, item, self.assignment)
+            offsets = scattered.offsets
+            end = offsets[-1]
+            block = allocate_block([*offsets, end + _READ.size])
+            with memoryview(block) as view:
+                with view[:end] as slices:
+                    scattered.write_into(slices)
+                _READ.pack_into(view, end, maps.start, maps.stop)
+        return block
+
+    def check(self, read: list[Any]) -> None:
+        """See ``AgainTaskSet``: each input has been read from the first to the last map."""
+        runs = [range(*_READ.unpack(maps)) for maps in read]
+        num_runs = len(runs) // len(self.inputs)
+        with self._placed():
+            for start in range(0, len(runs), num_runs):
+                check_all_read(runs[start : start + num_runs], self.num_read)
+
+    def _placed(self) -> contextlib.AbstractContextManager[None]:
+        return placed(f"the division of partition {self.partition} of {self.name}")
+
+    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
+        """See ``AgainTaskSet``."""
+        with self._placed():
+            return self.inputs[0].sample(index, slices, num_rows)
+
+    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
+        """See ``AgainTaskSet``."""
+        sorter = self.inputs[0].config.build()
+        if isinstance(self.finish, Sorted):
+            assignment = by_range(sorter, samples, num_partitions)
+        else:
+            assignment = by_hash_level(sorter, num_partitions, self.level)
+        return dataclasses.replace(self, assignment=assignment)
+
+    def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
+        """Hands the rows of a partition on, run of slices by run of slices; through steps if there are any."""
+        return handed(self.sink, self._streamed(partition, runs))
+
+    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
+        assert isinstance(self.finish, Gathered)
+        with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
+            batches = apply_steps(self.finish.steps, self._batches(partition, runs))
+            yield from self.sink(partition, as_rows(batches))
+
+    def rejoin(self, partition: int, tables: list[pa.Table]) -> Any:
+        """Finishes what the parts of a partition have made."""
+        return handed(self.sink, self._rejoined(partition, tables))
+
+    def _rejoined(self, partition: int, tables: list[pa.Table]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        assert isinstance(self.finish, Gathered)
+        with own_errors():
+            batches = apply_steps(self.finish.steps, pa.concat_tables(tables).to_reader())
+            yield from self.sink(partition, as_rows(batches))
+
+    def sole_key(self, runs: list[list[SliceRef]]) -> tuple[bool, bool, list[list[int]]]:
+        """Whether all rows have one key, whether that is null, and how many rows of each side each run has.
+
+        Of more keys than one nothing else is told.
+        """
+        import pyarrow as pa
+
+        keys: list[pa.Table] = []
+        counts: list[list[int]] = []
+        for source in self.inputs:
+            names = key_columns(source.config)
+            counts.append([])
+            for index, run in enumerate(runs):
+                rows = as_reader(source.rows(index, get(run))).read_all().select(names)
+                counts[-1].append(rows.num_rows)
+                found = take(rows, first_rows(rows, names))
+                if found.num_rows > 1:
+                    return False, False, []
+                keys.append(found.rename_columns([f"k{index}" for index in range(len(names))]))
+        try:
+            firsts = pa.concat_tables(keys, promote_options="permissive")
+        except pa.ArrowException:  # types of both sides that are alike, but not to pyarrow
+            return False, False, []
+        is_one = len(first_rows(firsts, firsts.column_names)) == 1
+        return is_one, any(column.null_count for column in firsts.columns), counts
+
+    def count_rows(self, partition: int, runs: list[list[SliceRef]]) -> int:
+        """How many rows a partition has. Cost: fetches all of it, and looks at headers."""
+        return sum(_native.Sections(get(run), partition, None).num_rows for run in runs)
+
+    def _batches(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
+        """The rows of all runs, of which each has to begin with the map behind the last one of the run before."""
+        import pyarrow as pa
+
+        sorter = self.inputs[0].config.build()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            seen = 0
+            for number, run in enumerate(runs, 1):
+                end = self.num_maps if number == len(runs) else None
+                with opened(get(run), partition, seen, end) as sections:
+                    yield from as_reader(sorter.gather(sections))
+                seen += len(sections)
+
+        nothing = as_reader(sorter.gather(_native.Sections([])))
+        return pa.RecordBatchReader.from_batches(nothing.schema, batches())
+
+    def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
+        """The key that most rows have, as text, and about which share of them that is."""
+        counts: collections.Counter[str] = collections.Counter()
+        num_rows = 0
+        for source in self.inputs:
+            for index, run in enumerate(runs):
+                rows = as_reader(source.rows(index, get(run))).read_all()
+                num_rows += rows.num_rows
+                counts.update(counted_keys(rows, key_columns(source.config)))
+        key, count = next(iter(counts.most_common(1)), ("", 0))
+        return key, count / max(num_rows, 1)
+
+
+@dataclass
+class PieceTasks(DividedTasks):
+    """The task set of a partition of which every reduce gets some slices.
+
+    Attributes:
+        pieces: For every piece the maps that each of its slices is of; none if the strategy does not say.
+    """
+
+    pieces: tuple[tuple[range, ...], ...] = ()
+
+    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
+        """See ``reduce``; ``partition`` is the number of the piece."""
+        place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
+        with placed(place):
+            if self.pieces:
+                check_each(slices, self.partition, self.pieces[partition])
+            with opened(slices, self.partition) as sections, own_errors():
+                yield from self.sink(partition, self.finish(sections))
+
+
+def key_columns(config: RowsConfig) -> list[str]:
+    """The columns that rows are ordered by; none if it is by something else."""
+    order = config.order
+    return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
+
+
+def _shortened(value: Any) -> str:
+    """A value of a key, for a message."""
+    text = repr(value)
+    return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
+
+
+def counted_keys(rows: pa.Table, names: list[str]) -> dict[str, int]:
+    """How many rows the most frequent keys have."""
+    from exoshuffle.operators.sql.relational import as_python, computed, storable
+
+    # Under names that differ in more than case, as DuckDB wants them.
+    listed = [f"k{index}" for index in range(len(names))]
+    counted = computed(
+        f"SELECT {', '.join(listed)}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608
+        t=storable(rows.select(names)).rename_columns(listed),
+    )
+    keys = zip(*(map(as_python, counted.column(i)) for i in range(len(names))), strict=True)
+    texts = (
+        ", ".join(f"{name}={_shortened(value)}" for name, value in zip(names, key, strict=True))
+        for key in keys
+    )
+    return dict(zip(texts, counted.column(len(names)).to_pylist(), strict=True))

@@ -1,0 +1,1 @@
+"""Groups of equal keys: aggregates, and functions of users."""

@@ -1,0 +1,120 @@
+"""Groups of few keys whose values are counted, dealt out by the values: ``count_distinct`` of more than fits at once.
+
+Guarantee: the results are those of ``GroupBy.final`` over all rows. Rows are those that its maps make: parts. Maps deal
+them out so where keys are seen to be few (``dealt``); else a partition that turned out large is (``spread``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.group_by.aggregate import GroupBy
+from exoshuffle.operators.group_by.columns import PartColumn
+from exoshuffle.operators.group_by.functions import COUNTED, Kept, Picked
+from exoshuffle.operators.group_by.rows import Operands
+from exoshuffle.operators.sql.relational import as_table, take_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class CountedValues:
+    """What is done to rows of parts in between.
+
+    Attributes:
+        grouping: Whose parts they are.
+    """
+
+    grouping: GroupBy
+
+    @property
+    def columns(self) -> dict[PartColumn, str]:
+        """The parts that are values to be counted, and the names of their columns."""
+        return {
+            part: name
+            for part, name in self.grouping.parts.items()
+            if isinstance(part.kind, Kept) and part.kind.is_per_value
+        }
+
+    @cached_property
+    def result(self) -> GroupBy:
+        """The same groups of what ``counted`` makes."""
+        aggregates = tuple(
+            replace(item, definition=COUNTED)
+            if any(part in self.columns for part in item.parts.values())
+            else item
+            for item in self.grouping.aggregates
+        )
+        return GroupBy(self.grouping.schema, self.grouping.keys, aggregates)
+
+    def dealt(self, rows: pa.Table) -> pa.Table:
+        """The parts of rows as they are read, as ``spread`` makes them of parts.
+
+        Values that come twice among these rows stay two: where keys are few and values repeat, maps combine instead.
+        Cost: that of ``GroupBy.combined`` for what is not counted, and a copy of the values.
+        """
+        import pyarrow as pa
+
+        grouping = self.grouping
+        counted = [
+            item
+            for item in grouping.aggregates
+            if any(part in self.columns for part in item.parts.values())
+        ]
+        others = tuple(item for item in grouping.aggregates if item not in counted)
+        rest = GroupBy(grouping.schema, grouping.keys, others)
+        made = rest.combined(rows)
+        columns = {part: made[name] for part, name in rest.parts.items()}
+        keys = [made[key] for key in grouping.keys]
+        pieces = [grouping.parts_table(keys, columns, made.num_rows)]
+        for part in self.columns:
+            values = rows[part.column]
+            found = rows.filter(values.is_valid()) if values.null_count else rows
+            pieces.append(grouping.parts_of(found, {part: found[part.column]}))
+        return pa.concat_tables(pieces)
+
+    def spread(self, rows: pa.Table) -> pa.Table:
+        """The same in other rows: each has a value to be counted, or all else of a key.
+
+        So the rows of a key can be dealt out by these values, and what ``first`` and ``last`` see stays together.
+        Cost: a copy of the rows with values, and that of ``GroupBy.merged``.
+        """
+        import pyarrow as pa
+
+        others = [part for part in self.grouping.parts if part not in self.columns]
+        pieces = [self._regrouped(rows, others, self.grouping)]
+        for part, name in self.columns.items():
+            found = rows.filter(rows[name].is_valid())
+            pieces.append(self.grouping.parts_of(found, {part: found[name]}))
+        return pa.concat_tables(pieces)
+
+    def counted(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """Parts for ``result``, of a part of the groups that has all rows with the values that are in it.
+
+        Cost: that of ``GroupBy.final``.
+        """
+        return self._regrouped(as_table(rows), list(self.grouping.parts), self.result)
+
+    def _regrouped(self, rows: pa.Table, parts: list[PartColumn], into: GroupBy) -> pa.Table:
+        """A row per key for these parts, as parts of another grouping; those of several rows stay as they are."""
+        import pyarrow as pa
+
+        names = self.grouping.parts
+        operands = Operands(rows, self.grouping.keys)
+        single = [part for part in parts if part in self.columns or not isinstance(part.kind, Kept)]
+        merges = [self.grouping.merge_sql(part, operands) for part in single]
+        results = operands.in_order(operands.grouped(merges))
+        columns = {}
+        for index, part in enumerate(single):
+            found = results[f"r{index}"]
+            if isinstance(part.kind, Picked):
+                found = take_column(rows[names[part]], found)
+            columns[part if part in into.parts else replace(part, part="counted")] = found
+        pieces = [into.parts_table(operands.keys_of(results), columns, results.num_rows)]
+        for part in (part for part in parts if part not in single):
+            kept = rows.filter(rows[names[part]].is_valid())
+            pieces.append(into.parts_of(kept, {part: kept[names[part]]}))
+        return pa.concat_tables(pieces)

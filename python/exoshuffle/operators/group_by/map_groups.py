@@ -1,0 +1,59 @@
+"""A user's function for each group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import Noted
+from exoshuffle.operators.batches import streamed
+from exoshuffle.operators.group_by.rows import iter_groups
+from exoshuffle.operators.steps.functions import MapBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class MapGroups:
+    """The step that hands each group of a partition to a function, as one table.
+
+    Attributes:
+        keys: Columns that are equal within a group.
+        call: How to call the function.
+    """
+
+    keys: tuple[str, ...]
+    call: MapBatches
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the function has declared."""
+        return self.call.memory_bytes
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return self.call.output_schema(schema)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: a function may read any column."""
+        del needed
+        return frozenset(schema.names)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``. Cost: all rows of the partition twice; once where they are one group."""
+        schema = self.output_schema(batches.schema)
+
+        def made() -> Iterator[pa.Table]:
+            for values, group in iter_groups(batches.read_all(), self.keys):
+                with Noted(f"map_groups: this was the group of {self._named(values)}"):
+                    result = self.call.made_of(group, schema)
+                del group
+                yield result
+
+        return streamed(schema, made())
+
+    def _named(self, values: tuple[Any, ...]) -> str:
+        pairs = zip(self.keys, values, strict=True)
+        return ", ".join(f"{key}={value!r}" for key, value in pairs) or "all rows"

@@ -1,0 +1,59 @@
+"""A join with a side that is small enough to be everywhere: the other side is read once and nothing is shuffled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.join.join import Join
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEFT, RIGHT = 0, 1
+#: Which sides can be everywhere, the better one first. Not one whose rows are in the result by themselves, as those of
+#: the left side of a left join: whether such a row has a match is known only where all of the other side is.
+BROADCAST_SIDES = {
+    "inner": (RIGHT, LEFT),
+    "left": (RIGHT,),
+    "right": (LEFT,),
+    "full": (),
+    "semi": (RIGHT,),
+    "anti": (RIGHT,),
+    "cross": (RIGHT, LEFT),
+}
+
+
+@dataclass(frozen=True)
+class BroadcastJoin:
+    """The step that joins what it gets with a whole other side.
+
+    Attributes:
+        join: The join.
+        side: Which side is whole; one of ``BROADCAST_SIDES``.
+        table: All of its rows.
+    """
+
+    join: Join
+    side: int
+    table: pa.Table
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        del schema
+        return self.join.output_schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del needed
+        return frozenset(schema.names)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``. Cost: the rows at once; the whole side is looked through once for all of them."""
+        import pyarrow as pa
+
+        rows = batches.read_all()
+        left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
+        return pa.RecordBatchReader.from_batches(
+            self.join.output_schema, self.join.run(left, right)
+        )

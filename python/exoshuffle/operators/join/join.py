@@ -1,0 +1,295 @@
+"""Joins: which columns a join has, and the rows of one partition of it.
+
+Guarantee: the result is SQL's, whatever types the columns have: null matches nothing, NaN is one value, −0.0 equals 0.0
+(``keys``). Rows come in the order of the left side, and for each of them in the order of the right side; rows of
+the right side that match nothing come last, in their order. Memory does not depend on the number of rows of the result.
+
+How: DuckDB finds row numbers from keys (``pairs``), pyarrow picks the rows (``payload``). Why not the whole
+join in DuckDB: it has no dictionaries, durations or wide decimals, and the order of its pairs is its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.operators.join.keys import JoinKey, cast_key, comparable, parse_key
+from exoshuffle.operators.join.pairs import (
+    Pairs,
+    in_windows,
+    match,
+    match_all,
+    matched,
+    pair_windows,
+    unmatched,
+)
+from exoshuffle.operators.join.payload import Payload, batch_rows, cut, make_payload
+from exoshuffle.operators.join.sides import JoinSide, join_sides
+from exoshuffle.operators.steps.columns import Select
+from exoshuffle.units import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HOWS = ("inner", "left", "right", "full", "semi", "anti", "cross")
+#: Rows of the left side appear even if they match nothing; and of the right side.
+_KEEPS_LEFT = ("left", "full")
+_KEEPS_RIGHT = ("right", "full")
+#: The right side, of which the keys are enough, only decides which rows of the left side stay.
+_LEFT_ONLY = ("semi", "anti")
+
+
+@dataclass(frozen=True)
+class JoinOptions:
+    """How to join.
+
+    Attributes:
+        on: Key columns that both sides have under the same name; each appears once in the result.
+        left_on: Instead of ``on``: key columns of the left side,
+        right_on: and as many of the right side; all appear in the result.
+        how: ``inner``, ``left``, ``right``, ``full`` (or ``outer``), ``semi``, ``anti`` or ``cross``.
+        suffix: Added to columns of the right side whose names the left side has too.
+    """
+
+    on: Sequence[str] | None = None
+    left_on: Sequence[str] | None = None
+    right_on: Sequence[str] | None = None
+    how: str = "inner"
+    suffix: str = "_right"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the result.
+
+    Attributes:
+        field: Its name, its type, and whether it can be null.
+        left: The column of the left side that it comes from, if any.
+        right: The column of the right side; if both are given, it is a key, and the right one is for rows without left.
+    """
+
+    field: pa.Field
+    left: str | None = None
+    right: str | None = None
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two schemas; made by ``parse_join``.
+
+    Attributes:
+        left: Schema of the left side.
+        right: Schema of the right side.
+        keys: What must be equal; none in a cross join.
+        how: One of ``HOWS``.
+        outputs: The columns of the result.
+    """
+
+    left: pa.Schema
+    right: pa.Schema
+    keys: tuple[JoinKey, ...]
+    how: str
+    outputs: tuple[Output, ...]
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        import pyarrow as pa
+
+        return pa.schema([output.field for output in self.outputs])
+
+    @property
+    def sides(self) -> tuple[JoinSide, JoinSide]:
+        """What the maps of both sides do so that equal keys meet; in a cross join nothing does."""
+        names = dict.fromkeys(key.right for key in self.keys)
+        only_keys = (Select(tuple(names)),) if self.how in _LEFT_ONLY else ()
+        return join_sides(self.left, self.right, self.keys, only_keys)
+
+    def result_rows(self, num_rows: Sequence[int]) -> int:
+        """About how many rows the result has, from those of both sides.
+
+        Taken as if the keys of the side with fewer rows were unique, as those of a table that others refer to, and
+        every row of the other had its match.
+        """
+        if self.how in _LEFT_ONLY:
+            return num_rows[0]
+        return num_rows[0] * num_rows[1] if self.how == "cross" else max(num_rows)
+
+    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int:
+        """About how large the result is, from the rows of both sides and their bytes; see ``result_rows``."""
+        if self.how in _LEFT_ONLY:
+            return num_bytes[0]
+        rows = self.result_rows(num_rows)
+        pairs = zip(num_bytes, num_rows, strict=True)
+        return sum(size * rows // max(count, 1) for size, count in pairs)
+
+    def run(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Joins two tables: a partition with all rows of its keys, or a part of the left side and the whole right.
+
+        A right or full join needs all of the left side, too, to know what matched nothing.
+
+        Args:
+            left: Rows of the left side; columns that its schema lacks, such as hidden ones, do not matter.
+            right: Rows of the right side.
+
+        Raises:
+            InputError: A key of a right or full join does not fit the common type of both sides.
+
+        Cost: that of ``pairs.match``, and one copy of the result. Memory beside the tables: a copy of columns that
+        are not in one piece, that of ``pairs``, and three batches of at most 16 MB or one row.
+        """
+        sides = (
+            make_payload(left, _sources("left", self.outputs)),
+            make_payload(right, _sources("right", self.outputs)),
+        )
+        for pairs in self._pairs(left, right, batch_rows(sides)):
+            yield from _batches(self.outputs, sides, pairs)
+        if self.how in _KEEPS_RIGHT:
+            rest = unmatched(*reversed(self._keys(left, right)))
+            of_right = [
+                dataclasses.replace(output, left=None) if output.right else output
+                for output in self.outputs
+            ]
+            for rows in in_windows(rest, batch_rows(sides)):
+                yield from _batches(of_right, sides, Pairs(_nothing(len(rows)), rows))
+
+    def _pairs(self, left: pa.Table, right: pa.Table, num_pairs: int) -> Iterator[Pairs]:
+        """The pairs whose left row is in the result."""
+        keys = self._keys(left, right)
+        if self.how in _LEFT_ONLY:
+            rows = matched(*keys) if self.how == "semi" else unmatched(*keys)
+            return (Pairs(some, _nothing(len(some))) for some in in_windows(rows, num_pairs))
+        if self.how == "cross":
+            return pair_windows(match_all(left.num_rows, right.num_rows), 0, num_pairs)
+        return pair_windows(match(*keys), int(self.how in _KEEPS_LEFT), num_pairs)
+
+    def _keys(self, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The key columns of both sides in their common types, under the same names."""
+        return (
+            comparable([cast_key(left.column(key.left), key.type) for key in self.keys]),
+            comparable([cast_key(right.column(key.right), key.type) for key in self.keys]),
+        )
+
+
+def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
+    """The join of two schemas.
+
+    Raises:
+        OptionsError: An unknown ``how``, keys that are missing or contradict each other, or two columns of one name.
+        SchemaError: An unknown column, or key columns whose types cannot be compared.
+    """
+    how = "full" if options.how == "outer" else options.how
+    if how not in HOWS:
+        raise OptionsError(f"how is {options.how!r}; it must be one of {', '.join(HOWS)}")
+    if not isinstance(options.suffix, str):
+        raise OptionsError(f"suffix is {options.suffix!r}; it must be text, such as '_right'")
+    names = _key_names(options, how)
+    keys = tuple(parse_key(name, other, left, right) for name, other in names)
+    if how in _LEFT_ONLY:
+        outputs = [Output(field, field.name) for field in left]
+        return Join(left, right, keys, how, tuple(outputs))
+    shared = {key.left: key for key in keys} if options.on is not None else {}
+    outputs = [_left_output(field, right, shared, how) for field in left]
+    outputs += [
+        _right_output(field, left, options.suffix, how)
+        for field in right
+        if field.name not in shared
+    ]
+    _refuse_duplicates([output.field.name for output in outputs], options.suffix)
+    return Join(left, right, keys, how, tuple(outputs))
+
+
+def _key_names(options: JoinOptions, how: str) -> list[tuple[str, str]]:
+    if how == "cross":
+        if options.on is not None or options.left_on is not None or options.right_on is not None:
+            raise OptionsError("a cross join has no keys; leave out on=, left_on= and right_on=")
+        return []
+    lefts = options.left_on if options.on is None else options.on
+    rights = options.right_on if options.on is None else options.on
+    if options.on is not None and (options.left_on is not None or options.right_on is not None):
+        raise OptionsError("join has on= and left_on= or right_on=; give one or the other")
+    if not lefts or not rights:
+        raise OptionsError(
+            f'a join with how="{how}" needs keys: on=, or both left_on= and right_on='
+        )
+    if len(lefts) != len(rights):
+        raise OptionsError(
+            f"left_on has {counted(len(lefts), 'column')} and right_on {len(rights)}; they must be as many"
+        )
+    # One column may have to be equal to several others.
+    return list(dict.fromkeys(zip(lefts, rights, strict=True)))
+
+
+def _left_output(field: pa.Field, right: pa.Schema, shared: dict[str, JoinKey], how: str) -> Output:
+    """A column of the left side; of a shared key in right and full joins, values come from both sides."""
+    key = shared.get(field.name)
+    if key is None or how not in _KEEPS_RIGHT:
+        return Output(field.with_nullable(field.nullable or how in _KEEPS_RIGHT), field.name)
+    other = right.field(key.right)
+    # A right join has no row that is not of the right side; its key is equal.
+    nullable = other.nullable or (how == "full" and field.nullable)
+    kind = field.type if field.type == other.type else key.type
+    return Output(field.with_type(kind).with_nullable(nullable), field.name, key.right)
+
+
+def _right_output(field: pa.Field, left: pa.Schema, suffix: str, how: str) -> Output:
+    name = field.name + suffix if field.name in left.names else field.name
+    made = field.with_name(name).with_nullable(field.nullable or how in _KEEPS_LEFT)
+    return Output(made, right=field.name)
+
+
+def _refuse_duplicates(names: Sequence[str], suffix: str) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise OptionsError(
+            f"join would make two columns named {twice[0]!r} with suffix={suffix!r}; choose another suffix"
+        )
+
+
+def _sources(side: str, outputs: Sequence[Output]) -> list[str]:
+    """The columns of a side that the result needs."""
+    names = [getattr(output, side) for output in outputs]
+    return [name for name in names if name is not None]
+
+
+def _nothing(count: int) -> pa.Array:
+    """Row numbers of no row."""
+    import pyarrow as pa
+
+    return pa.nulls(count, pa.int64())
+
+
+def _batches(
+    outputs: Sequence[Output], sides: tuple[Payload, Payload], pairs: Pairs
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some pairs."""
+    import pyarrow as pa
+
+    schema = pa.schema([output.field for output in outputs])
+    for some in cut(pairs, *sides):
+        left, right = sides[0].rows(some.left), sides[1].rows(some.right)
+        columns = [
+            _cast(
+                right.column(output.right) if output.left is None else left.column(output.left),
+                output,
+            )
+            for output in outputs
+        ]
+        yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
+
+
+def _cast(column: pa.ChunkedArray, output: Output) -> pa.ChunkedArray:
+    """A column in the type of the result: from the plain type that rows were picked in, or from that of one side."""
+    import pyarrow as pa
+
+    kind = output.field.type
+    try:
+        # As with keys, integers beyond 2**53 are rounded to doubles.
+        return column.cast(kind, safe=not pa.types.is_floating(kind))
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"a value of key {output.field.name!r} does not fit {kind}, the type of both sides: {error}"
+        ) from None

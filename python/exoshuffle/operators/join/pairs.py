@@ -1,0 +1,176 @@
+"""Which rows of two tables match: row numbers only, from keys only.
+
+Guarantee: pairs come in the order of the left rows, and for each of them in the order of the right rows. They come in
+windows: only the row numbers of one window are held, however many pairs there are.
+
+How: right rows are put into order of their key (once; a group of equal keys is a stretch of them), and DuckDB tells for
+each left row where its group starts and how long it is. Pairs are then numbered through: pair p belongs to the first
+left row whose pairs end after p. Why not DuckDB's own pairs: they come in no order, and putting them in order takes all
+of them in memory. A million rows on each side cost 0.35 s if they make 2 million pairs (ordering those: 0.43 s), and
+0.26 s if right keys are unique (0.14 s).
+
+Memory: while matching, DuckDB's hash table and sort included, 170 bytes per left row where there are as many right rows
+with one integer key (4 million on each side); then 48.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.sql.relational import by_number, query, quoted, row_numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Name of the column of row numbers; keys are named otherwise.
+_ROW = "row"
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Where the matches of each left row are.
+
+    Attributes:
+        starts: Where they begin in ``right_rows``, for each left row; null where there are none.
+        sizes: How many there are; null where there are none.
+        right_rows: Row numbers of the right side, equal keys side by side.
+    """
+
+    starts: pa.Array
+    sizes: pa.Array
+    right_rows: pa.Array
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Some pairs of row numbers, in order.
+
+    Attributes:
+        left: Row numbers of the left side.
+        right: Row numbers of the right side; null for a left row that matches nothing.
+    """
+
+    left: pa.Array
+    right: pa.Array
+
+
+def match(left: pa.Table, right: pa.Table) -> Matches:
+    """Finds the matches of each left row; the tables have the keys, under the same names.
+
+    Cost: grouping the right keys, looking up each row, ordering the results: about 0.2 µs per row of both sides, less
+    where right keys are unique.
+    """
+    import pyarrow.compute as pc
+
+    keys = ", ".join(map(quoted, right.column_names))
+    known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in right.column_names)
+    left, right = _numbered(left), _numbered(right)
+    groups = query(
+        f"SELECT {keys}, count(*) AS size, min(row) AS row FROM r WHERE {known} GROUP BY {keys}",  # noqa: S608  quoted names
+        r=right,
+    ).read_all()
+    groups = groups.append_column("start", _exclusive_sums(groups.column("size")))
+    found = query(
+        f"SELECT l.row, g.start, g.size FROM l LEFT JOIN g USING ({keys})",  # noqa: S608  quoted names
+        l=left,
+        g=groups,
+    ).read_all()
+    found = by_number(found, _ROW)
+    members = groups
+    if pc.max(groups.column("size")).as_py() not in (None, 1):
+        members = query(
+            f"SELECT r.row, g.start FROM r JOIN g USING ({keys})",  # noqa: S608  quoted names
+            r=right,
+            g=groups,
+        ).read_all()
+        members = by_number(by_number(members, _ROW), "start")
+    return Matches(_whole(found, "start"), _whole(found, "size"), _whole(members, _ROW))
+
+
+def match_all(num_left: int, num_right: int) -> Matches:
+    """Every row of the left side matches every row of the right side."""
+    import pyarrow as pa
+
+    starts = pa.repeat(pa.scalar(0, pa.int64()), num_left)
+    sizes = pa.repeat(pa.scalar(num_right, pa.int64()), num_left)
+    return Matches(starts, sizes, row_numbers(num_right))
+
+
+def matched(rows: pa.Table, others: pa.Table) -> pa.Array:
+    """The numbers of the rows whose key occurs in ``others``, in order. Cost: as one half of ``match``."""
+    return _rows_joined("SEMI", rows, others)
+
+
+def unmatched(rows: pa.Table, others: pa.Table) -> pa.Array:
+    """The numbers of the other rows, those with a null in their key among them."""
+    return _rows_joined("ANTI", rows, others)
+
+
+def _rows_joined(kind: str, rows: pa.Table, others: pa.Table) -> pa.Array:
+    keys = ", ".join(map(quoted, rows.column_names))
+    sql = f"SELECT x.row FROM x {kind} JOIN y USING ({keys})"  # noqa: S608  quoted names
+    found = query(sql, x=_numbered(rows), y=others).read_all()
+    return _whole(by_number(found, _ROW), _ROW)
+
+
+def in_windows(rows: pa.Array, num_rows: int) -> Iterator[pa.Array]:
+    """Row numbers, so many at a time."""
+    return (rows.slice(first, num_rows) for first in range(0, len(rows), num_rows))
+
+
+def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs]:
+    """The pairs, so many at a time.
+
+    Args:
+        matches: Where they are.
+        least: 1 if a left row without matches is a pair with nothing, 0 if it is none.
+        num_pairs: In a window, at most.
+    """
+    import pyarrow.compute as pc
+
+    sizes = pc.max_element_wise(matches.sizes, least)
+    ends = pc.cumulative_sum(sizes)
+    # Pair p of a row is number p + shift among the right rows.
+    shifts = pc.subtract(matches.starts, pc.subtract(ends, sizes))
+    positions = memoryview(ends.buffers()[1]).cast("q")[: len(ends)] if len(ends) else []
+    total = positions[-1] if len(ends) else 0
+    numbers = row_numbers(min(num_pairs, total))
+    for first in range(0, total, num_pairs):
+        last = min(first + num_pairs, total)
+        begin = bisect.bisect_right(positions, first)
+        end = bisect.bisect_left(positions, last) + 1
+        rows = _rows_of_pairs(ends.slice(begin, end - begin), first, last)
+        shift = shifts.slice(begin, end - begin).take(rows)
+        chosen = pc.add(shift, pc.add(numbers.slice(0, last - first), first))
+        yield Pairs(pc.add(rows, begin), matches.right_rows.take(chosen))
+
+
+def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:
+    """For each pair from ``first`` to ``last``, which of the rows it belongs to whose pairs end at ``ends``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    inside = pc.subtract(pc.min_element_wise(ends, last), first).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), inside])
+    return pc.list_parent_indices(pa.ListArray.from_arrays(offsets, pa.nulls(last - first)))
+
+
+def _exclusive_sums(sizes: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.subtract(pc.cumulative_sum(sizes), sizes)
+
+
+def _numbered(keys: pa.Table) -> pa.Table:
+    return keys.append_column(_ROW, row_numbers(keys.num_rows))
+
+
+def _whole(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    import pyarrow as pa
+
+    column = table.column(name).combine_chunks()
+    return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)

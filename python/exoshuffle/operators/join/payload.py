@@ -1,0 +1,173 @@
+"""The columns of one side of a join, ready to be picked from by row number.
+
+Guarantee: any type comes out as it went in, and what is picked at once is bounded in bytes, whatever the lengths of the
+values: a hot key pairs the largest row of one side with every row of the other.
+
+Rows that lie side by side are a slice, without a copy. So where every row of the left side has one match, as with a
+foreign key, its columns are never copied: neither into one piece, nor by picking, nor from views to text and back.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.batches import movable, picking
+from exoshuffle.operators.join.pairs import Pairs
+from exoshuffle.operators.sql.relational import row_numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A batch of the result has at most so many rows,
+BATCH_ROWS = 65_536
+#: and about so many bytes, if it has more than one row. Joining 2 M rows with as many took as long with 16 MB (five
+#: pairs), and writers hold a batch or more of them.
+BATCH_BYTES = 4_000_000
+#: Offsets of 32 bits reach so far.
+MAX_OFFSET = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Columns to pick from.
+
+    Attributes:
+        table: As they came.
+        row_bytes: What a row takes beside text and binary: exact for fixed widths, the mean for nested types.
+        lengths: Bytes of text and binary of each row; None if there are no such columns.
+    """
+
+    table: pa.Table
+    row_bytes: int
+    lengths: pa.ChunkedArray | None
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """In types that can be picked from, each in one piece, so that picking need not look for the piece.
+
+        Raises:
+            InputError, SchemaError: See ``batches.picking``.
+
+        Cost: a copy of those that are not so already.
+        """
+        with picking(self.table.schema.types):
+            return _with_wide_offsets(movable(self.table)).combine_chunks()
+
+    def rows(self, numbers: pa.Array) -> pa.Table:
+        """The rows of these numbers; nulls for null. Columns have their type or that of ``columns``."""
+        if _side_by_side(numbers):
+            return self.table.slice(numbers[0].as_py(), len(numbers))
+        columns = self.columns
+        with picking(columns.schema.types):
+            return columns.take(numbers)
+
+
+def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:
+    """Takes columns of a table.
+
+    Cost: 8 bytes per row for the lengths.
+    """
+    table = table.select(list(names))
+    variable = [name for name in names if _has_length(table.schema.field(name).type)]
+    fixed = [
+        column for name, column in zip(names, table.columns, strict=True) if name not in variable
+    ]
+    row_bytes = -(-sum(column.nbytes for column in fixed) // max(table.num_rows, 1))
+    lengths = _summed_lengths(table.select(variable).columns) if variable else None
+    return Payload(table, row_bytes + 4 * len(variable), lengths)
+
+
+def batch_rows(sides: Sequence[Payload]) -> int:
+    """Rows of a batch, if no row had any text."""
+    row_bytes = sum(side.row_bytes for side in sides)
+    return min(BATCH_ROWS, max(1, BATCH_BYTES // max(row_bytes, 1)))
+
+
+def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
+    """Smaller pieces of the pairs, so that none exceeds ``BATCH_BYTES`` unless it is a single pair."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths = [
+        pc.fill_null(side.lengths.take(rows), 0)
+        for side, rows in ((left, pairs.left), (right, pairs.right))
+        if side.lengths is not None
+    ]
+    if not lengths:
+        yield pairs
+        return
+    total = lengths[0] if len(lengths) == 1 else pc.add(*lengths)
+    ends = pc.cumulative_sum(pc.add(total, left.row_bytes + right.row_bytes)).combine_chunks()
+    positions = memoryview(pa.concat_arrays([ends]).buffers()[1]).cast("q")[: len(ends)]
+    begin = 0
+    while begin < len(ends):
+        before = positions[begin - 1] if begin else 0
+        end = max(begin + 1, bisect.bisect_right(positions, before + BATCH_BYTES))
+        yield Pairs(pairs.left.slice(begin, end - begin), pairs.right.slice(begin, end - begin))
+        begin = end
+
+
+def _has_length(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    texts = (pa.string(), pa.large_string(), pa.string_view())
+    return kind in (*texts, pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def _summed_lengths(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    total = None
+    for column in columns:
+        lengths = pc.fill_null(_lengths(column).cast("int64"), 0)
+        total = lengths if total is None else pc.add(total, lengths)
+    return total
+
+
+def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.type not in (pa.string_view(), pa.binary_view()):
+        return pc.binary_length(column)
+    fourths = pc.multiply(row_numbers(max(map(len, column.chunks), default=0)), 4)
+    chunks = [_view_lengths(chunk, fourths) for chunk in column.chunks if len(chunk)]
+    return pa.chunked_array(chunks, pa.int32())
+
+
+def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
+    """Of Arrow's views, which are four words each, the first one the length; pyarrow has no function for it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    buffers = [None, views.buffers()[1]]
+    words = pa.Array.from_buffers(pa.int32(), 4 * len(views), buffers, offset=4 * views.offset)
+    lengths = words.take(fourths.slice(0, len(views)))
+    return pc.if_else(views.is_valid(), lengths, pa.scalar(0, pa.int32()))
+
+
+def _side_by_side(numbers: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    if not len(numbers) or numbers.null_count:
+        return False
+    if numbers[-1].as_py() - numbers[0].as_py() != len(numbers) - 1:
+        return False
+    steps = pc.subtract(numbers.slice(1), numbers.slice(0, len(numbers) - 1))
+    return pc.all(pc.equal(steps, 1)).as_py() is not False
+
+
+def _with_wide_offsets(table: pa.Table) -> pa.Table:
+    """Text and binary that would not fit into one piece, with offsets of 64 bits."""
+    import pyarrow as pa
+
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    fields = [
+        field.with_type(wide.get(field.type, field.type)) if column.nbytes > MAX_OFFSET else field
+        for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    return table.cast(pa.schema(fields))

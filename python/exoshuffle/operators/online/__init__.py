@@ -1,0 +1,1 @@
+"""Aggregates that are known about before all rows are read."""

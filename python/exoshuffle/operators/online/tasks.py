@@ -1,0 +1,134 @@
+"""The shuffle of online aggregation: maps make states of splits, folds merge them, and results are made of them.
+
+Guarantee: a state says how many maps it has the output of, so that a round that is lost, or comes twice, is found. In
+other respects slices are checked as everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import ShuffleCheckError
+from exoshuffle.operators.core.at_once import AtOnce
+from exoshuffle.operators.core.checks import opened, placed
+from exoshuffle.operators.core.finishes import Gathered
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import ByKeys, by_hash, round_robin
+from exoshuffle.operators.core.sinks import block_of
+from exoshuffle.operators.core.tasks import TableTasks, as_reader, as_rows, own_errors
+from exoshuffle.operators.online.estimates import Sample
+from exoshuffle.operators.online.online import Online
+from exoshuffle.operators.shuffles import COMBINE_PERCENT, Shuffle, Side, rows_config
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.futures.options import Executor
+
+#: In the schema of a state: how many maps it has the output of.
+_NUM_MAPS = b"num_maps"
+
+
+def shuffle_online(online: Online) -> Shuffle:
+    """The shuffle whose maps make states of splits; what is done with a partition is up to ``OnlineTasks``."""
+    keys = online.grouping.keys
+    order = ByKeys(tuple(SortKey(key) for key in keys))
+    schema = online.state_schema
+    return Shuffle(
+        "group_by",
+        (Side(schema, order, (summary_step(online, 0, 1.0),)),),
+        by_hash if keys else round_robin,
+        Gathered(rows_config(schema, order)),
+        schema,
+        num_partitions=None if keys else 1,
+        reduce_percent=COMBINE_PERCENT,
+    )
+
+
+def summary_step(online: Online, split: int, size: float) -> AtOnce:
+    """The step that makes the state of a split of this number and size."""
+    summary = functools.partial(online.summary, split=split, size=size)
+    return AtOnce(summary, online.state_schema, online.grouping.columns)
+
+
+@dataclass(frozen=True)
+class OnlineTasks:
+    """``StreamingTaskSet`` of online aggregation; states are blocks, which hold Arrow streams.
+
+    Attributes:
+        online: What is aggregated.
+        sizes: Of the splits, as in ``Sample``; one for each map.
+        tables: Has the maps, and gathers slices.
+    """
+
+    online: Online
+    sizes: Sequence[float]
+    tables: TableTasks
+
+    @property
+    def executor(self) -> Executor:
+        """See ``StreamingTaskSet``."""
+        return self.tables.executor
+
+    def functions_bytes(self, name: str) -> int:
+        """What users' functions have declared to take that run in the tasks of this name: maps alone have some."""
+        return self.tables.functions_bytes(name) if name == "map" else 0
+
+    def map(self, index: int, item: Any) -> Any:
+        """Makes the state of a split and scatters its groups."""
+        return self.tables.map(index, item)
+
+    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+        """The state of a partition after one more round.
+
+        Raises:
+            ShuffleCheckError: The slices are not those of the maps behind the ones that are in the state.
+        """
+        states = [] if state is None else [stored_table(state)]
+        before = sum(map(_num_maps, states))
+        with (
+            placed(self._place(partition)),
+            opened(slices, partition, before, None) as sections,
+        ):
+            states.insert(0, as_reader(self.tables.finish(sections)).read_all())
+        num_maps = {_NUM_MAPS: str(before + len(sections))}
+        return _stored(self.online.merged(states).replace_schema_metadata(num_maps))
+
+    def estimate(self, partition: int, state: Any, num_seen: int) -> Any:
+        """The result of a partition after so many maps.
+
+        Raises:
+            ShuffleCheckError: The state has the output of fewer maps, or of more.
+        """
+        table = stored_table(state)
+        with placed(self._place(partition)):
+            if _num_maps(table) != num_seen:
+                raise ShuffleCheckError(
+                    f"got the output of {_num_maps(table)} maps, not {num_seen}"
+                )
+        sample = Sample(self.sizes, num_seen)
+        return _stored(self.online.result(table, sample))
+
+    def _place(self, partition: int) -> str:
+        return f"the fold of partition {partition} of {self.tables.name}"
+
+
+def _stored(table: pa.Table) -> Any:
+    with own_errors():
+        return block_of(as_rows(table.to_reader()))
+
+
+def _num_maps(state: pa.Table) -> int:
+    """How many maps a state has the output of."""
+    return int(state.schema.metadata[_NUM_MAPS])
+
+
+def stored_table(block: Any) -> pa.Table:
+    """The table in a block; its columns lie in the block itself."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(pa.py_buffer(block)) as reader:
+        return reader.read_all()

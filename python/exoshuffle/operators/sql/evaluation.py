@@ -1,0 +1,253 @@
+"""Computes expressions for the rows of a table, so many at a time as there is memory for.
+
+Guarantee: exactly the values of all rows, in order, or an error that names the expression and the row. What functions
+may make of rows is told before (``sizes``), and rows are taken in parts that make no more than a task's
+share. Where DuckDB finds no memory all the same, half of the rows are tried, down to one. What comes out at once is
+about as large as that share, or the rows that went in.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import InputError, shown
+from exoshuffle.operators.sql.databases import (
+    Cursor,
+    expression_bytes,
+    is_out_of_memory,
+    lone_cursor,
+)
+from exoshuffle.operators.sql.queries import MANY_ROWS, readable, select
+from exoshuffle.operators.sql.relational import as_python, first_line
+from exoshuffle.operators.sql.types import Expression, too_large
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows of a batch of text or lists, between which it is told how large they have become. Vectors have 2,048.
+_BATCH_ROWS = 16_384
+#: Of expressions with functions that make much of little.
+_GROWING_ROWS = 2_048
+#: Columns that an error about a row shows.
+_SHOWN_COLUMNS = 4
+
+
+def evaluated(
+    expressions: Sequence[Expression], table: pa.Table
+) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
+    """Parts of the table, in order, with the values of each expression for their rows.
+
+    Raises:
+        InputError: A value that cannot be computed with, such as text that is cast to a number, or one that is larger
+            than there is memory for.
+
+    Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part where
+    values are large; memory for the results, and for copies of dictionary columns.
+    """
+    computed = [expression for expression in expressions if not expression.is_column]
+    parts = _bounded(computed, table) if computed else iter((table,))
+    for part in parts:
+        for rows, values in _fitting(computed, part):
+            results = iter(values)
+            yield (
+                rows,
+                [
+                    rows.column(expression.text) if expression.is_column else next(results)
+                    for expression in expressions
+                ],
+            )
+
+
+def _fitting(
+    expressions: list[Expression], table: pa.Table
+) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
+    """Results in pieces that there is memory for."""
+    if not expressions:
+        yield table, []
+        return
+    start, size = 0, table.num_rows
+    while start < table.num_rows:
+        rows = table.slice(start, size)
+        try:
+            values = _computed(expressions, rows)
+        except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
+            if not is_out_of_memory(error):
+                raise _failed(expressions, rows) from None
+            if rows.num_rows > 1:
+                size = rows.num_rows // 2
+                continue
+            values = _of_one_row(expressions, rows)
+        # Results that became large end early.
+        done = min(map(len, values))
+        yield rows.slice(0, done), [column.slice(0, done) for column in values]
+        start += done
+        size = min(2 * size, table.num_rows) if done == rows.num_rows else done
+
+
+def _computed(
+    expressions: Sequence[Expression],
+    rows: pa.Table,
+    cursor: Cursor | None = None,
+) -> list[pa.ChunkedArray]:
+    """The values of each expression for the first of the rows: all, unless they become large."""
+    import pyarrow as pa
+
+    for name, part in {name: part for one in expressions for name, part in one.parts}.items():
+        [values] = _computed([part], rows, cursor)
+        rows = rows.slice(0, len(values)).append_column(name, values)
+    found: dict[Expression, pa.ChunkedArray] = {}
+    for _, group in itertools.groupby(sorted(expressions, key=_setting), key=_setting):
+        alike = list(group)
+        found |= zip(alike, _queried(alike, rows, cursor), strict=True)
+    return [pa.chunked_array(found[one].chunks, found[one].type) for one in expressions]
+
+
+def _setting(expression: Expression) -> tuple[str, bool]:
+    """What expressions of one query have in common."""
+    return expression.zone, expression.microseconds
+
+
+def _queried(
+    expressions: list[Expression], rows: pa.Table, cursor: Cursor | None
+) -> list[pa.ChunkedArray]:
+    """The values of expressions of one setting."""
+    import pyarrow as pa
+
+    zone, microseconds = _setting(expressions[0])
+    names = sorted({name for expression in expressions for name in expression.reads})
+    batches = select(
+        [expression.sql for expression in expressions],
+        readable(rows, names, microseconds=microseconds),
+        zone,
+        cursor=cursor,
+        batch_rows=_batch_rows(expressions),
+    )
+    most = max(expression_bytes(), rows.nbytes)
+    made: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        made.append(batch)
+        size += batch.nbytes
+        if size > most:
+            break
+    results = pa.Table.from_batches(made, batches.schema)
+    return [
+        column if column.type == expression.type else column.cast(expression.type)
+        for column, expression in zip(results.columns, expressions, strict=True)
+    ]
+
+
+def _batch_rows(expressions: Sequence[Expression]) -> int:
+    """As few as keep what is made at once small; of numbers any."""
+    if any(expression.growth for expression in expressions):
+        return _GROWING_ROWS
+    is_fixed = all(_has_fixed_width(expression.type) for expression in expressions)
+    return MANY_ROWS if is_fixed else _BATCH_ROWS
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
+
+
+def _bounded(expressions: list[Expression], table: pa.Table) -> Iterator[pa.Table]:
+    """Parts of the table for whose rows growing functions make no more than a task's share."""
+    levels = [(expression, sql) for expression in expressions for sql in expression.growth]
+    return _cut(levels, table, expression_bytes())
+
+
+def _cut(
+    levels: Sequence[tuple[Expression, str]], table: pa.Table, limit: int
+) -> Iterator[pa.Table]:
+    if not levels:
+        yield table
+        return
+    import pyarrow.compute as pc
+
+    (expression, sql), *others = levels
+    rows = readable(table, expression.columns, microseconds=True)
+    try:
+        column = select([sql], rows, expression.zone).read_all().column(0)
+    except Exception as error:
+        if is_out_of_memory(error) or not table.num_rows:
+            raise
+        raise _failed([expression], table) from None
+    if (pc.sum(column).as_py() or 0) <= limit:
+        yield from _cut(others, table, limit)
+        return
+    sizes = column.to_pylist()
+    ends = list(itertools.accumulate(sizes, initial=0.0))
+    start = 0
+    while start < table.num_rows:
+        end = bisect.bisect_right(ends, ends[start] + limit) - 1
+        if end <= start:
+            what = f"makes about {format_bytes(int(sizes[start]))} where {_row(expression, table.slice(start, 1))}"
+            raise too_large(expression.text, what, limit)
+        yield from _cut(others, table.slice(start, end - start), limit)
+        start = end
+
+
+def _of_one_row(expressions: list[Expression], row: pa.Table) -> list[pa.ChunkedArray]:
+    """Alone, where other tasks have no part of the memory."""
+    values = []
+    for expression in expressions:
+        try:
+            values += _computed([expression], row, lone_cursor())
+        except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
+            if not is_out_of_memory(error):
+                raise _failed([expression], row) from None
+            what = f"needs more where {_row(expression, row)}"
+            raise too_large(expression.text, what, expression_bytes()) from None
+    return values
+
+
+def _failed(expressions: Sequence[Expression], rows: pa.Table) -> Exception:
+    """The error about the first row, of some that failed, for which an expression fails."""
+    for expression in expressions:
+        error = _error([expression], rows)
+        if error is None:
+            continue
+        while rows.num_rows > 1:
+            half = rows.num_rows // 2
+            first, second = rows.slice(0, half), rows.slice(half)
+            found = _error([expression], first)
+            rows = second if found is None else first
+        error = _error([expression], rows) or error
+        where = _row(expression, rows)
+        return InputError(
+            f"cannot compute {expression.text!r} where {where}: {first_line(error)}; try_cast() and case when pass "
+            "over such rows"
+        )
+    names = ", ".join(repr(expression.text) for expression in expressions)
+    return InputError(f"cannot compute {names}")
+
+
+def _error(expressions: Sequence[Expression], rows: pa.Table) -> Exception | None:
+    """Why these rows fail; None if they do not, or for want of memory."""
+    try:
+        _computed(expressions, rows)
+    except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import; or pyarrow's
+        return None if is_out_of_memory(error) else error
+    return None
+
+
+def _row(expression: Expression, row: pa.Table) -> str:
+    """The values that an expression reads of a row, as text."""
+    values = [
+        f"{name} is {_shown(row.column(name)[0])}" for name in expression.columns[:_SHOWN_COLUMNS]
+    ]
+    return " and ".join(values) or "it reads no column"
+
+
+def _shown(value: Any) -> str:
+    import pyarrow as pa
+
+    kind = value.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        return shown(value.as_py()[:200] if value.is_valid else None)
+    return shown(as_python(value))

@@ -1,0 +1,119 @@
+"""SQL expressions over the columns of a table, in DuckDB's dialect: ``"key % 7"``, ``"lower(name)"``.
+
+Guarantee: an expression gives one value per row that depends on this row alone, so results depend neither on how rows
+are cut into batches nor on which attempt of a task computed them. What could break that is refused before work starts:
+aggregates, windows, subqueries, random numbers, the clock. An expression that is only a column is that column, and is
+not copied.
+
+Why DuckDB's own parser: the columns that an expression reads must be known before anything is read, and whatever else a
+user may write in one text (a second statement, a FROM of its own) must not get through.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import OptionsError, SchemaError, shown
+from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.relational import query
+from exoshuffle.operators.sql.types import (
+    Expression,
+    columns_of,
+    does_not_fit,
+    typed,
+    unknown_column,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Parts of an expression that are about more than one row, or about nothing that is there.
+_REFUSED_CLASSES = {
+    "WINDOW": "a window function sees other rows",
+    "SUBQUERY": "a subquery sees other rows",
+    "STAR": "* is several columns; name one",
+    "POSITIONAL_REFERENCE": "a column has no number; name it",
+    "PARAMETER": "there are no values for parameters; write them out",
+}
+
+
+def column(name: str, schema: pa.Schema) -> Expression:
+    """The expression that is a column.
+
+    Raises:
+        SchemaError: There is no such column.
+    """
+    if name not in schema.names:
+        raise SchemaError(unknown_column(name, schema))
+    return Expression(name, (name,), schema.field(name).type, is_column=True)
+
+
+def parse_expression(text: str, schema: pa.Schema) -> Expression:
+    """Reads an expression and finds its type. Names match as DuckDB's: as written, else whatever their case.
+
+    Columns of types that DuckDB does not have are computed with as what they are made of: durations as integers in
+    their unit, dictionaries as their values.
+
+    Raises:
+        OptionsError: Something else than text.
+        SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, more than
+            one row involved, several time zones where there can be one, or a result of a type that files cannot hold.
+        InputError: A part without columns makes more than a task has memory for.
+
+    Cost: some queries, 1.5 ms each, the first time: every task asks again about the same expressions.
+    """
+    if not isinstance(text, str):
+        raise OptionsError(
+            f'an expression is {shown(text)}; write SQL as text, such as "price > 3" or "1"'
+        )
+    if not text.strip():
+        raise SchemaError(
+            f'cannot read expression {text!r}: it is empty; write SQL, such as "price > 3"'
+        )
+    return _fitting(text, schema)
+
+
+@functools.lru_cache(maxsize=256)
+def _fitting(text: str, schema: pa.Schema) -> Expression:
+    node = syntax.parse(text)
+    columns = columns_of(text, node, schema)
+    _refuse_other_rows(text, node)
+    if node["class"] == "COLUMN_REF" and len(node["column_names"]) == 1:
+        return column(columns[0], schema)
+    return typed(text, node, schema)
+
+
+def _refuse_other_rows(text: str, node: syntax.Node) -> None:
+    for part in syntax.nodes(node):
+        if part.get("class") in _REFUSED_CLASSES:
+            raise does_not_fit(text, _REFUSED_CLASSES[part["class"]])
+        function = syntax.function_name(part)
+        if function in _aggregates():
+            raise does_not_fit(text, f"{function}() sees other rows; use group_by()")
+        if function == "unnest":
+            raise does_not_fit(text, "unnest() changes the number of rows; use map_batches()")
+        # By the clock, though DuckDB says that it is consistent.
+        if function == "age" and len(syntax.arguments(part)) == 1:
+            raise does_not_fit(text, "age() of one moment counts to today; give it both moments")
+        if function in _unstable():
+            raise does_not_fit(text, f"{function}() gives another value each time; write the value")
+
+
+@functools.cache
+def _aggregates() -> frozenset[str]:
+    """Functions of many rows."""
+    return _functions(
+        "NOT bool_or(function_type IN ('scalar', 'macro')) AND bool_or(function_type = 'aggregate')"
+    )
+
+
+@functools.cache
+def _unstable() -> frozenset[str]:
+    """Functions of the moment, the session or chance; not ``error``, which has no value."""
+    return _functions("bool_or(stability <> 'CONSISTENT') AND function_name <> 'error'")
+
+
+def _functions(condition: str) -> frozenset[str]:
+    sql = f"SELECT function_name AS name FROM duckdb_functions() GROUP BY ALL HAVING {condition}"  # noqa: S608  ours
+    return frozenset(query(sql).read_all().column("name").to_pylist())

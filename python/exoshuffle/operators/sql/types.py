@@ -1,0 +1,303 @@
+"""What an expression is: the columns that it reads, the type of its values, and how it is to be computed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import InputError, SchemaError, unknown
+from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.databases import expression_bytes, is_out_of_memory
+from exoshuffle.operators.sql.queries import readable, select
+from exoshuffle.operators.sql.relational import first_line
+from exoshuffle.operators.sql.sizes import growth_of
+from exoshuffle.operators.sql.syntax import Node
+from exoshuffle.operators.sql.zones import (
+    UTC,
+    has_nanoseconds,
+    in_microseconds,
+    in_zone,
+    is_neutral,
+    zone_setting,
+    zones_in,
+    zones_of,
+    zones_within,
+)
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression that fits a schema.
+
+    Attributes:
+        text: SQL, as the user wrote it.
+        columns: The columns that it reads, as the schema spells them.
+        type: Of its values.
+        is_column: It is one column and nothing else.
+        sql: What is computed: the text, unless there are parts.
+        reads: What that reads, columns and parts.
+        zone: DuckDB's ``TimeZone`` meanwhile.
+        microseconds: Timestamps of nanoseconds with a zone go in as such of microseconds.
+        growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
+        parts: Names and expressions of what it reads beside columns, each computed in its own time zone.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    type: pa.DataType
+    is_column: bool = False
+    sql: str = ""
+    reads: tuple[str, ...] = ()
+    zone: str = UTC
+    microseconds: bool = False
+    growth: tuple[str, ...] = ()
+    parts: tuple[tuple[str, Expression], ...] = ()
+
+
+def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
+    """The expression, with its type and all that it takes to compute it.
+
+    Args:
+        text: What the user wrote.
+        node: Its syntax tree.
+        schema: Of the rows.
+
+    Raises:
+        SchemaError: It does not fit the schema, or would have to work in several time zones at once.
+        InputError: A part without columns makes more than a task has memory for.
+    """
+    columns = columns_of(text, node, schema)
+    zones = zones_of(columns, schema)
+    whole = _Whole(text, schema, zones)
+    growth = _growth(whole, node, columns)
+    if len(set(zones.values())) <= 1:
+        return replace(_in_one_zone(whole, text, columns, zones), growth=growth)
+    parts: dict[str, Expression] = {}
+    rest = _parted(whole, node, parts, takes_moments=True)
+    read = [*schema, *((name, part.type) for name, part in parts.items())]
+    outer = replace(whole, schema=_schema(read))
+    made = _in_one_zone(outer, syntax.text_of(rest), columns_of(text, rest, outer.schema), {})
+    return replace(
+        made, columns=columns, reads=made.columns, growth=growth, parts=tuple(parts.items())
+    )
+
+
+def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that an expression reads, in the order of the schema.
+
+    Raises:
+        SchemaError: One that there is not, or several that differ in case alone.
+    """
+    parameters = {
+        name
+        for outer in syntax.nodes(node)
+        if outer.get("class") == "LAMBDA"
+        for name in syntax.lambda_parameters(outer)
+    }
+    found = set()
+    for name in syntax.column_names(node):
+        resolved = _resolve(name, schema)
+        if resolved is not None:
+            found.add(resolved)
+        elif name.lower() not in parameters:
+            raise does_not_fit(text, unknown_column(name, schema))
+    if len({name.lower() for name in found}) < len(found):
+        raise does_not_fit(text, "it reads columns whose names differ only in case; rename one")
+    return tuple(name for name in schema.names if name in found)
+
+
+def unknown_column(name: str, schema: pa.Schema) -> str:
+    """The message about a column that a schema does not have."""
+    return unknown("column", name, schema.names)
+
+
+def does_not_fit(text: str, reason: str) -> SchemaError:
+    """The error about an expression that cannot be computed from such rows."""
+    return SchemaError(f"expression {text!r} does not fit: {reason}")
+
+
+def too_large(text: str, what: str, limit: int) -> InputError:
+    """The error about an expression that makes more than there is memory for."""
+    return InputError(
+        f"expression {text!r} {what}, and may take {format_bytes(limit)}; make less of a row, or raise memory_limit"
+    )
+
+
+def _resolve(name: str, schema: pa.Schema) -> str | None:
+    """The column that a name means."""
+    if name in schema.names:
+        return name
+    alike = [column for column in schema.names if column.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """The expression of which a part is looked at.
+
+    Attributes:
+        text: What the user wrote.
+        schema: Of the rows.
+        zones: Time zones of the columns that it reads.
+    """
+
+    text: str
+    schema: pa.Schema
+    zones: Mapping[str, str]
+
+
+def _in_one_zone(
+    whole: _Whole, sql: str, columns: Sequence[str], zones: Mapping[str, str]
+) -> Expression:
+    """An expression, or a part of one, whose columns have these time zones, one at most."""
+    zone = next((zones[name] for name in columns if name in zones), None)
+    setting = UTC if zone is None else zone_setting(zone) or UTC
+    # Of other columns some may be of types that there are no tables of.
+    rows = _nothing(whole.schema.field(name) for name in columns)
+    is_finer = any(in_microseconds(kind) != kind for kind in rows.schema.types)
+    # Comparing works with nanoseconds, functions mostly do not.
+    forms = [False, True] if is_finer and has_nanoseconds() else [is_finer]
+    for microseconds in forms:
+        read = readable(rows, columns, microseconds=microseconds)
+        try:
+            # In a WHERE, DuckDB itself refuses what is not a function of one row.
+            result = select([sql], read, setting, where=f"({sql}\n) IS NULL")
+        except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
+            if is_out_of_memory(error):
+                raise _without_columns(whole.text, first_line(error)) from None
+            if microseconds == forms[-1]:
+                raise does_not_fit(whole.text, first_line(error)) from None
+            continue
+        break
+    kind = result.schema.field(0).type
+    if not _can_be_stored(kind):
+        raise does_not_fit(whole.text, f"its type is {kind}, which files cannot hold; cast it")
+    kind = kind if zone is None else in_zone(kind, zone)
+    names = tuple(columns)
+    return Expression(
+        whole.text, names, kind, sql=sql, reads=names, zone=setting, microseconds=microseconds
+    )
+
+
+def _parted(whole: _Whole, part: Any, parts: dict[str, Expression], *, takes_moments: bool) -> Any:
+    """A syntax tree with names in place of those parts of it that read columns of one time zone.
+
+    Args:
+        whole: The expression.
+        part: What of it is looked at.
+        parts: Those found are added here.
+        takes_moments: Whether timestamps of any zone may be here, since they are only compared.
+    """
+    if isinstance(part, list):
+        return [_parted(whole, one, parts, takes_moments=takes_moments) for one in part]
+    if not isinstance(part, dict):
+        return part
+    zones = zones_in(part, whole.zones)
+    if "class" in part and len(zones) == 1:
+        return _named_part(whole, part, parts, takes_moments=takes_moments)
+    if not zones:
+        return part
+    if part.get("class") == "LAMBDA":
+        raise _several_zones(whole)
+    if "class" in part:
+        takes_moments = is_neutral(part)
+    return {
+        name: _parted(whole, one, parts, takes_moments=takes_moments) for name, one in part.items()
+    }
+
+
+def _named_part(
+    whole: _Whole, part: Node, parts: dict[str, Expression], *, takes_moments: bool
+) -> Node:
+    columns = columns_of(whole.text, part, whole.schema)
+    made = _in_one_zone(whole, syntax.text_of({**part, "alias": ""}), columns, whole.zones)
+    if zones_within(made.type) and not takes_moments:
+        raise _several_zones(whole)
+    # Parts of all expressions of a query become columns of one table: only those that are the same share a name.
+    content = f"{made.sql}\0{made.zone}\0{made.microseconds}".encode()
+    name = f"exoshuffle_part_{hashlib.blake2b(content, digest_size=8).hexdigest()}"
+    parts[name] = made
+    # struct_pack(x := …) and the like find the name of an argument there.
+    return {**syntax.parse(name), "alias": part["alias"]}
+
+
+def _several_zones(whole: _Whole) -> SchemaError:
+    named = ", ".join(f"{name!r} in {zone}" for name, zone in whole.zones.items())
+    return does_not_fit(
+        whole.text,
+        f"it reads columns of several time zones ({named}) in one function, which works in one; compute what each "
+        "column gives before, or cast the columns to one zone",
+    )
+
+
+def _growth(whole: _Whole, node: Node, columns: Sequence[str]) -> tuple[str, ...]:
+    """What the expression may make of a row, in the forms that fit the types of columns.
+
+    Raises:
+        InputError: A part without columns makes more than a task has memory for.
+    """
+    import pyarrow as pa
+
+    kinds = {name: whole.schema.field(name).type for name in columns}
+    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    lists = {name.lower() for name, kind in kinds.items() if any(is_a(kind) for is_a in is_list)}
+    levels = growth_of(node, frozenset(lists)).levels
+    if not levels:
+        return ()
+    nothing = pa.table(
+        {name: pa.nulls(1, kind) for name, kind in kinds.items()} or {"none": pa.nulls(1)}
+    )
+    rows = readable(nothing, columns, microseconds=True)
+    found = []
+    for level in levels:
+        fitting = [sql for forms in level for sql in _first_that_fits(whole.text, forms, rows)]
+        if fitting:
+            found.append(" + ".join(fitting))
+    return tuple(found)
+
+
+def _first_that_fits(text: str, forms: Iterable[str], rows: pa.Table) -> list[str]:
+    """The first of some forms of a number that fits the rows, of which there is one, all null."""
+    limit = expression_bytes()
+    for sql in forms:
+        try:
+            [size] = select([sql], rows).read_all().column(0).to_pylist()
+        except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
+            if is_out_of_memory(error):
+                raise _without_columns(text, first_line(error)) from None
+            continue
+        if size > limit:
+            raise too_large(text, f"makes about {format_bytes(int(size))} of any row", limit)
+        return [sql]
+    return []
+
+
+def _without_columns(text: str, reason: str) -> InputError:
+    return too_large(text, f"needs more memory before it sees a row ({reason})", expression_bytes())
+
+
+def _nothing(fields: Iterable[pa.Field]) -> pa.Table:
+    """A table without rows; ``empty_table`` makes none of dictionaries of views."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([], pa.schema(list(fields)))
+
+
+def _schema(fields: Iterable[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(list(fields))
+
+
+def _can_be_stored(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_union(kind) or isinstance(kind, pa.BaseExtensionType):
+        return False
+    return all(_can_be_stored(kind.field(i).type) for i in range(kind.num_fields))

@@ -1,0 +1,275 @@
+"""Steps on columns and rows that SQL expressions describe: select, with_columns, filter, drop, rename; and on schemas.
+
+Guarantee: columns that are only passed through keep their exact type and are not copied, except by a filter, which
+copies what it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import SchemaError
+from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, tables_of
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import column, parse_expression
+from exoshuffle.operators.sql.types import Expression
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Select:
+    """Keeps columns and adds computed ones, in this order.
+
+    Attributes:
+        columns: Names of columns to keep.
+        expressions: Names and SQL expressions of new ones.
+    """
+
+    columns: tuple[str, ...]
+    expressions: tuple[tuple[str, str], ...] = ()
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return _schema_of(self._parsed(schema), schema)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: everything that it selects."""
+        del needed
+        return frozenset(
+            name for expression in self._parsed(schema).values() for name in expression.columns
+        )
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        return _computed(self._parsed(batches.schema), batches)
+
+    def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
+        names = [*self.columns, *(name for name, _ in self.expressions)]
+        if not names:
+            raise SchemaError("select needs at least one column")
+        _refuse_duplicates("select", names)
+        parsed = {name: column(name, schema) for name in self.columns}
+        return parsed | {name: parse_expression(text, schema) for name, text in self.expressions}
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    """Adds computed columns at the end, or replaces columns of these names where they are.
+
+    All expressions see the columns as they were before.
+
+    Attributes:
+        expressions: Names and SQL expressions.
+    """
+
+    expressions: tuple[tuple[str, str], ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return _schema_of(self._parsed(schema), schema)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: columns that are replaced, too, since they hold the place of the new ones."""
+        read = {
+            name for _, text in self.expressions for name in parse_expression(text, schema).columns
+        }
+        return frozenset(name for name in schema.names if name in needed | read)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        return _computed(self._parsed(batches.schema), batches)
+
+    def _parsed(self, schema: pa.Schema) -> dict[str, Expression]:
+        _refuse_duplicates("with_columns", [name for name, _ in self.expressions])
+        kept = {name: column(name, schema) for name in schema.names}
+        return kept | {name: parse_expression(text, schema) for name, text in self.expressions}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keeps rows for which a condition is true; null is not.
+
+    Attributes:
+        condition: An SQL expression that is true or false.
+    """
+
+    condition: str
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        self._parsed(schema)
+        return schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        return needed | frozenset(self._parsed(schema).columns)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        condition = self._parsed(batches.schema)
+
+        def kept() -> Iterator[pa.Table]:
+            for table in chunks_of(batches):
+                for rows, [mask] in evaluated((condition,), table):
+                    with picking(rows.schema.types):
+                        yield movable(rows).filter(mask).cast(rows.schema)
+
+        return streamed(batches.schema, kept())
+
+    def _parsed(self, schema: pa.Schema) -> Expression:
+        import pyarrow as pa
+
+        condition = parse_expression(self.condition, schema)
+        if not pa.types.is_boolean(condition.type):
+            raise SchemaError(
+                f"filter {self.condition!r} is {condition.type}; it must be true or false, so compare it with something"
+            )
+        return condition
+
+
+@dataclass(frozen=True)
+class Nullable:
+    """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
+
+    Attributes:
+        columns: Names.
+    """
+
+    columns: tuple[str, ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        fields = [
+            field.with_nullable(True) if field.name in self.columns else field for field in schema
+        ]
+        return pa.schema(fields, schema.metadata)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        import pyarrow as pa
+
+        schema = self.output_schema(batches.schema)
+        tables = tables_of(batches)
+        return streamed(
+            schema, (pa.Table.from_arrays(table.columns, schema=schema) for table in tables)
+        )
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Leaves columns out.
+
+    Attributes:
+        columns: Their names.
+    """
+
+    columns: tuple[str, ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        for name in self.columns:
+            column(name, schema)
+        if set(self.columns) >= set(schema.names):
+            raise SchemaError("drop leaves no column; keep at least one")
+        return self._without(schema)
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        schema = self._without(batches.schema)
+        return streamed(schema, (table.select(schema.names) for table in tables_of(batches)))
+
+    def _without(self, schema: pa.Schema) -> pa.Schema:
+        import pyarrow as pa
+
+        kept = [field for field in schema if field.name not in self.columns]
+        return pa.schema(kept, schema.metadata)
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Gives columns other names.
+
+    Attributes:
+        names: Old and new name of each.
+    """
+
+    names: tuple[tuple[str, str], ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        _refuse_duplicates("rename", [old for old, _ in self.names])
+        for old, _ in self.names:
+            column(old, schema)
+        renamed = self._renamed(schema)
+        _refuse_duplicates("rename", renamed.names)
+        return renamed
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        names = dict(self.names)
+        return frozenset(old for old in schema.names if names.get(old, old) in needed)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        schema = self._renamed(batches.schema)
+        return streamed(
+            schema, (table.rename_columns(schema.names) for table in tables_of(batches))
+        )
+
+    def _renamed(self, schema: pa.Schema) -> pa.Schema:
+        import pyarrow as pa
+
+        names = dict(self.names)
+        fields = [field.with_name(names.get(field.name, field.name)) for field in schema]
+        return pa.schema(fields, schema.metadata)
+
+
+def _schema_of(parsed: Mapping[str, Expression], schema: pa.Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    fields = [
+        schema.field(expression.text).with_name(name)
+        if expression.is_column
+        else pa.field(name, expression.type)
+        for name, expression in parsed.items()
+    ]
+    return pa.schema(fields, schema.metadata)
+
+
+def _computed(
+    parsed: Mapping[str, Expression], batches: pa.RecordBatchReader
+) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    schema = _schema_of(parsed, batches.schema)
+    expressions = tuple(parsed.values())
+    made = (
+        pa.Table.from_arrays(values, schema=schema)
+        for table in chunks_of(batches)
+        for _, values in evaluated(expressions, table)
+    )
+    return streamed(schema, made)
+
+
+def _refuse_duplicates(operation: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(
+            f"{operation} would give two columns the name {twice[0]!r}; names must differ"
+        )

@@ -1,0 +1,198 @@
+"""The step that hands rows to a user's function, and the checks of what comes back.
+
+Guarantee: an exception of the function passes through as it is, with a note of the batch that it had; whatever comes
+back fits the schema that was promised, or is refused by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
+from exoshuffle.futures.callables import check_plain
+from exoshuffle.futures.engine import note_function
+from exoshuffle.operators.batches import streamed, tables_of
+from exoshuffle.operators.steps.values import typed_array
+from exoshuffle.units import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What to do instead of yielding.
+ONE_TABLE = "return one table, for example pyarrow.concat_tables(list_of_tables)"
+
+
+@dataclass(frozen=True)
+class MapBatches:
+    """Hands each batch to a user's function.
+
+    Exceptions of the function pass through, with a note of the batch that it had (Python 3.11 and later show it).
+
+    Attributes:
+        function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns.
+        schema: Of what it returns; None until it is ``resolved``.
+        place: What the rows are a part of, for the note; known in the task.
+        memory_bytes: What it has declared to take beside its rows and its result.
+    """
+
+    function: Callable[[pa.Table], Any]
+    schema: pa.Schema | None = None
+    place: str = ""
+    memory_bytes: int = 0
+
+    def check(self) -> None:
+        """Raises ``OptionsError`` unless what was given is a function, and a schema if anything."""
+        import pyarrow as pa
+
+        if not callable(self.function):
+            raise OptionsError(f"map_batches needs a function, and got {shown(self.function)}")
+        check_plain("map_batches", self.function, ONE_TABLE)
+        if self.schema is not None and not isinstance(self.schema, pa.Schema):
+            raise OptionsError(
+                f"schema is {shown(self.schema)}; give a pyarrow.Schema, or leave it out to have it learnt"
+            )
+
+    def resolved(self, schema: pa.Schema) -> MapBatches:
+        """The step with its schema; calls the function to learn it, if it is not known.
+
+        Raises:
+            OptionsError: See ``check``.
+            SchemaError: The schema cannot be learnt, has no column, or two of one name.
+        """
+        self.check()
+        resolved = self.output_schema(schema)
+        _check_names(resolved)
+        return replace(self, schema=resolved)
+
+    def at(self, place: str) -> MapBatches:
+        """The step for rows of this place."""
+        return replace(self, place=place)
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``: without a schema, that of what the function returns for a table without rows."""
+        import pyarrow as pa
+
+        if self.schema is not None:
+            return self.schema
+        made = _as_table(
+            self._call(schema.empty_table(), "without rows, to learn the schema"), None
+        )
+        unclear = [field.name for field in made.schema if pa.types.is_null(field.type)]
+        if unclear:
+            names = ", ".join(map(repr, unclear[:3])) + ", …" * (len(unclear) > 3)
+            raise SchemaError(
+                f"map_batches: for a table without rows {_name(self.function)} returned {names} without a type; give "
+                "schema= where a type cannot be told without values"
+            )
+        return made.schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``: a function may read any column."""
+        del needed
+        return frozenset(schema.names)
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``."""
+        schema = self.output_schema(batches.schema)
+
+        def made() -> Iterator[pa.Table]:
+            for number, table in enumerate(tables_of(batches), 1):
+                yield self.made_of(table, schema, number)
+
+        return streamed(schema, made())
+
+    def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
+        """What the function makes of one batch, the one of this number, which has to have this schema."""
+        of = f", {self.place}" if self.place else ""
+        result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
+        return _conformed(_as_table(result, schema, number), schema, number)
+
+    def _call(self, table: pa.Table, batch: str) -> Any:
+        note_function(_name(self.function))
+        with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
+            return self.function(table)
+
+
+def _check_names(schema: pa.Schema) -> None:
+    if not schema.names:
+        raise SchemaError(
+            "map_batches would leave no column, and so no rows; return at least one column"
+        )
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise SchemaError(
+                f"map_batches would give two columns the name {name!r}; names must differ"
+            )
+
+
+def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Table:
+    """What a user's function returned for batch ``number``, as a table.
+
+    ``schema`` gives lists in a dictionary their types.
+    """
+    import pyarrow as pa
+
+    if isinstance(result, pa.Table):
+        return result
+    if isinstance(result, pa.RecordBatch):
+        return pa.Table.from_batches([result])
+    if not isinstance(result, Mapping):
+        if inspect.iscoroutine(result):
+            result.close()  # else Python warns that nobody has awaited it
+        raise SchemaError(
+            f"map_batches: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
+            "dictionary of columns"
+        )
+    types = {} if schema is None else {field.name: field.type for field in schema}
+    columns = {
+        name: _as_column(name, values, types.get(name), number) for name, values in result.items()
+    }
+    try:
+        return pa.table(columns)
+    except (pa.ArrowException, TypeError) as error:
+        raise _no_columns(error) from error
+
+
+def _as_column(name: str, values: Any, kind: pa.DataType | None, number: int) -> Any:
+    try:
+        return typed_array(values, kind)
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        if kind is None:
+            raise _no_columns(error) from error
+        raise SchemaError(
+            f"map_batches: batch {number} came back with values in {name!r} that are not {kind}: {error}"
+        ) from error
+
+
+def _no_columns(error: Exception) -> SchemaError:
+    return SchemaError(
+        f"map_batches: the function returned a dictionary that is not one of columns: {error}"
+    )
+
+
+def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
+    """The table, if it is what was expected of batch ``number``."""
+    import pyarrow as pa
+
+    if table.schema.names != schema.names or table.schema.types != schema.types:
+        found, expected = differing(_columns(table.schema), _columns(schema))
+        raise SchemaError(
+            f"map_batches: batch {number} came back with {found}; expected were {expected}"
+        )
+    for field, values in zip(schema, table.columns, strict=True):
+        if values.null_count and not field.nullable:
+            raise SchemaError(
+                f"map_batches: batch {number} came back with nulls in {field.name!r}, which the schema does not allow"
+            )
+    return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _columns(schema: pa.Schema) -> list[str]:
+    return [f"{field.name}: {field.type}" for field in schema]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)

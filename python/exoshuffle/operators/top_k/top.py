@@ -1,0 +1,66 @@
+"""The first rows in an order, found without sorting the others: in each split, and then among those that were kept.
+
+Guarantee: the rows, and their order, are those of a stable sort: of rows with equal keys the first in input order come
+first. Only keys and row numbers are sorted, natively (so order is the same as in ``sort``); rows pass unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_range
+from exoshuffle.operators.core.tasks import as_reader
+from exoshuffle.operators.sql.relational import as_table, row_numbers, take
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Best:
+    """The first rows by some keys.
+
+    Attributes:
+        keys: What rows are ordered by.
+        count: How many rows.
+    """
+
+    keys: tuple[SortKey, ...]
+    count: int
+
+    def kept(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """The rows of a split that may be among the first of all, those with equal keys in input order.
+
+        Cost: beside its input the rows kept, and keys with 32 bytes per row.
+        """
+        table = as_table(data)
+        return table if table.num_rows <= self.count else self.ranked(table)
+
+    def ranked(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+        """The first rows of what was kept, in order. Cost: as ``kept``."""
+        table = as_table(data)
+        return take(table, self._first_rows(table))
+
+    def _first_rows(self, table: pa.Table) -> Any:
+        """Numbers of the first rows, in order."""
+        import pyarrow as pa
+
+        names = list(dict.fromkeys(key.column for key in self.keys))
+        number = " ".join(["row", *names])  # longer than any of the names, so none of them
+        keyed = table.select(names).append_column(number, row_numbers(table.num_rows))
+        schema = keyed.schema.remove_metadata()
+        sorter = RowsConfig("{}", schema.serialize().to_pybytes(), ByKeys(self.keys)).build()
+        scattered = sorter.scatter_batches(keyed, 0, by_range(sorter, [], 1))
+        block = bytearray(scattered.offsets[-1])
+        scattered.write_into(block)
+        first: list[Any] = []
+        left = self.count
+        for batch in as_reader(sorter.sort(_native.Sections([block]))):
+            first.append(batch.column(number).slice(0, left))
+            left -= len(first[-1])
+            if left == 0:
+                break
+        return pa.chunked_array(first, pa.int64()).combine_chunks()
