@@ -20,8 +20,8 @@ from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.tasks import TableTasks
-from exoshuffle.operators.shuffles import Side
 from exoshuffle.shuffle import (
     FixedFiles,
     MergeOptions,

@@ -18,7 +18,7 @@ from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core.order import ByKeys
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.shuffle.workload import Workload
 from tests.end_to_end.oracle import assert_same

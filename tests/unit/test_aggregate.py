@@ -22,7 +22,7 @@ from exoshuffle.errors import InputError, OptionsError, SchemaError
 from exoshuffle.operators.group_by.aggregate import GroupBy, Uncombined
 from exoshuffle.operators.group_by.functions import FUNCTIONS
 from exoshuffle.operators.group_by.parsing import parse_aggregates
-from exoshuffle.operators.group_by.rows import Operands
+from exoshuffle.operators.sql.groups import Operands
 
 #: Each function as DuckDB has it; ``n`` is the number of the row.
 ORACLE = {

@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators.group_by.rows import iter_groups, lists_of, repeats
+from exoshuffle.operators.sql.groups import iter_groups, lists_of, repeats
 
 
 def test_groups_are_in_order_of_their_first_row_and_keep_theirs() -> None:

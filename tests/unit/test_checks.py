@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened
-from exoshuffle.operators.core.tasks import as_reader
+from exoshuffle.operators.core.streams import as_reader
 from tests.unit.native_tables import ascending, slices, sorter
 
 NUM_MAPS = 6

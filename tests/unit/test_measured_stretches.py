@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle.dataset import inputs
 from exoshuffle.dataset.inputs import FileInput
 from exoshuffle.operators.core.order import ByKeys, SortKey
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.columns import Filter
 
 ROWS = 100_000

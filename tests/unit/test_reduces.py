@@ -17,7 +17,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Refs, SliceRef, TaskOptions
-from exoshuffle.operators.division.dividing import _join_pieces
+from exoshuffle.operators.join.finish import pieces_of
 from exoshuffle.shuffle import (
     FixedFiles,
     MergeOptions,
@@ -309,7 +309,7 @@ def test_what_does_not_divide_is_given_up() -> None:
 def test_pieces_of_a_join_hold_every_pair_of_slices_once(
     left: list[int], right: list[int], how: str
 ) -> None:
-    pieces = _join_pieces(how, len(left), large([*left, *right]))
+    pieces = pieces_of(how, len(left), large([*left, *right]))
     pairs = [
         (i, j) for piece in pieces for i in piece for j in piece if i < len(left) and j >= len(left)
     ]

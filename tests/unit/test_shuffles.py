@@ -5,10 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from exoshuffle.operators import shuffles
 from exoshuffle.operators.core import order
 from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.parsing import parse_aggregates
+from exoshuffle.operators.group_by.shuffle import group_by_shuffle
+from exoshuffle.operators.random_order.shuffle import numbered_order_shuffle, random_order_shuffle
+from exoshuffle.operators.repartition.shuffle import repartition_shuffle
+from exoshuffle.operators.sort.shuffle import sort_shuffle
+from exoshuffle.operators.top_k.shuffle import top_k_shuffle
 
 SCHEMA = pa.schema([("k", pa.int64()), pa.field("n", pa.uint64(), nullable=False)])
 BY_KEY = order.ByKeys((SortKey("k"),))
@@ -17,21 +22,21 @@ BY_KEY = order.ByKeys((SortKey("k"),))
 @pytest.mark.parametrize(
     ("made", "is_even"),
     [
-        (shuffles.random_shuffle(SCHEMA, 1), True),
-        (shuffles.numbered_shuffle(SCHEMA, "n"), True),
-        (shuffles.repartition(SCHEMA, (), order.round_robin), True),
-        (shuffles.repartition(SCHEMA, ("k",), order.by_hash), False),
-        (shuffles.repartition(SCHEMA, ("k",), order.by_range), False),
-        (shuffles.sort(SCHEMA, BY_KEY), False),
+        (random_order_shuffle(SCHEMA, 1), True),
+        (numbered_order_shuffle(SCHEMA, "n"), True),
+        (repartition_shuffle(SCHEMA, (), order.round_robin), True),
+        (repartition_shuffle(SCHEMA, ("k",), order.by_hash), False),
+        (repartition_shuffle(SCHEMA, ("k",), order.by_range), False),
+        (sort_shuffle(SCHEMA, BY_KEY), False),
     ],
 )
-def test_partitions_that_no_key_decides_are_even(made: shuffles.Shuffle, is_even: bool) -> None:
+def test_partitions_that_no_key_decides_are_even(made: Shuffle, is_even: bool) -> None:
     assert made.is_even == is_even
-    assert made.streams_in_place
+    assert made.finish.streams_in_place
 
 
 def test_what_a_reduce_computes_is_not_made_in_place() -> None:
     groups = parse_aggregates(SCHEMA, ["k"], {"most": ("n", "max")})
-    assert not shuffles.group_by(groups).streams_in_place
-    best = shuffles.top_k(SCHEMA, (SortKey("k"),), 5)
-    assert not best.streams_in_place
+    assert not group_by_shuffle(groups).finish.streams_in_place
+    best = top_k_shuffle(SCHEMA, (SortKey("k"),), 5)
+    assert not best.finish.streams_in_place

@@ -18,9 +18,9 @@ from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.futures import get
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
+from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.order import ByKeys
-from exoshuffle.operators.core.tasks import BatchInput
-from exoshuffle.operators.group_by.rows import first_rows
+from exoshuffle.operators.sql.groups import first_rows
 from exoshuffle.shuffle.plan import Workload
 
 if TYPE_CHECKING:

@@ -28,8 +28,6 @@ from exoshuffle.dataset.windows import check_window, small_window
 from exoshuffle.dataset.write import WriteOptions, is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
-from exoshuffle.operators import shuffles
-from exoshuffle.operators.core.finishes import Sorted
 from exoshuffle.operators.core.keys import (
     SortKey,
     check_keys,
@@ -40,9 +38,13 @@ from exoshuffle.operators.core.keys import (
     parse_keys,
 )
 from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_named
+from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.distinct.distinct import parse_distinct
+from exoshuffle.operators.distinct.shuffle import distinct_shuffle
 from exoshuffle.operators.join.join import JoinOptions, parse_join
-from exoshuffle.operators.shuffles import Shuffle
+from exoshuffle.operators.join.shuffle import join_shuffle
+from exoshuffle.operators.repartition.shuffle import repartition_shuffle
+from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.shuffle.strategy import Strategy
 from exoshuffle.shuffle.workload import ResultPlace
@@ -131,7 +133,7 @@ class Dataset(Narrow):
                 )
             source = sources(self.node)[0]
             order = ByRecordKey(source.record_bytes, source.key_bytes)
-            return self._shuffled(shuffles.sort(self.schema, order), options)
+            return self._shuffled(sort_shuffle(self.schema, order), options)
         if by is None:
             raise OptionsError("sort needs at least one column in by=")
         return self._sort_by(parse_keys(by, descending, nulls), options)
@@ -150,15 +152,11 @@ class Dataset(Narrow):
         check_names(keys, self.schema.names)
         child = self.node
         # A stable sort of sorted rows is one sort by both, the later one first.
-        while isinstance(child, Shuffled) and isinstance(child.shuffle.finish, Sorted):
-            order = child.shuffle.sides[0].order
-            if not isinstance(order, ByKeys):
-                break
-            keys += tuple(
-                key for key in order.keys if key.column not in {new.column for new in keys}
-            )
+        while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
+            new = {key.column for key in keys}
+            keys += tuple(key for key in earlier if key.column not in new)
             child = child.children[0]
-        shuffle = shuffles.sort(self.schema, ByKeys(keys))
+        shuffle = sort_shuffle(self.schema, ByKeys(keys))
         return Dataset(Shuffled((child,), _checked(shuffle), options))
 
     def top_k(
@@ -281,7 +279,7 @@ class Dataset(Narrow):
         if target is not None and target < 1:
             raise OptionsError(f"target_size is {target}; it must be at least 1 byte")
         keys = () if by is None else once(names_of(by, "by"))
-        shuffle = shuffles.repartition(self.schema, keys, assignment_named(method, bool(keys)))
+        shuffle = repartition_shuffle(self.schema, keys, assignment_named(method, bool(keys)))
         return self._shuffled(shuffle, ShuffleOptions(strategy, num_partitions, target))
 
     def group_by(
@@ -329,7 +327,7 @@ class Dataset(Narrow):
         """
         names = None if subset is None else once(names_of(subset, "subset"))
         rows = parse_distinct(self.schema, names)
-        return self._shuffled(shuffles.distinct(rows), ShuffleOptions(strategy, num_partitions))
+        return self._shuffled(distinct_shuffle(rows), ShuffleOptions(strategy, num_partitions))
 
     def join(  # noqa: PLR0913  the arguments that users of pandas and Polars know
         self,
@@ -382,7 +380,7 @@ class Dataset(Narrow):
             ),
         )
         options = ShuffleOptions(strategy, num_partitions)
-        return Dataset(Shuffled((self.node, other.node), _checked(shuffles.join(joined)), options))
+        return Dataset(Shuffled((self.node, other.node), _checked(join_shuffle(joined)), options))
 
     def explain(
         self,
@@ -423,5 +421,5 @@ class Dataset(Narrow):
 def _checked(shuffle: Shuffle) -> Shuffle:
     """The shuffle, if its keys fit: they say so when the native object is built."""
     for side in shuffle.sides:
-        shuffles.rows_config(side.schema, side.order).build()
+        rows_config(side.schema, side.order).build()
     return shuffle

@@ -31,14 +31,13 @@ from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators import shuffles
-from exoshuffle.operators.core.finishes import Sorted
-from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sinks import BlocksSink
-from exoshuffle.operators.core.tasks import as_reader
+from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.top_k.shuffle import top_k_shuffle
 from exoshuffle.shuffle.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
@@ -111,14 +110,12 @@ class Execution:
         A sort that was given a strategy or a number of partitions is done as was asked.
         """
         sort = node.child
-        if not isinstance(sort, Shuffled) or not isinstance(sort.shuffle.finish, Sorted):
+        if not isinstance(sort, Shuffled) or sort.options != ShuffleOptions():
             return None
-        order = sort.shuffle.sides[0].order
-        if not isinstance(order, ByKeys) or sort.options != ShuffleOptions():
+        keys = sort_keys(sort.shuffle)
+        if keys is None:
             return None
-        top = Shuffled(
-            sort.children, shuffles.top_k(sort.schema, order.keys, node.count), sort.options
-        )
+        top = Shuffled(sort.children, top_k_shuffle(sort.schema, keys, node.count), sort.options)
         job = TopJob(
             self._inputs_of(top),
             top.shuffle,

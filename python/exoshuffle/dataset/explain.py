@@ -32,7 +32,6 @@ from exoshuffle.dataset.write import WriteOptions, check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
-from exoshuffle.operators.core.finishes import Joined
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import Workload
@@ -309,7 +308,7 @@ class Estimation(Execution):
             job = self.shuffle_job(below[0], "blocks")
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
             pieces = 0
-            if isinstance(job.shuffle.finish, Joined):
+            if job.workload.result_bytes is not None:
                 pieces = size.total_bytes // piece_bytes(self.engine)
             return UnmadeInput(size, max(job.plan.num_partitions, pieces))
         [child] = node.children

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.learning import learnt
 from exoshuffle.dataset.logical import ShuffleOptions
-from exoshuffle.operators import shuffles
+from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.group_by.shuffle import group_by_shuffle
+from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.units import option_bytes
 
@@ -34,7 +36,7 @@ class Grouped:
     schema: pa.Schema
     keys: tuple[str, ...]
     options: ShuffleOptions
-    shuffled: Callable[[shuffles.Shuffle, ShuffleOptions], Dataset]
+    shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
 
     def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
@@ -67,7 +69,7 @@ class Grouped:
         from exoshuffle.dataset.online import Aggregated
 
         grouping = parse_aggregates(self.schema, self.keys, aggregates)
-        dataset = self.shuffled(shuffles.group_by(grouping), self.options)
+        dataset = self.shuffled(group_by_shuffle(grouping), self.options)
         return Aggregated(dataset.node, grouping, self.options)
 
     def count(self) -> Aggregated:
@@ -96,5 +98,5 @@ class Grouped:
             SchemaError: While running: it returned another schema.
         """
         call = MapBatches(function, schema, memory_bytes=option_bytes("memory", memory, 0))
-        shuffle = shuffles.map_groups(self.schema, self.keys, call, learnt)
+        shuffle = map_groups_shuffle(self.schema, self.keys, call, learnt)
         return self.shuffled(shuffle, self.options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.jobs import Job, bounded, in_advance
 from exoshuffle.futures import Engine, get
 from exoshuffle.operators.core.sinks import BlocksSink
-from exoshuffle.operators.core.tasks import as_rows, own_errors
+from exoshuffle.operators.core.streams import as_rows, own_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,10 @@ from exoshuffle.dataset.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
+from exoshuffle.operators.core.inputs import BatchInput, MapInput, SplitInput
 from exoshuffle.operators.core.order import ByChance, RowsConfig, by_range
 from exoshuffle.operators.core.readers import BlockReader, FileReader, splits_of
-from exoshuffle.operators.core.tasks import BatchInput, MapInput, SplitInput
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import (
     Step,

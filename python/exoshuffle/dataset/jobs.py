@@ -23,10 +23,11 @@ from exoshuffle.futures import Engine, Ref, RefStream, cancel, raise_errors, wai
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.core.finishes import Joined
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.shuffle import Shuffle, Side
+from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
-from exoshuffle.operators.core.tasks import MapInput, Sink, TableTasks
-from exoshuffle.operators.shuffles import Shuffle, Side
+from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.shuffle.strategy import get_strategy, strategy_name
@@ -110,31 +111,26 @@ class ShuffleJob:
             result_bytes=self._result_bytes(),
             results=self.results,
             is_even=self.shuffle.is_even,
-            streams_in_place=self.shuffle.streams_in_place and not self.behind,
+            streams_in_place=self.shuffle.finish.streams_in_place and not self.behind,
             is_passed_on=self.shuffle.is_passed_on,
             decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
             num_columns=max((work.num_columns for work in self.workloads), default=0),
         )
 
     def _result_bytes(self) -> int | None:
-        """Of a join; the results of all others are taken to be as large as what travels."""
-        if not isinstance(self.shuffle.finish, Joined):
-            return None
-        return self.shuffle.finish.join.result_bytes(*self._side_sizes())
+        return self.shuffle.finish.result_bytes(*self._side_sizes())
 
     @property
     def result_rows(self) -> int:
-        """About how many rows come out; see ``_result_bytes``."""
-        if not isinstance(self.shuffle.finish, Joined):
-            return self.workload.num_rows
-        return self.shuffle.finish.join.result_rows(self._side_sizes()[0])
+        """About how many rows come out."""
+        return self.shuffle.finish.result_rows(self._side_sizes()[0])
 
     def _side_sizes(self) -> tuple[list[int], list[int]]:
-        """Rows and bytes of both sides of a join."""
-        num_rows, num_bytes = [0, 0], [0, 0]
+        """Rows of each side, and their bytes."""
+        num_rows, num_bytes = [0] * len(self.shuffle.sides), [0] * len(self.shuffle.sides)
         for (_, side), work in zip(self.inputs, self.workloads, strict=True):
-            num_rows[side.tag or 0] += work.num_rows
-            num_bytes[side.tag or 0] += work.total_bytes
+            num_rows[side.tag] += work.num_rows
+            num_bytes[side.tag] += work.total_bytes
         return num_rows, num_bytes
 
     @cached_property
@@ -181,7 +177,7 @@ class ShuffleJob:
     def functions_bytes(self) -> int:
         """What users' functions have declared to take, those of the tasks that run at once, within the budget."""
         in_maps = max((functions_bytes(source.steps) for source, _ in self.inputs), default=0)
-        in_reduces = functions_bytes((*getattr(self.shuffle.finish, "steps", ()), *self.behind))
+        in_reduces = functions_bytes((*self.shuffle.finish.steps, *self.behind))
         room = max(0, self.engine.budget_bytes - self.plan.peak_bytes)
         return min(self.engine.num_cpus * max(in_maps, in_reduces), room)
 

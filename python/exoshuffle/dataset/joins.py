@@ -18,12 +18,13 @@ from exoshuffle.dataset.jobs import steps_of
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.dataset.unshuffled import piece_bytes
 from exoshuffle.futures import Engine, Ref, remote
-from exoshuffle.operators import shuffles
 from exoshuffle.operators.core.order import ByKeys, round_robin
-from exoshuffle.operators.core.tasks import Sink, as_reader, as_rows, handed, own_errors, sink_steps
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.payload import BATCH_BYTES
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan, Workload
 
@@ -67,7 +68,7 @@ def other_side(node: Shuffled, side: int) -> Node:
     other = node.children[1 - side]
     if node.options == ShuffleOptions():
         return other
-    dealt = shuffles.repartition(other.schema, (), round_robin)
+    dealt = repartition_shuffle(other.schema, (), round_robin)
     return Shuffled((other,), dealt, node.options)
 
 

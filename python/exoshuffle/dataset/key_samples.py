@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
 from exoshuffle.operators.core.order import ByKeys
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.sql.relational import plain_type
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.core.finishes import Joined
 from exoshuffle.operators.core.order import ByKeys
-from exoshuffle.operators.shuffles import Shuffle
+from exoshuffle.operators.core.shuffle import Shuffle
+from exoshuffle.operators.join.finish import join_of
 from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
@@ -117,8 +117,7 @@ class Shuffled:
     @property
     def join(self) -> Join | None:
         """The join, if it is one."""
-        finish = self.shuffle.finish
-        return finish.join if isinstance(finish, Joined) else None
+        return join_of(self.shuffle)
 
     @property
     def schema(self) -> pa.Schema:

@@ -23,8 +23,10 @@ from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.dataset.seeds import seed_or_fresh
 from exoshuffle.dataset.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.shuffle import rows_config
 from exoshuffle.operators.core.sinks import BlocksSink
-from exoshuffle.operators.core.tasks import MapInput, TableTasks
+from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.online.estimates import Sample
 from exoshuffle.operators.online.online import Online, parse_online
@@ -34,7 +36,6 @@ from exoshuffle.operators.online.tasks import (
     stored_table,
     summary_step,
 )
-from exoshuffle.operators.shuffles import rows_config
 from exoshuffle.shuffle.strategy import stage
 from exoshuffle.shuffle.streaming import Streaming
 

@@ -14,12 +14,13 @@ from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
 from exoshuffle.futures import get, remote
-from exoshuffle.operators import shuffles
-from exoshuffle.operators.core.finishes import Sorted
+from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys
-from exoshuffle.operators.core.tasks import MapInput, as_reader, own_errors
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.streams import as_reader, own_errors
+from exoshuffle.operators.repartition.shuffle import partition_by_shuffle
+from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.sql.relational import plain
 from exoshuffle.operators.steps.columns import Select
@@ -79,12 +80,10 @@ def partitioned(node: Node, names: tuple[str, ...]) -> Node:
         return node
     behind: tuple[SortKey, ...] = ()
     options, child = ShuffleOptions(), node
-    if isinstance(node, Shuffled) and isinstance(node.shuffle.finish, Sorted):
-        order = node.shuffle.sides[0].order
-        if isinstance(order, ByKeys):
-            behind = tuple(key for key in order.keys if key.column not in names)
-            options, child = ShuffleOptions(node.options.strategy), node.children[0]
-    return Shuffled((child,), shuffles.partition_by(node.schema, names, behind), options)
+    if isinstance(node, Shuffled) and (keys := sort_keys(node.shuffle)) is not None:
+        behind = tuple(key for key in keys if key.column not in names)
+        options, child = ShuffleOptions(node.options.strategy), node.children[0]
+    return Shuffled((child,), partition_by_shuffle(node.schema, names, behind), options)
 
 
 def check_folders(files: Sequence[dict[str, Any]], names: Sequence[str]) -> None:

@@ -26,9 +26,10 @@ from exoshuffle.dataset.logical import (
     is_read,
 )
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators import shuffles
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.random_order.shuffle import numbered_order_shuffle, random_order_shuffle
+from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.columns import Drop, Select
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.sample import Chosen, Numbered
@@ -61,7 +62,7 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
     check_count("n", count)
     step = _numbering(node, seed)
     numbered = _numbered(node, step)
-    shuffle = shuffles.sort(numbered.schema, ByKeys((SortKey(step.column),)))
+    shuffle = sort_shuffle(numbered.schema, ByKeys((SortKey(step.column),)))
     ordered = Shuffled((numbered,), shuffle, ShuffleOptions())
     return Stepped(Limited(ordered, count), Drop((step.column,)))
 
@@ -71,14 +72,14 @@ def in_random_order(
 ) -> Node:
     """All rows, by their numbers; windows of so many rows stay together, if that is said.
 
-    Cost: as ``shuffles.random_shuffle``, which knows the numbers of rows that come from files as they are; others are
+    Cost: as ``random_order_shuffle``, which knows the numbers of rows that come from files as they are; others are
     read as Arrow batches, and numbering takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
-        return Shuffled((node,), shuffles.random_shuffle(node.schema, seed, window), options)
+        return Shuffled((node,), random_order_shuffle(node.schema, seed, window), options)
     step = dataclasses.replace(_numbering(node, seed), window=window)
     numbered = _numbered(node, step)
-    shuffle = shuffles.numbered_shuffle(numbered.schema, step.column, window)
+    shuffle = numbered_order_shuffle(numbered.schema, step.column, window)
     return Stepped(Shuffled((numbered,), shuffle, options), Drop((step.column,)))
 
 

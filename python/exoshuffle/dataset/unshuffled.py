@@ -16,17 +16,12 @@ from exoshuffle.dataset.inputs import Input
 from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
-from exoshuffle.operators.core.tasks import (
-    MapInput,
-    Sink,
-    as_reader,
-    handed,
-    own_errors,
-    sink_steps,
-)
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.streams import as_reader, own_errors
 from exoshuffle.operators.steps.first import First
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan, Workload

@@ -21,17 +21,11 @@ from exoshuffle.dataset.logical import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
 from exoshuffle.futures.options import Executor
+from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
-from exoshuffle.operators.core.tasks import (
-    MapInput,
-    Sink,
-    as_reader,
-    as_rows,
-    handed,
-    own_errors,
-    sink_steps,
-)
-from exoshuffle.operators.shuffles import Side
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
 from exoshuffle.shuffle.plan import ShufflePlan

@@ -57,8 +57,8 @@ from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import names_of, once
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import WriteSink
-from exoshuffle.operators.core.tasks import Sink, handed
 from exoshuffle.shuffle.plan import ShufflePlan
 from exoshuffle.units import parse_bytes
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from exoshuffle.futures import allocate_block, waiting
-from exoshuffle.operators.core.tasks import Sink, as_reader, as_rows
+from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.sample import Place
 from exoshuffle.operators.steps.step import Step, apply_steps
 

@@ -10,160 +10,88 @@ assigned to partitions, and what finishes a partition.
 from __future__ import annotations
 
 import bisect
-import contextlib
-import itertools
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from exoshuffle import _native
-from exoshuffle.errors import InputError
 from exoshuffle.futures import allocate_block
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.checks import opened, placed
-from exoshuffle.operators.core.order import RowsConfig
-from exoshuffle.operators.core.readers import Reader, splits_of
-from exoshuffle.operators.steps.sample import Numbered
-from exoshuffle.operators.steps.step import Step, apply_steps, functions_bytes
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.order import RowsConfig, by_hash_level
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.streams import own_errors
+from exoshuffle.operators.steps.step import Step, functions_bytes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from exoshuffle.operators.core.finishes import Finish
     from exoshuffle.shuffle.division import Division, Large
 
-#: Samples need not differ from run to run.
-SAMPLE_SEED = 0
 
-
-class MapInput(Protocol):
-    """One input of a shuffle, as its maps see it."""
+class Finish(ABC):
+    """What becomes of a partition, as data that travels to the reduces."""
 
     @property
-    def config(self) -> RowsConfig:
-        """What the rows are that it scatters."""
-        ...
+    @abstractmethod
+    def configs(self) -> tuple[RowsConfig, ...]:
+        """What the rows of each side are."""
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
-        """Reads an item as map number ``index`` and finds where each row goes (``_native.Scattered``)."""
+    @abstractmethod
+    def __call__(self, sections: Any) -> Any:
+        """The rows of the partition (``_native.Rows``), from its sections (``_native.Sections``) in map order."""
 
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
-        """Key tuples of about ``num_rows`` rows of an item, with their positions."""
+    @abstractmethod
+    def divide(self, tasks: TableTasks, large: Large) -> Division:
+        """What to do about a partition that is larger than planned; see ``DividingTaskSet``.
 
-    def rows(self, index: int, item: Any) -> Any:
-        """The rows of item number ``index`` (``_native.Rows``)."""
-
-
-@dataclass(frozen=True)
-class SplitInput:
-    """Splits of files, scattered as they are: everything happens in one native call.
-
-    Attributes:
-        config: How to read and order.
-        tag: Which side of a join this is; 0 elsewhere.
-    """
-
-    config: RowsConfig
-    tag: int = 0
-
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
-        """See ``MapInput``."""
-        return self.config.build().scatter(list(splits_of(item)), index, assignment, self.tag)
-
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
-        """See ``MapInput``. Cost: decodes a few pages of the key columns."""
-        splits = list(splits_of(item))
-        sample: bytes = self.config.build().sample(splits, index, num_rows, SAMPLE_SEED)
-        return sample
-
-    def rows(self, index: int, item: Any) -> Any:
-        """See ``MapInput``."""
-        del index
-        config = self.config
-        return _native.Rows.scan(config.read_options, config.schema, list(splits_of(item)))
-
-
-@dataclass(frozen=True)
-class BatchInput:
-    """Anything that can be read, with steps on the way.
-
-    Attributes:
-        reader: How to read.
-        steps: What to do with the batches.
-        config: How to order what comes out of them.
-        tag: As in ``SplitInput``.
-    """
-
-    reader: Reader
-    steps: tuple[Step, ...]
-    config: RowsConfig
-    tag: int = 0
-
-    def open(self, index: int, item: Any) -> pa.RecordBatchReader:
-        """The batches of item number ``index``, after the steps."""
-        place = self.reader.place(index, item)
-        if len(splits_of(item)) == 1 or not self._num_numberings:
-            return apply_steps(self.steps, self.read(item), place)
-        others = self.steps[self._num_numberings :]
-        return apply_steps(others, self._numbered(index, item), place)
-
-    def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
-        """The batches of all splits, numbered split by split; each is opened when those before it have been read."""
-        import pyarrow as pa
-
-        def opened(split: Any) -> pa.RecordBatchReader:
-            place = self.reader.place(index, split)
-            return apply_steps(self.steps[: self._num_numberings], self.read(split), place)
-
-        first = opened(splits[0])
-        others = (batch for split in splits[1:] for batch in opened(split))
-        return pa.RecordBatchReader.from_batches(first.schema, itertools.chain(first, others))
+        Raises:
+            LargeGroupError: Nothing can be done within the memory limit.
+        """
 
     @property
-    def _num_numberings(self) -> int:
-        """Steps that number rows come first: see ``dataset.sampling``."""
-        return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
+    def steps(self) -> tuple[Step, ...]:
+        """What is done to the rows of a partition, once they are together."""
+        return ()
 
-    def read(self, item: Any) -> pa.RecordBatchReader:
-        """The batches of an item, before the steps."""
-        return as_reader(self.reader.open(item))
+    @property
+    def streams_in_place(self) -> bool:
+        """Whether the Arrow stream of a partition is made in its block: its size is known from that of the rows."""
+        return False
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
-        """See ``MapInput``."""
-        return self.config.build().scatter_batches(
-            as_rows(self.open(index, item)), index, assignment, self.tag
+    @property
+    def hands_on(self) -> bool:
+        """Whether rows stay as they come, so that no partition has to be seen whole."""
+        return False
+
+    @property
+    def remedy(self) -> str:
+        """What users can do about a group that does not fit into memory."""
+        return (
+            "its function needs it whole; use one that does not (approx_quantile for median and quantile, "
+            "approx_count_distinct for count_distinct), filter it"
         )
 
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
-        """See ``MapInput``. Cost: reads the whole item."""
-        sorter = self.config.build()
-        sample: bytes = sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
-        return sample
+    def assignment(
+        self, sorter: Any, samples: Sequence[bytes], num_partitions: int, level: int
+    ) -> bytes:
+        """Where the rows of a partition go that is divided; ``level`` says how often, with this time."""
+        del samples
+        return by_hash_level(sorter, num_partitions, level)
 
-    def rows(self, index: int, item: Any) -> Any:
-        """See ``MapInput``."""
-        return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)
+    def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
+        """What finishing all rows as one group takes; 0 where they can be divided."""
+        del num_bytes, num_rows
+        return 0
 
+    def result_rows(self, num_rows: Sequence[int]) -> int:
+        """About how many rows the result has, from those of each side."""
+        return sum(num_rows)
 
-class Sink(Protocol):
-    """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them, or its results."""
-
-    @property
-    def num_returns(self) -> int | Literal["streaming"]:
-        """1, or how a task says that it yields several results; as in ``TaskOptions``."""
-        ...
-
-    @property
-    def keeps_partitions(self) -> bool:
-        """Whether a partition has to stay one result where rows are only handed on: somebody counts on its file."""
-        ...
-
-    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
-        """Takes the partition and yields the results of the task; one, unless it says otherwise."""
-
-    def within(self, partition: int) -> Sink:
-        """The sink for the parts of a partition, in whose place they come."""
+    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int | None:
+        """About how large the result is, from the rows and bytes of each side; None for as large as what travels."""
+        del num_rows, num_bytes
+        return None
 
 
 @dataclass
@@ -244,98 +172,8 @@ class TableTasks:
             return max(functions_bytes(getattr(source, "steps", ())) for source in self.inputs)
         if name not in ("reduce", "stream", "rejoin"):
             return 0
-        return functions_bytes((*getattr(self.finish, "steps", ()), *sink_steps(self.sink)))
+        return functions_bytes((*self.finish.steps, *sink_steps(self.sink)))
 
     def divide(self, large: Large) -> Division:
         """See ``DividingTaskSet``."""
-        from exoshuffle.operators.division.dividing import divide
-
-        return divide(self, large)
-
-
-def sink_steps(sink: Sink) -> tuple[Step, ...]:
-    """What a sink, and those behind it, do to rows before they take them."""
-    behind = getattr(sink, "sink", None)
-    steps: tuple[Step, ...] = getattr(sink, "steps", ())
-    return steps if behind is None else (*steps, *sink_steps(behind))
-
-
-def handed(sink: Sink, results: Iterator[Any]) -> Any:
-    """What a task returns whose results are those of a sink: the one that there is, or a generator of them.
-
-    The last one comes when ``results`` has ended, with what is checked at the end: a single one never comes unchecked.
-    """
-    if sink.num_returns == "streaming":
-        return _held_back(results)
-    (result,) = results
-    return result
-
-
-def _held_back(results: Iterator[Any]) -> Iterator[Any]:
-    last = next(results)
-    for result in results:
-        yield last
-        last = result
-    yield last
-
-
-def as_reader(rows: Any) -> pa.RecordBatchReader:
-    """Batches of ``_native.Rows``.
-
-    A failure to make them, of which an Arrow stream carries no more than the text, is raised as what it is.
-    """
-    import pyarrow as pa
-
-    batches = pa.RecordBatchReader.from_stream(rows)
-
-    def checked() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from batches
-        except pa.ArrowException as error:
-            rows.raise_failure()
-            raise InputError(str(error).removeprefix("External error: ")) from error
-
-    return pa.RecordBatchReader.from_batches(batches.schema, checked())
-
-
-def as_rows(batches: pa.RecordBatchReader) -> Any:
-    """Batches as ``_native.Rows``, to be consumed within ``own_errors``."""
-    import pyarrow as pa
-
-    kept = pa.RecordBatchReader.from_batches(batches.schema, _keeping_errors(batches))
-    return _native.Rows.from_batches(kept)
-
-
-#: The error that ended the batches which this thread consumes.
-_ended = threading.local()
-
-
-def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from batches
-    except GeneratorExit:  # whoever consumes them failed, and says why
-        raise
-    except BaseException as error:  # a function may leave by sys.exit
-        _ended.error = error
-        raise
-
-
-@contextlib.contextmanager
-def own_errors() -> Iterator[None]:
-    """Around native code that consumes batches made in Python: what they raise comes through as it was.
-
-    An Arrow stream carries no more than the text of an error.
-    """
-    _ended.error = None
-    try:
-        yield
-    except Exception:
-        kept, _ended.error = _ended.error, None
-        if kept is None:
-            raise
-        context = kept.__context__
-        try:
-            raise kept
-        finally:
-            # What the function itself had in hand, and not that a stream ended.
-            kept.__context__ = context
+        return self.finish.divide(self, large)

@@ -1,7 +1,7 @@
 """The first row of every key: in each split, and then in each partition of what they kept.
 
 Guarantee: rows pass unchanged, whatever their types, and in input order; the first one of each key is kept, so the
-result does not depend on how the input was split. Only keys are shown to DuckDB (``group_by.rows``).
+result does not depend on how the input was split. Only keys are shown to DuckDB (``sql.groups``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.group_by.rows import check_keys, first_rows, repeats
+from exoshuffle.operators.sql.groups import check_keys, first_rows, repeats
 from exoshuffle.operators.sql.relational import as_table, take
 
 if TYPE_CHECKING:

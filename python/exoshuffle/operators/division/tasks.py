@@ -1,4 +1,4 @@
-"""The tasks of a partition that is divided, or reduced alone; which of them are run is decided in ``division``."""
+"""The tasks of a partition that is divided, or reduced alone; which of them run is up to the finish."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.futures import SliceRef, allocate_block, get
 from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened, placed
-from exoshuffle.operators.core.finishes import Gathered, Sorted
-from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_hash_level, by_range
-from exoshuffle.operators.core.tasks import TableTasks, as_reader, as_rows, handed, own_errors
-from exoshuffle.operators.group_by.rows import first_rows
+from exoshuffle.operators.core.order import ByKeys, RowsConfig
+from exoshuffle.operators.core.sink import handed
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.core.tasks import TableTasks
+from exoshuffle.operators.sql.groups import first_rows
 from exoshuffle.operators.sql.relational import take
 from exoshuffle.operators.steps.step import apply_steps
 
@@ -81,10 +82,7 @@ class DividedTasks(TableTasks):
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> DividedTasks:
         """See ``AgainTaskSet``."""
         sorter = self.inputs[0].config.build()
-        if isinstance(self.finish, Sorted):
-            assignment = by_range(sorter, samples, num_partitions)
-        else:
-            assignment = by_hash_level(sorter, num_partitions, self.level)
+        assignment = self.finish.assignment(sorter, samples, num_partitions, self.level)
         return dataclasses.replace(self, assignment=assignment)
 
     def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
@@ -92,7 +90,6 @@ class DividedTasks(TableTasks):
         return handed(self.sink, self._streamed(partition, runs))
 
     def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
-        assert isinstance(self.finish, Gathered)
         with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
             batches = apply_steps(self.finish.steps, self._batches(partition, runs))
             yield from self.sink(partition, as_rows(batches))
@@ -104,7 +101,6 @@ class DividedTasks(TableTasks):
     def _rejoined(self, partition: int, tables: list[pa.Table]) -> Iterator[Any]:
         import pyarrow as pa
 
-        assert isinstance(self.finish, Gathered)
         with own_errors():
             batches = apply_steps(self.finish.steps, pa.concat_tables(tables).to_reader())
             yield from self.sink(partition, as_rows(batches))

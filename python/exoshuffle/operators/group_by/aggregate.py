@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.errors import InputError
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import Kept, Picked, part_type, result_type
-from exoshuffle.operators.group_by.rows import (
+from exoshuffle.operators.sql.groups import (
     Operands,
     is_one_group,
     list_of,

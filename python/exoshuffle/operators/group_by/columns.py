@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exoshuffle.operators.group_by.functions import PARTS, Function, Part
-from exoshuffle.operators.group_by.rows import Operands
+from exoshuffle.operators.sql.groups import Operands
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import PartColumn
 from exoshuffle.operators.group_by.functions import COUNTED, Kept, Picked
-from exoshuffle.operators.group_by.rows import Operands
+from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import as_table, take_column
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ part maps send one row per key, or the few that matter, and the result is made o
 a sum, a mean and a standard deviation of one column send its count once.
 
 Row numbers stand for values where a value must come back as it was: it is then taken from the table. Templates are
-those of ``rows.Operands``.
+those of ``sql.groups.Operands``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from exoshuffle.operators.group_by.functions import (
     function_of,
     parameter_sql,
 )
-from exoshuffle.operators.group_by.rows import check_column, check_keys
+from exoshuffle.operators.sql.groups import check_column, check_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa

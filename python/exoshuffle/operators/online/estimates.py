@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.operators.group_by.rows import Operands
+from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import storable
 
 if TYPE_CHECKING:

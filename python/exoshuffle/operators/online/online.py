@@ -26,7 +26,6 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import FUNCTIONS, PARTS, Function, Kept
-from exoshuffle.operators.group_by.rows import Operands
 from exoshuffle.operators.online.estimates import (
     SIZE,
     Sample,
@@ -34,6 +33,7 @@ from exoshuffle.operators.online.estimates import (
     scaled,
     total_error_sql,
 )
+from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import as_table, take
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ other respects slices are checked as everywhere.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.operators.core.at_once import AtOnce
 from exoshuffle.operators.core.checks import opened, placed
-from exoshuffle.operators.core.finishes import Gathered
-from exoshuffle.operators.core.keys import SortKey
-from exoshuffle.operators.core.order import ByKeys, by_hash, round_robin
+from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sinks import block_of
-from exoshuffle.operators.core.tasks import TableTasks, as_reader, as_rows, own_errors
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.core.tasks import TableTasks
+from exoshuffle.operators.gather.shuffle import gathered, meeting
 from exoshuffle.operators.online.estimates import Sample
 from exoshuffle.operators.online.online import Online
-from exoshuffle.operators.shuffles import COMBINE_PERCENT, Shuffle, Side, rows_config
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,18 +34,11 @@ _NUM_MAPS = b"num_maps"
 
 def shuffle_online(online: Online) -> Shuffle:
     """The shuffle whose maps make states of splits; what is done with a partition is up to ``OnlineTasks``."""
-    keys = online.grouping.keys
-    order = ByKeys(tuple(SortKey(key) for key in keys))
-    schema = online.state_schema
-    return Shuffle(
-        "group_by",
-        (Side(schema, order, (summary_step(online, 0, 1.0),)),),
-        by_hash if keys else round_robin,
-        Gathered(rows_config(schema, order)),
-        schema,
-        num_partitions=None if keys else 1,
-        reduce_percent=COMBINE_PERCENT,
-    )
+    keys, schema = online.grouping.keys, online.state_schema
+    finish = gathered(schema, keys)
+    side = Side(schema, finish.config.order, (summary_step(online, 0, 1.0),))
+    made = meeting("group_by", keys, side, finish, schema)
+    return dataclasses.replace(made, is_one_group=not keys, reduce_row_bytes=0)
 
 
 def summary_step(online: Online, split: int, size: float) -> AtOnce:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys, RowsConfig, by_range
-from exoshuffle.operators.core.tasks import as_reader
+from exoshuffle.operators.core.streams import as_reader
 from exoshuffle.operators.sql.relational import as_table, row_numbers, take
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import Noted
 from exoshuffle.operators.batches import streamed
-from exoshuffle.operators.group_by.rows import iter_groups
+from exoshuffle.operators.sql.groups import iter_groups
 from exoshuffle.operators.steps.functions import MapBatches
 
 if TYPE_CHECKING:

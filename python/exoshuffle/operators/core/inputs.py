@@ -1,0 +1,131 @@
+"""What maps read: splits of files as they are, or batches with steps on the way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from exoshuffle import _native
+from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.readers import Reader, splits_of
+from exoshuffle.operators.core.streams import as_reader, as_rows
+from exoshuffle.operators.steps.sample import Numbered
+from exoshuffle.operators.steps.step import Step, apply_steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+#: Samples need not differ from run to run.
+SAMPLE_SEED = 0
+
+
+class MapInput(Protocol):
+    """One input of a shuffle, as its maps see it."""
+
+    @property
+    def config(self) -> RowsConfig:
+        """What the rows are that it scatters."""
+        ...
+
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+        """Reads an item as map number ``index`` and finds where each row goes (``_native.Scattered``)."""
+
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+        """Key tuples of about ``num_rows`` rows of an item, with their positions."""
+
+    def rows(self, index: int, item: Any) -> Any:
+        """The rows of item number ``index`` (``_native.Rows``)."""
+
+
+@dataclass(frozen=True)
+class SplitInput:
+    """Splits of files, scattered as they are: everything happens in one native call.
+
+    Attributes:
+        config: How to read and order.
+        tag: Which side of a join this is; 0 elsewhere.
+    """
+
+    config: RowsConfig
+    tag: int = 0
+
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        return self.config.build().scatter(list(splits_of(item)), index, assignment, self.tag)
+
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+        """See ``MapInput``. Cost: decodes a few pages of the key columns."""
+        splits = list(splits_of(item))
+        sample: bytes = self.config.build().sample(splits, index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, index: int, item: Any) -> Any:
+        """See ``MapInput``."""
+        del index
+        config = self.config
+        return _native.Rows.scan(config.read_options, config.schema, list(splits_of(item)))
+
+
+@dataclass(frozen=True)
+class BatchInput:
+    """Anything that can be read, with steps on the way.
+
+    Attributes:
+        reader: How to read.
+        steps: What to do with the batches.
+        config: How to order what comes out of them.
+        tag: As in ``SplitInput``.
+    """
+
+    reader: Reader
+    steps: tuple[Step, ...]
+    config: RowsConfig
+    tag: int = 0
+
+    def open(self, index: int, item: Any) -> pa.RecordBatchReader:
+        """The batches of item number ``index``, after the steps."""
+        place = self.reader.place(index, item)
+        if len(splits_of(item)) == 1 or not self._num_numberings:
+            return apply_steps(self.steps, self.read(item), place)
+        others = self.steps[self._num_numberings :]
+        return apply_steps(others, self._numbered(index, item), place)
+
+    def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
+        """The batches of all splits, numbered split by split; each is opened when those before it have been read."""
+        import pyarrow as pa
+
+        def opened(split: Any) -> pa.RecordBatchReader:
+            place = self.reader.place(index, split)
+            return apply_steps(self.steps[: self._num_numberings], self.read(split), place)
+
+        first = opened(splits[0])
+        others = (batch for split in splits[1:] for batch in opened(split))
+        return pa.RecordBatchReader.from_batches(first.schema, itertools.chain(first, others))
+
+    @property
+    def _num_numberings(self) -> int:
+        """Steps that number rows come first: see ``dataset.sampling``."""
+        return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
+
+    def read(self, item: Any) -> pa.RecordBatchReader:
+        """The batches of an item, before the steps."""
+        return as_reader(self.reader.open(item))
+
+    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        return self.config.build().scatter_batches(
+            as_rows(self.open(index, item)), index, assignment, self.tag
+        )
+
+    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+        """See ``MapInput``. Cost: reads the whole item."""
+        sorter = self.config.build()
+        sample: bytes = sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, index: int, item: Any) -> Any:
+        """See ``MapInput``."""
+        return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)

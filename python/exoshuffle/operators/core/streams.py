@@ -1,0 +1,76 @@
+"""Arrow batches into native code and out of it, with the errors of whoever makes them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def as_reader(rows: Any) -> pa.RecordBatchReader:
+    """Batches of ``_native.Rows``.
+
+    A failure to make them, of which an Arrow stream carries no more than the text, is raised as what it is.
+    """
+    import pyarrow as pa
+
+    batches = pa.RecordBatchReader.from_stream(rows)
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except pa.ArrowException as error:
+            rows.raise_failure()
+            raise InputError(str(error).removeprefix("External error: ")) from error
+
+    return pa.RecordBatchReader.from_batches(batches.schema, checked())
+
+
+def as_rows(batches: pa.RecordBatchReader) -> Any:
+    """Batches as ``_native.Rows``, to be consumed within ``own_errors``."""
+    import pyarrow as pa
+
+    kept = pa.RecordBatchReader.from_batches(batches.schema, _keeping_errors(batches))
+    return _native.Rows.from_batches(kept)
+
+
+#: The error that ended the batches which this thread consumes.
+_ended = threading.local()
+
+
+def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except GeneratorExit:  # whoever consumes them failed, and says why
+        raise
+    except BaseException as error:  # a function may leave by sys.exit
+        _ended.error = error
+        raise
+
+
+@contextlib.contextmanager
+def own_errors() -> Iterator[None]:
+    """Around native code that consumes batches made in Python: what they raise comes through as it was.
+
+    An Arrow stream carries no more than the text of an error.
+    """
+    _ended.error = None
+    try:
+        yield
+    except Exception:
+        kept, _ended.error = _ended.error, None
+        if kept is None:
+            raise
+        context = kept.__context__
+        try:
+            raise kept
+        finally:
+            # What the function itself had in hand, and not that a stream ended.
+            kept.__context__ = context

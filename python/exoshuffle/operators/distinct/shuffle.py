@@ -1,0 +1,24 @@
+"""The shuffle that drops duplicates."""
+
+from __future__ import annotations
+
+from exoshuffle.operators.core.at_once import AtOnce, InParts
+from exoshuffle.operators.core.order import check_group_keys
+from exoshuffle.operators.core.shuffle import Shuffle, Side
+from exoshuffle.operators.distinct.distinct import Distinct
+from exoshuffle.operators.gather.shuffle import gathered, meeting
+
+
+def distinct_shuffle(rows: Distinct) -> Shuffle:
+    """The first row of every key in input order: among those of a map, then of a partition.
+
+    Raises:
+        SchemaError: A key cannot be one.
+    """
+    check_group_keys(rows.schema, rows.keys)
+    names = tuple(rows.schema.names)
+    partial = InParts(rows.partial, rows.schema, names)
+    final = AtOnce(rows.final, rows.schema, names)
+    finish = gathered(rows.schema, rows.keys, final)
+    side = Side(rows.schema, finish.config.order, (partial,))
+    return meeting("distinct", rows.keys, side, finish, rows.schema)

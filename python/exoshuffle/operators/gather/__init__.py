@@ -1,0 +1,1 @@
+"""Rows of equal keys, or all, brought together as they come."""

@@ -1,0 +1,83 @@
+"""Rows of a large partition that are combined before they are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.operators.batches import chunks_of, streamed
+from exoshuffle.operators.core.at_once import rows_at_once
+from exoshuffle.operators.core.checks import opened
+from exoshuffle.operators.core.inputs import SAMPLE_SEED
+from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.streams import as_reader, as_rows
+from exoshuffle.operators.core.tasks import Finish
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Combined:
+    """How rows become fewer that say the same to another finish.
+
+    Attributes:
+        function: From some rows to fewer. What it makes of stretches of a partition, in order, finishes as one.
+        schema: Of what it makes.
+        finish: What finishes that.
+        row_bytes: What that takes for each row meanwhile.
+    """
+
+    function: Callable[[pa.Table], pa.Table]
+    schema: pa.Schema
+    finish: Finish
+    row_bytes: int
+
+    @property
+    def config(self) -> RowsConfig:
+        """What the rows are that it makes."""
+        return self.finish.configs[0]
+
+
+@dataclass(frozen=True)
+class CombinedInput:
+    """Slices of a partition of a shuffle whose maps did not combine rows, combined here; see ``MapInput``.
+
+    Cost: holds a chunk of rows, and what came of all before it.
+
+    Attributes:
+        source: What the rows in the slices are.
+        partition: Number of the partition that they are of.
+        combined: What is made of them.
+    """
+
+    source: RowsConfig
+    partition: int
+    combined: Combined
+
+    @property
+    def config(self) -> RowsConfig:
+        """See ``MapInput``: that of combined rows."""
+        return self.combined.config
+
+    def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:
+        """See ``MapInput``."""
+        return self.config.build().scatter_batches(self.rows(index, item), index, assignment)
+
+    def sample(self, index: int, item: list[Any], num_rows: int) -> bytes:
+        """See ``MapInput``. Cost: reads the whole item."""
+        sorter, rows = self.config.build(), self.rows(index, item)
+        sample: bytes = sorter.sample_batches(rows, index, num_rows, SAMPLE_SEED)
+        return sample
+
+    def rows(self, index: int, item: list[Any]) -> Any:
+        """See ``MapInput``."""
+        del index
+        return as_rows(streamed(self.combined.schema, self._tables(item)))
+
+    def _tables(self, item: list[Any]) -> Iterator[pa.Table]:
+        with opened(item, self.partition) as sections:
+            rows = as_reader(self.source.build().gather(sections))
+            at_once = rows_at_once(self.combined.row_bytes)
+            yield from map(self.combined.function, chunks_of(rows, num_rows=at_once))

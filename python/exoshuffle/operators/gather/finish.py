@@ -1,0 +1,192 @@
+"""Hands the rows of a partition on, through steps if there are any; and what becomes of partitions that are too large.
+
+| Rows of a large partition | What is done |
+| --- | --- |
+| stay as they come (``repartition``) | into a file: streamed, as it must stay one; into blocks: finished run by run |
+| could be combined | combined, run by run of its slices, and finished as one |
+| have several keys | shuffled again by other bits of the hash |
+| have one key, of which values are counted | dealt out by these values as well |
+| have one key, or none | finished alone, if they fit into memory; else refused by name |
+
+Rows that aggregates can combine travel as they are only where keys hardly repeat. If one does all the same, its rows
+are combined here, and the groups are those of a shuffle whose maps combine. What needs a group whole (``list``,
+``median``, ``map_groups``) gets it as Arrow data, read a run of slices at a time, which are let go again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.futures import get, remote
+from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.sinks import TableSink
+from exoshuffle.operators.core.streams import as_reader, as_rows
+from exoshuffle.operators.core.tasks import Finish
+from exoshuffle.operators.division.dividing import again, in_pieces, too_large
+from exoshuffle.operators.division.tasks import DividedTasks, key_columns
+from exoshuffle.operators.gather.combined import Combined, CombinedInput
+from exoshuffle.operators.steps.step import Step, apply_steps
+from exoshuffle.shuffle.division import Again, Division, Large, Rejoined, Streamed
+
+if TYPE_CHECKING:
+    from exoshuffle.operators.core.tasks import TableTasks
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What finishing a partition takes that cannot be divided, beside its rows as Arrow data.
+
+    Attributes:
+        percent: As a share of them,
+        row_bytes: and further, per row,
+        more_bytes: and whatever their size is.
+        sole: What it takes if all rows have one key, where that is less.
+    """
+
+    percent: int = 200
+    row_bytes: int = 110
+    more_bytes: int = 0
+    sole: Alone | None = None
+
+    @property
+    def of_one_key(self) -> Alone:
+        """What it takes if all rows have one key."""
+        return self.sole or self
+
+    def memory(self, num_bytes: int, num_rows: int) -> int:
+        """Of so many rows, with the rows."""
+        return num_bytes * (100 + self.percent) // 100 + num_rows * self.row_bytes + self.more_bytes
+
+
+@dataclass(frozen=True)
+class Gathered(Finish):
+    """Keeps rows as they come, through steps if there are any.
+
+    Attributes:
+        config: What the rows are.
+        steps: What to do with them.
+        combined: How to make fewer of them first, for a partition that is larger than planned.
+        recounted: How to divide one of few keys that is larger than planned all the same.
+        alone: What a partition takes that stays larger than planned.
+    """
+
+    config: RowsConfig
+    steps: tuple[Step, ...] = ()
+    combined: Combined | None = None
+    recounted: Recounted | None = None
+    alone: Alone = Alone()
+
+    @property
+    def configs(self) -> tuple[RowsConfig, ...]:
+        """See ``Finish``."""
+        return (self.config,)
+
+    def __call__(self, sections: Any) -> Any:
+        """See ``Finish``."""
+        rows = self.config.build().gather(sections)
+        if not self.steps:
+            return rows
+        return as_rows(apply_steps(self.steps, as_reader(rows)))
+
+    @property
+    def streams_in_place(self) -> bool:
+        """See ``Finish``."""
+        if self.steps:
+            return False
+        in_place: bool = self.config.build().streams_in_place
+        return in_place
+
+    @property
+    def hands_on(self) -> bool:
+        """See ``Finish``."""
+        return not self.steps
+
+    def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
+        """See ``Finish``."""
+        if self.recounted or self.combined:
+            return 0
+        return self.alone.of_one_key.memory(num_bytes, num_rows)
+
+    def divide(self, tasks: TableTasks, large: Large) -> Division:
+        """See ``Finish``; the table above says what is done when."""
+        if not self.steps:
+            return self._passed_on(tasks, large)
+        if self.combined:
+            return Again(_combining(tasks, large, self.combined), num_partitions=1)
+        if key_columns(self.config) and not large.is_indivisible:
+            return Again(again(tasks, large))
+        if self.recounted:
+            return _recounting(tasks, large, self.recounted)
+        return self._divided_alone(tasks, large)
+
+    def _passed_on(self, tasks: TableTasks, large: Large) -> Division:
+        """Rows stay as they come: nothing has to be seen as a whole, so nothing is moved again."""
+        if tasks.sink.keeps_partitions:
+            return Streamed(*_streaming(tasks, large))
+        return in_pieces(tasks, large, large.runs(large.plan.max_partition_bytes))
+
+    def _divided_alone(self, tasks: TableTasks, large: Large) -> Streamed:
+        """A group that is needed whole, if it fits."""
+        made, runs = _streaming(tasks, large)
+        alone, num_rows = _cost_alone(made, large, runs, self.alone)
+        needed, room = alone.memory(large.num_bytes, num_rows), _room_alone(large)
+        if needed > room:
+            raise too_large(again(tasks, large), large, needed, room)
+        # What the function has declared is added where the task is submitted.
+        needed += large.plan.buffer_bytes - self.alone.more_bytes
+        return Streamed(made, runs, needed)
+
+
+@dataclass(frozen=True)
+class Recounted:
+    """How rows of one key are dealt out by values as well, since these are counted only.
+
+    Attributes:
+        spread: What is dealt out, and what finishes a part.
+        last: What finishes the rows that all parts have made, as one.
+    """
+
+    spread: Combined
+    last: Gathered
+
+
+def _combining(tasks: TableTasks, large: Large, combined: Combined) -> DividedTasks:
+    """The task set that combines the rows of a partition, which remains one and may still be large then."""
+    made = again(tasks, large)
+    inputs = (CombinedInput(made.inputs[0].config, large.partition, combined),)
+    return dataclasses.replace(made, inputs=inputs, finish=combined.finish)
+
+
+def _recounting(tasks: TableTasks, large: Large, recounted: Recounted) -> Rejoined:
+    """The task sets that deal the rows of a key out by the values that are counted, and put the counts together."""
+    made = _combining(tasks, large, recounted.spread)
+    parts = dataclasses.replace(made, sink=TableSink())
+    return Rejoined(Again(parts), dataclasses.replace(made, finish=recounted.last, sink=tasks.sink))
+
+
+def _streaming(tasks: TableTasks, large: Large) -> tuple[DividedTasks, list[range]]:
+    """The task set that reads a partition run by run, whose result stays in its place; and the runs."""
+    made = dataclasses.replace(again(tasks, large), sink=tasks.sink, num_maps=tasks.num_maps)
+    return made, large.runs(large.plan.split_bytes)
+
+
+def _room_alone(large: Large) -> int:
+    """What is left for a group beside one run of its slices, which may be one slice."""
+    return large.plan.alone_bytes - max(0, max(large.sizes) - large.plan.split_bytes)
+
+
+def _cost_alone(
+    made: DividedTasks, large: Large, runs: list[range], alone: Alone
+) -> tuple[Alone, int]:
+    """What finishing a partition takes, by whether it is one key where that matters; and how many rows it has."""
+    slices = [large.slices(indices) for indices in runs]
+    memory = large.plan.map_memory_bytes
+    if alone.sole is not None:
+        look = remote(made.sole_key, name="sole_key", executor="thread", memory=memory)
+        is_one, _, counts = get(look.remote(slices))
+        if is_one:
+            return alone.sole, sum(counts[0])
+    count = remote(made.count_rows, name="count_rows", executor="thread", memory=memory)
+    return alone, get(count.remote(large.partition, slices))

@@ -1,0 +1,147 @@
+"""Joins a partition; and what becomes of one that is too large.
+
+It is shuffled again by other bits of the hash. What no hash divides is one key: the larger side is cut, and each piece
+is joined with all of the smaller one, where the kind of join allows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.futures import get, remote
+from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.streams import as_reader, as_rows
+from exoshuffle.operators.core.tasks import Finish
+from exoshuffle.operators.division.dividing import again, in_pieces, too_large
+from exoshuffle.operators.division.tasks import key_columns
+from exoshuffle.operators.join.join import Join
+from exoshuffle.shuffle.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
+
+if TYPE_CHECKING:
+    from exoshuffle.operators.core.shuffle import Shuffle
+    from exoshuffle.operators.core.tasks import TableTasks
+
+#: Sides of which a join must see all rows to know what matches nothing; the other one can be cut.
+_NEEDS_WHOLE = {
+    "inner": "",
+    "left": "right",
+    "semi": "right",
+    "anti": "right",
+    "right": "left",
+    "full": "left right",
+}
+
+
+@dataclass(frozen=True)
+class Joined(Finish):
+    """Joins the two sides of a partition, which travelled with tags 0 and 1."""
+
+    join: Join
+    left: RowsConfig
+    right: RowsConfig
+
+    @property
+    def configs(self) -> tuple[RowsConfig, ...]:
+        """See ``Finish``."""
+        return (self.left, self.right)
+
+    def __call__(self, sections: Any) -> Any:
+        """See ``Finish``."""
+        import pyarrow as pa
+
+        sides = [
+            as_reader(config.build().gather(sections, tag)).read_all()
+            for tag, config in enumerate(self.configs)
+        ]
+        batches = self.join.run(*sides)
+        return as_rows(pa.RecordBatchReader.from_batches(self.join.output_schema, batches))
+
+    @property
+    def remedy(self) -> str:
+        """See ``Finish``."""
+        return f"a join with how={self.join.how!r} needs it whole; swap the sides, filter it"
+
+    def result_rows(self, num_rows: Sequence[int]) -> int:
+        """See ``Finish``."""
+        return self.join.result_rows(num_rows)
+
+    def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int | None:
+        """See ``Finish``."""
+        return self.join.result_bytes(num_rows, num_bytes)
+
+    def divide(self, tasks: TableTasks, large: Large) -> Division:
+        """See ``Finish``."""
+        if key_columns(self.left) and not large.is_indivisible:
+            return Again(again(tasks, large), num_sides=2)
+        pieces = pieces_of(self.join.how, tasks.starts[1], large)
+        if pieces:
+            return in_pieces(tasks, large, pieces)
+        found = self._one_key_pieces(tasks, large)
+        if found is not None:
+            return found
+        if large.level < MAX_LEVEL:
+            return Again(again(tasks, large), num_sides=2)
+        plan = large.plan
+        if large.num_bytes <= plan.max_whole_bytes:
+            return Whole()
+        percent = 100 + plan.reduce_percent
+        needed, room = (size * percent // 100 for size in (large.num_bytes, plan.max_whole_bytes))
+        raise too_large(again(tasks, large), large, needed, room)
+
+    def _one_key_pieces(self, tasks: TableTasks, large: Large) -> Pieces | None:
+        """What joins a partition of one key: every row of one side matches every row of the other, or none does.
+
+        So neither side has to be seen whole. None if it has several keys.
+        """
+        num_left, how, finish = tasks.starts[1], self.join.how, self
+        room = large.plan.max_partition_bytes // 2
+        lefts = large.runs(room, 0, num_left)
+        rights = large.runs(room, num_left)
+        made = again(tasks, large)
+        run = remote(made.sole_key, name="sole_key", memory=large.plan.map_memory(room))
+        looked_at = [large.slices(run) for run in (*lefts, *rights)]
+        found = run.options(executor="thread").remote(looked_at)
+        is_one, is_null, counts = get(found)
+        if not is_one:
+            return None
+        matching = [run for run, rows in zip((*lefts, *rights), counts[1], strict=True) if rows]
+        if is_null or not any(counts[0]) or not matching:
+            pieces = [list(run) for run in (*lefts, *rights)]
+        else:
+            if how in ("semi", "anti"):
+                rights = matching[:1]
+            elif how != "inner":
+                finish = dataclasses.replace(self, join=dataclasses.replace(self.join, how="inner"))
+            pieces = [[*left, *right] for left in lefts for right in rights]
+        return in_pieces(dataclasses.replace(tasks, finish=finish), large, pieces)
+
+
+def join_of(shuffle: Shuffle) -> Join | None:
+    """The join that a shuffle is for, if it is one: some need no shuffle."""
+    return shuffle.finish.join if isinstance(shuffle.finish, Joined) else None
+
+
+def pieces_of(how: str, num_left: int, large: Large) -> list[list[int]]:
+    """Which slices to join at a time, left ones first; none if that cannot be done.
+
+    The blocks are those of a divided partition, unmerged: first those of the left side, then those of the right one.
+    """
+    sides = {"left": range(num_left), "right": range(num_left, len(large.sizes))}
+    sizes = {side: sum(large.sizes[i] for i in indices) for side, indices in sides.items()}
+    whole = [side for side in sides if side in _NEEDS_WHOLE[how]]
+    # Small pieces, which can be joined at the same time, if the side that stays whole leaves room in them.
+    limits = (large.plan.max_partition_bytes, large.plan.max_whole_bytes)
+    fitting = [limit for limit in limits if all(2 * sizes[side] <= limit for side in whole)]
+    if len(whole) == 2 or not fitting:
+        return []
+    limit = fitting[0]
+    # Each side that may be cut gets half of the room; or all that the other one, which may not, leaves.
+    rooms = dict.fromkeys(sides, limit - sizes[whole[0]] if whole else limit // 2)
+    runs = {
+        side: [indices] if side in whole else large.runs(rooms[side], indices.start, indices.stop)
+        for side, indices in sides.items()
+    }
+    return [[*left, *right] for left in runs["left"] for right in runs["right"]]

@@ -1,0 +1,1 @@
+"""Functions of users for each group of rows."""

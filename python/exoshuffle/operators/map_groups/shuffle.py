@@ -1,0 +1,53 @@
+"""The shuffle that hands groups to a function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures.callables import check_plain
+from exoshuffle.operators.core.order import check_group_keys
+from exoshuffle.operators.core.shuffle import Shuffle, Side
+from exoshuffle.operators.gather.finish import Alone
+from exoshuffle.operators.gather.shuffle import gathered, meeting
+from exoshuffle.operators.map_groups.step import MapGroups
+from exoshuffle.operators.sql.groups import check_keys
+from exoshuffle.operators.steps.functions import ONE_TABLE, MapBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def map_groups_shuffle(
+    schema: pa.Schema,
+    keys: Sequence[str],
+    call: MapBatches,
+    learnt: Callable[[MapBatches, pa.Schema], MapBatches],
+) -> Shuffle:
+    """Groups of equal keys, each handed to a user's function.
+
+    Args:
+        schema: Of the rows.
+        keys: The columns that are equal within a group.
+        call: How to call the function.
+        learnt: Finds the schema of what the function returns, if it is not known.
+
+    Raises:
+        OptionsError: A key twice, or no function.
+        SchemaError: A key is unknown, or cannot be one.
+    """
+    if not callable(call.function):
+        raise OptionsError(f"map_groups needs a function, and got {shown(call.function)}")
+    check_plain("map_groups", call.function, ONE_TABLE)
+    check_keys(schema, keys)
+    check_group_keys(schema, keys)
+    step = MapGroups(tuple(keys), learnt(call, schema))
+    # A group alone is handed over as it came; a function that declares nothing may copy it once.
+    declared = call.memory_bytes
+    alone = Alone(0 if declared else 100, 0, declared)
+    finish = dataclasses.replace(gathered(schema, keys, step), alone=alone)
+    side = Side(schema, finish.config.order)
+    shuffle = meeting("map_groups", keys, side, finish, step.output_schema(schema))
+    return dataclasses.replace(shuffle, executor="process")

@@ -1,0 +1,1 @@
+"""Uniformly random orders."""

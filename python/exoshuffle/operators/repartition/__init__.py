@@ -1,0 +1,1 @@
+"""Other partitions: in turn, by hash, by range, by folders."""

@@ -1,0 +1,44 @@
+"""The shuffles that cut rows into other partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.order import Assign, ByKeys, by_hash, by_range, round_robin
+from exoshuffle.operators.core.shuffle import Shuffle, Side, rows_config
+from exoshuffle.operators.gather.finish import Gathered
+from exoshuffle.operators.sort.finish import Sorted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def repartition_shuffle(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:
+    """Partitions in input order: by hash or by range of keys, or dealt out in turn without any."""
+    order = ByKeys(tuple(SortKey(key) for key in keys))
+    finish = Gathered(rows_config(schema, order))
+    return Shuffle(
+        "repartition",
+        (Side(schema, order),),
+        assign,
+        finish,
+        schema,
+        is_sampled=assign is by_range,
+        keeps_rows=True,
+        is_even=assign is round_robin,
+    )
+
+
+def partition_by_shuffle(
+    schema: pa.Schema, keys: Sequence[str], behind: tuple[SortKey, ...] = ()
+) -> Shuffle:
+    """Rows with equal keys meet, and come next to each other, in the order of other keys, else as before.
+
+    Why sorted in the reduce: what writes folders has one file open at a time then, however many keys there are.
+    """
+    first = tuple(SortKey(key) for key in keys)
+    finish = Sorted(rows_config(schema, ByKeys((*first, *behind))))
+    side = Side(schema, ByKeys(first))
+    return Shuffle("partition_by", (side,), by_hash, finish, schema, keeps_rows=True)
