@@ -14,10 +14,11 @@ from exoshuffle import _native
 from exoshuffle.dataset.combining import counts_by_values, lighter
 from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs import Job, ShuffleJob, collected
-from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side
+from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side, rows_size
 from exoshuffle.dataset.logical import (
     Files,
     Limited,
+    MergeJoined,
     Node,
     Shuffled,
     ShuffleOptions,
@@ -25,6 +26,7 @@ from exoshuffle.dataset.logical import (
     United,
     Windowed,
 )
+from exoshuffle.dataset.merge_joins import MergeJoinJob, SortedSide
 from exoshuffle.dataset.top import TopJob
 from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.windows import WindowJob
@@ -86,11 +88,16 @@ class Execution:
         return SteppedJob(job, steps) if steps else job
 
     def _job(
-        self, node: Shuffled | Limited | Windowed, results: ResultPlace, behind: tuple[Step, ...]
+        self,
+        node: Shuffled | MergeJoined | Limited | Windowed,
+        results: ResultPlace,
+        behind: tuple[Step, ...],
     ) -> Job:
         if isinstance(node, Shuffled):
             job = self._join_job(node, results, behind)
             return job or self.shuffle_job(node, results, behind)
+        if isinstance(node, MergeJoined):
+            return self.merge_join_job(node)
         if isinstance(node, Windowed):
             return self.window_job(node)
         return self.top_job(node, results, behind) or LimitJob(
@@ -101,6 +108,22 @@ class Execution:
         """The job of a shuffle within windows."""
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
+
+    def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
+        """The job of a sort-merge join; runs the shuffles below it."""
+        left, right = (self._merged_side(node, side) for side in range(2))
+        return MergeJoinJob(node.join, (left, right), self.engine)
+
+    def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
+        """A side as it is read, where it may be in order of a single key; and sorted."""
+        child, ordered = node.children[side], node.sorted_child(side)
+        inputs = self.inputs(child)
+        may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
+        return SortedSide(
+            rows_size(inputs, child.schema),
+            ScanJob(inputs, child.schema, self.engine) if may_be_sorted else None,
+            lambda: self.job(ordered, "blocks"),
+        )
 
     def top_job(
         self, node: Limited, results: ResultPlace, behind: tuple[Step, ...] = ()
@@ -233,7 +256,7 @@ class Execution:
 
 def _without_steps(
     node: Node,
-) -> tuple[Files | Shuffled | United | Limited | Windowed, tuple[Step, ...]]:
+) -> tuple[Files | Shuffled | MergeJoined | United | Limited | Windowed, tuple[Step, ...]]:
     """The node below the steps that come last, and these in their order."""
     steps: tuple[Step, ...] = ()
     while isinstance(node, Stepped):

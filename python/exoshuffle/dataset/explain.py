@@ -15,6 +15,7 @@ from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.logical import (
     Limited,
+    MergeJoined,
     Node,
     Shuffled,
     Stepped,
@@ -126,6 +127,8 @@ def _bill(
         windows = execution.window_job(node)
         why = "rows stay in their window"
         bill, result = _unshuffled_bill(node, windows, operator, why, behind)
+    elif isinstance(node, MergeJoined):
+        bill, result = _merge_join_bill(node, execution, behind)
     elif isinstance(node, Shuffled):
         small = execution.small_side(node)
         if node.join is not None and small is not None:
@@ -236,6 +239,47 @@ def _cross_bill(
     return bill, _joined(join, (left, right), pieces[0] * pieces[1])
 
 
+def _merge_join_bill(
+    node: MergeJoined, execution: Estimation, behind: tuple[Step, ...]
+) -> tuple[Bill, Result]:
+    """Of a sort-merge join, behind the sorts of both sides."""
+    engine, job = execution.engine, execution.merge_join_job(node)
+    left, right = (side.size for side in job.sides)
+    held, piece = left.total_bytes + right.total_bytes, job.piece_bytes
+    pieces = [max(1, -(-size.total_bytes // piece)) for size in (left, right)]
+    workers = engine.workers_bytes(executor_of("thread", behind))
+    budget = max(1, engine.budget_bytes - workers)
+    tasks = min(budget, engine.num_cpus * (job.task_bytes + functions_bytes(behind)))
+    read = sources(node)
+    bill = Bill(
+        operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
+        strategy="none",
+        why="sorted pieces of both sides meet; a side that is in order as it is read is not sorted",
+        compared=(),
+        input_files=sum(len(source.files) for source in read),
+        input_bytes=sum(source.bytes for source in read),
+        pruned_files=num_pruned(node),
+        rows=left.num_rows + right.num_rows,
+        row_bytes=held,
+        splits=sum(pieces),
+        merges=0,
+        partitions=0,
+        rounds=1,
+        merge_factor=1,
+        blocks=sum(pieces),
+        slices=0,
+        requests=0,
+        memory_bytes=min(engine.memory_limit, engine.memory_limit - budget + held + tasks),
+        spilled_bytes=max(0, held + tasks - budget),
+        read_back_bytes=0,
+        spill_free_bytes=free_bytes(engine.spill_dirs),
+        before=tuple(_bill(node.sorted_child(side), engine, "blocks")[0] for side in range(2)),
+    )
+    row_bytes = right.total_bytes // max(right.num_rows, 1)
+    made = left.total_bytes + row_bytes * left.num_rows
+    return bill, Result(left.num_rows, made, job.num_parts(sum(pieces)))
+
+
 def _joined(join: Join, sides: tuple[Workload, Workload], num_parts: int) -> Result:
     num_rows = [side.num_rows for side in sides]
     num_bytes = join.result_bytes(num_rows, [side.total_bytes for side in sides])
@@ -291,7 +335,7 @@ def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
 
 def _bills_of(node: Node, engine: Engine) -> list[Bill]:
     """Of what is made in the store before a node is read."""
-    return [_bill(below, engine, "blocks")[0] for below in _shuffles(node)]
+    return [_bill(below, engine, "blocks")[0] for below in _made_below(node)]
 
 
 def _size(window: int | str) -> str:
@@ -303,8 +347,11 @@ class Estimation(Execution):
 
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""
-        below = _shuffles(node)
-        if below:
+        below = _made_below(node)
+        if below and isinstance(below[0], MergeJoined):
+            _, made = _bill(below[0], self.engine, "blocks")
+            return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
+        if below and isinstance(below[0], Shuffled):
             job = self.shuffle_job(below[0], "blocks")
             size = dataclasses.replace(job.workload, total_bytes=job.workload.all_result_bytes)
             pieces = 0
@@ -320,8 +367,8 @@ class Estimation(Execution):
         return UnmadeInput(Workload(made.num_bytes, made.num_rows), made.num_parts)
 
 
-def _shuffles(node: Node) -> list[Shuffled]:
-    """The uppermost shuffles of a tree."""
-    if isinstance(node, Shuffled):
+def _made_below(node: Node) -> list[Shuffled | MergeJoined]:
+    """The uppermost nodes of a tree whose results are made in the store, but for limits."""
+    if isinstance(node, Shuffled | MergeJoined):
         return [node]
-    return [found for child in node.children for found in _shuffles(child)]
+    return [found for child in node.children for found in _made_below(child)]

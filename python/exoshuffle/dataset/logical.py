@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs import schema_of
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.merge_join import MergeJoin
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.join.finish import join_of
+from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.shuffle.plan import check_num_partitions
 from exoshuffle.shuffle.strategy import Strategy, check_strategy, strategy_names
@@ -202,7 +205,38 @@ class Windowed:
         return (self.child,)
 
 
-Node = Files | Stepped | Shuffled | United | Limited | Windowed
+@dataclass(frozen=True)
+class MergeJoined:
+    """The rows of two children, joined in the order of their keys.
+
+    Attributes:
+        children: The left side and the right side.
+        join: How they are joined.
+        options: How they are sorted.
+    """
+
+    children: tuple[Node, Node]
+    join: MergeJoin
+    options: ShuffleOptions
+
+    def sorted_child(self, side: int) -> Shuffled:
+        """One of its children in the order of its keys."""
+        child = self.children[side]
+        order = ByKeys(tuple(SortKey(key) for key in self.join.keys[side]))
+        return Shuffled((child,), sort_shuffle(child.schema, order), self.options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.join.output_schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return None
+
+
+Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
 
 
 def sources(node: Node) -> list[Any]:
@@ -272,6 +306,8 @@ def describe(node: Node) -> str:
         return f"{below} | union"
     if isinstance(node, Windowed):
         return f"{below} | random_shuffle within {node.window}"
+    if isinstance(node, MergeJoined):
+        return f"{below} | {node.join.name} on {', '.join(node.join.keys[0])}"
     order = node.shuffle.sides[0].order
     keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
     return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")

@@ -15,8 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from exoshuffle.errors import InputError, OptionsError
+from exoshuffle.errors import OptionsError
 from exoshuffle.operators.join.keys import JoinKey, cast_key, comparable, parse_key
+from exoshuffle.operators.join.outputs import (
+    Output,
+    batches_of_pairs,
+    columns_of,
+    refuse_duplicates,
+)
 from exoshuffle.operators.join.pairs import (
     Pairs,
     in_windows,
@@ -26,7 +32,7 @@ from exoshuffle.operators.join.pairs import (
     pair_windows,
     unmatched,
 )
-from exoshuffle.operators.join.payload import Payload, batch_rows, cut, make_payload
+from exoshuffle.operators.join.payload import batch_rows, make_payload
 from exoshuffle.operators.join.sides import JoinSide, join_sides
 from exoshuffle.operators.steps.columns import Select
 from exoshuffle.units import counted
@@ -59,21 +65,6 @@ class JoinOptions:
     right_on: Sequence[str] | None = None
     how: str = "inner"
     suffix: str = "_right"
-
-
-@dataclass(frozen=True)
-class Output:
-    """A column of the result.
-
-    Attributes:
-        field: Its name, its type, and whether it can be null.
-        left: The column of the left side that it comes from, if any.
-        right: The column of the right side; if both are given, it is a key, and the right one is for rows without left.
-    """
-
-    field: pa.Field
-    left: str | None = None
-    right: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,11 +133,11 @@ class Join:
         are not in one piece, that of ``pairs``, and three batches of at most 16 MB or one row.
         """
         sides = (
-            make_payload(left, _sources("left", self.outputs)),
-            make_payload(right, _sources("right", self.outputs)),
+            make_payload(left, columns_of("left", self.outputs)),
+            make_payload(right, columns_of("right", self.outputs)),
         )
         for pairs in self._pairs(left, right, batch_rows(sides)):
-            yield from _batches(self.outputs, sides, pairs)
+            yield from batches_of_pairs(self.outputs, sides, pairs)
         if self.how in _KEEPS_RIGHT:
             rest = unmatched(*reversed(self._keys(left, right)))
             of_right = [
@@ -154,7 +145,7 @@ class Join:
                 for output in self.outputs
             ]
             for rows in in_windows(rest, batch_rows(sides)):
-                yield from _batches(of_right, sides, Pairs(_nothing(len(rows)), rows))
+                yield from batches_of_pairs(of_right, sides, Pairs(_nothing(len(rows)), rows))
 
     def _pairs(self, left: pa.Table, right: pa.Table, num_pairs: int) -> Iterator[Pairs]:
         """The pairs whose left row is in the result."""
@@ -198,7 +189,7 @@ def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
         for field in right
         if field.name not in shared
     ]
-    _refuse_duplicates([output.field.name for output in outputs], options.suffix)
+    refuse_duplicates("join", [output.field.name for output in outputs], options.suffix)
     return Join(left, right, keys, how, tuple(outputs))
 
 
@@ -241,55 +232,8 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str, how: str) -> Ou
     return Output(made, right=field.name)
 
 
-def _refuse_duplicates(names: Sequence[str], suffix: str) -> None:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise OptionsError(
-            f"join would make two columns named {twice[0]!r} with suffix={suffix!r}; choose another suffix"
-        )
-
-
-def _sources(side: str, outputs: Sequence[Output]) -> list[str]:
-    """The columns of a side that the result needs."""
-    names = [getattr(output, side) for output in outputs]
-    return [name for name in names if name is not None]
-
-
 def _nothing(count: int) -> pa.Array:
     """Row numbers of no row."""
     import pyarrow as pa
 
     return pa.nulls(count, pa.int64())
-
-
-def _batches(
-    outputs: Sequence[Output], sides: tuple[Payload, Payload], pairs: Pairs
-) -> Iterator[pa.RecordBatch]:
-    """The rows of some pairs."""
-    import pyarrow as pa
-
-    schema = pa.schema([output.field for output in outputs])
-    for some in cut(pairs, *sides):
-        left, right = sides[0].rows(some.left), sides[1].rows(some.right)
-        columns = [
-            _cast(
-                right.column(output.right) if output.left is None else left.column(output.left),
-                output,
-            )
-            for output in outputs
-        ]
-        yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
-
-
-def _cast(column: pa.ChunkedArray, output: Output) -> pa.ChunkedArray:
-    """A column in the type of the result: from the plain type that rows were picked in, or from that of one side."""
-    import pyarrow as pa
-
-    kind = output.field.type
-    try:
-        # As with keys, integers beyond 2**53 are rounded to doubles.
-        return column.cast(kind, safe=not pa.types.is_floating(kind))
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"a value of key {output.field.name!r} does not fit {kind}, the type of both sides: {error}"
-        ) from None

@@ -121,6 +121,12 @@ def in_windows(rows: pa.Array, num_rows: int) -> Iterator[pa.Array]:
     return (rows.slice(first, num_rows) for first in range(0, len(rows), num_rows))
 
 
+def in_batches(pairs: Pairs, num_pairs: int) -> Iterator[Pairs]:
+    """Pairs, so many at a time."""
+    for first in range(0, len(pairs.left), num_pairs):
+        yield Pairs(pairs.left.slice(first, num_pairs), pairs.right.slice(first, num_pairs))
+
+
 def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs]:
     """The pairs, so many at a time.
 

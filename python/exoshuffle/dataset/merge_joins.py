@@ -1,0 +1,231 @@
+"""Sort-merge joins: both sides become sorted pieces in the store, and tasks join those that meet, two at a time.
+
+Guarantee: parts come in the order of the pieces, so that the result is in the order of the left side. A side that is in
+order as it is read is not sorted again; a piece out of order shows that it is not.
+
+Cost: reads both sides once. What exceeds memory is spilled by the sorts, and once more as pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
+from exoshuffle.dataset.unshuffled import piece_bytes
+from exoshuffle.errors import ExoshuffleError
+from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
+from exoshuffle.operators.core.at_once import rows_at_once
+from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.sql.relational import row_numbers, take
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
+from exoshuffle.shuffle.plan import ShufflePlan, Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Left pieces that a task goes through, at most: so much of them becomes a part of the result.
+PART_BYTES = 256_000_000
+#: Pieces of narrow rows are smaller, but not smaller than this: each takes a task.
+MIN_PIECE_BYTES = 256_000
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """A piece in the store.
+
+    Attributes:
+        block: Its rows.
+        edge: The row that neighbours have to know; None of left pieces.
+        piece: What is known of it.
+    """
+
+    block: Ref
+    edge: Ref | None
+    piece: Piece
+
+
+@dataclass(frozen=True)
+class SortedSide:
+    """One side of a merge join.
+
+    Attributes:
+        size: Size of its rows.
+        as_read: Makes its pieces without a sort; None if they are in no order then.
+        sort: Makes the job that sorts it.
+    """
+
+    size: Workload
+    as_read: Job | None
+    sort: Callable[[], Job]
+
+
+@dataclass
+class MergeJoinJob:
+    """A sort-merge join of two sides.
+
+    Attributes:
+        join: The join.
+        sides: The left side and the right one.
+        engine: Where it runs.
+    """
+
+    join: MergeJoin
+    sides: tuple[SortedSide, SortedSide]
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        lefts, rights = (self._pieces(side) for side in range(2))
+        meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
+        memory = self.task_bytes + functions_bytes(sink_steps(sink))
+        run = remote(
+            join_pieces,
+            num_returns=sink.num_returns,
+            memory=memory,
+            name=self.join.name,
+            executor=executor_of("thread", steps_of(sink)),
+        )
+        for index, part in enumerate(self._parts(meetings)):
+            refs = [_refs(lefts, rights, meeting) for meeting in part]
+            yield run.remote(index, self.join, refs, sink)
+
+    @property
+    def piece_bytes(self) -> int:
+        """How large pieces are: as those of a scan, less where joining their narrow rows takes far more memory."""
+        sizes = [side.size for side in self.sides if side.size.num_rows]
+        row_bytes = min((size.total_bytes // size.num_rows for size in sizes), default=1)
+        fitting = self._num_rows * max(1, row_bytes)
+        return min(piece_bytes(self.engine), max(MIN_PIECE_BYTES, fitting))
+
+    @property
+    def task_bytes(self) -> int:
+        """Working memory of a task: both pieces, what joining their rows takes, and batches of the result."""
+        rows = 2 * self._num_rows * self.join.row_bytes
+        most = self.engine.budget_bytes // (2 * self.engine.num_cpus)
+        return min(3 * piece_bytes(self.engine) + rows, most)
+
+    @property
+    def _num_rows(self) -> int:
+        """Rows of a piece, at most."""
+        return rows_at_once(2 * self.join.row_bytes)
+
+    def num_parts(self, num_meetings: int) -> int:
+        """Parts of the result: as few as are not too large, but something for each CPU; one at least."""
+        by_size = -(-self.sides[0].size.total_bytes // PART_BYTES)
+        return max(1, min(num_meetings, max(2 * self.engine.num_cpus, by_size)))
+
+    def _parts(self, meetings: Sequence[Meeting]) -> list[Sequence[Meeting]]:
+        """What each task joins."""
+        num_parts = self.num_parts(len(meetings))
+        ends = [len(meetings) * number // num_parts for number in range(num_parts + 1)]
+        return [meetings[start:end] for start, end in itertools.pairwise(ends)]
+
+    def _pieces(self, side: int) -> list[LookedAt]:
+        """The sorted pieces of a side."""
+        as_read = self.sides[side].as_read
+        found = None
+        if as_read is not None:
+            found = self._looked_at(side, as_read, must_follow=True)
+        if found is None:
+            found = self._looked_at(side, self.sides[side].sort(), must_follow=False)
+        return found or []
+
+    def _looked_at(self, side: int, job: Job, *, must_follow: bool) -> list[LookedAt] | None:
+        """The pieces that a job makes; None as soon as one of them is out of order, if they have to follow."""
+        sink = BlocksSink(self.piece_bytes)
+        run = remote(
+            look_at,
+            num_returns=2,
+            memory=self.task_bytes,
+            name=f"{self.join.name}: look",
+            executor="thread",
+        )
+        streams: list[RefStream] = []
+
+        def looks() -> Iterator[tuple[Ref, Ref, Ref]]:
+            for stream in in_advance(_noted(bounded(job.run(sink), sink), streams), 2):
+                for block in stream:
+                    piece, edge = run.remote(self.join, side, block)
+                    yield block, piece, edge
+
+        found: list[LookedAt] = []
+        for block, looked, edge in in_advance(looks(), self.engine.num_cpus):
+            piece: Piece | None = get(looked)
+            if piece is None:
+                continue
+            found.append(LookedAt(block, edge if side else None, piece))
+            last = [one.piece for one in found[-2:]]
+            if must_follow and not (piece.is_sorted and self.join.follow(last)):
+                _cancelled(streams)
+                return None
+        return found
+
+
+def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
+    """Task: what a merge join has to know of a piece, None without rows; and the row that neighbours have to know."""
+    with own_errors():
+        table = as_reader(_native.Rows.from_ipc(block)).read_all()
+        if not table.num_rows:
+            return None, None
+        # A copy: a slice would keep, and be pickled with, the whole piece.
+        edge = take(join.edge_of(table), row_numbers(1)) if side else None
+        return join.look(side, table), edge
+
+
+def join_pieces(
+    index: int, join: MergeJoin, meetings: Sequence[tuple[Any, ...]], sink: Sink
+) -> Any:
+    """Task: joins pieces that meet, one meeting after the other, to a sink."""
+    return handed(sink, _joined(index, join, meetings, sink))
+
+
+def _joined(
+    index: int, join: MergeJoin, meetings: Sequence[tuple[Any, ...]], sink: Sink
+) -> Iterator[Any]:
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for left, right, edge, keeps_beyond in meetings:
+            rights = None if right is None else _table(right)
+            edges = None if edge is None else get(edge)
+            yield from join.run(_table(left), rights, edges, keeps_beyond=keeps_beyond)
+
+    with own_errors():
+        made = pa.RecordBatchReader.from_batches(join.output_schema, batches())
+        yield from sink(index, as_rows(made))
+
+
+def _table(ref: Ref) -> pa.Table:
+    return as_reader(_native.Rows.from_ipc(get(ref))).read_all()
+
+
+def _refs(
+    lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeting
+) -> tuple[Ref, Ref | None, Ref | None, bool]:
+    right = None if meeting.right is None else rights[meeting.right].block
+    edge = None if meeting.edge is None else rights[meeting.edge].edge
+    return lefts[meeting.left].block, right, edge, meeting.keeps_beyond
+
+
+def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
+    for stream in streams:
+        noted.append(stream)
+        yield stream
+
+
+def _cancelled(streams: Sequence[RefStream]) -> None:
+    """Ends what nobody takes the results of."""
+    for stream in streams:
+        cancel(stream)
+    for stream in streams:
+        with contextlib.suppress(ExoshuffleError):
+            list(stream)
