@@ -16,6 +16,7 @@ import click
 
 from exoshuffle import __version__
 from exoshuffle.cli import signals
+from exoshuffle.cli.join_asof import join_asof_command
 from exoshuffle.cli.records import gensort_command, valsort_command
 from exoshuffle.cli.shuffles import (
     distinct_command,
@@ -50,6 +51,7 @@ for command in (
     groupby_command,
     distinct_command,
     join_command,
+    join_asof_command,
     gensort_command,
     valsort_command,
 ):

@@ -12,6 +12,7 @@ from exoshuffle.dataset.explain import Destination, explain_node
 from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.logical import (
+    MergeJoined,
     Shuffled,
     ShuffleOptions,
     Windowed,
@@ -28,6 +29,7 @@ from exoshuffle.dataset.windows import check_window, small_window
 from exoshuffle.dataset.write import WriteOptions, is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
+from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof
 from exoshuffle.operators.core.keys import (
     SortKey,
     check_keys,
@@ -381,6 +383,61 @@ class Dataset(Narrow):
         )
         options = ShuffleOptions(strategy, num_partitions)
         return Dataset(Shuffled((self.node, other.node), _checked(join_shuffle(joined)), options))
+
+    def join_asof(  # noqa: PLR0913  the arguments that users of pandas and Polars know
+        self,
+        other: Dataset,
+        on: str | None = None,
+        *,
+        left_on: str | None = None,
+        right_on: str | None = None,
+        by: str | Sequence[str] | None = None,
+        direction: str = "backward",
+        tolerance: Tolerance | None = None,
+        suffix: str = "_right",
+        strategy: str | Strategy = "auto",
+    ) -> Dataset:
+        """Joins each row with the nearest row of another dataset: quotes with trades, readings with settings.
+
+        Every row of this side comes once, in the order of ``by`` and then ``on``, with nulls where nothing matches.
+
+        Args:
+            other: The right side.
+            on: The column of both sides that has to be near, as a time or a number; once in the result.
+            left_on: The column of this side, where names differ; both are in the result then.
+            right_on: The column of the other side.
+            by: Column or columns of both sides that have to be equal; null equals nothing.
+            direction: ``"backward"``, the last row of the other side that is not greater; ``"forward"``, the first that
+                is not smaller; ``"nearest"``, whichever is nearer, the later one if both are as near. Of rows with
+                equal keys the last one counts, with ``"forward"`` the first one.
+            tolerance: Rows further apart do not match: a number; of times a ``timedelta`` or text such as ``"1h30m"``.
+            suffix: Added to columns of the right side whose names the left side has too.
+            strategy: Of the sorts, as in ``sort``.
+
+        Raises:
+            OptionsError: Arguments that contradict each other, or a tolerance that does not fit the type of ``on``.
+            SchemaError: A column is unknown, or types of keys cannot be compared.
+
+        Cost: sorts both sides, but for one that is in the order of ``on`` already, without ``by``; then reads each
+        once more, in pieces. Beyond memory, a side is spilled as in ``sort``, and as sorted pieces.
+        """
+        check_datasets("join_asof", [other])
+        if strategy in DIRECTIONS:
+            raise OptionsError(
+                f"strategy says how rows are shuffled; write direction={strategy!r} for which row is near"
+            )
+        options = AsofOptions(
+            on=on,
+            left_on=left_on,
+            right_on=right_on,
+            by=() if by is None else once(names_of(by, "by")),
+            direction=direction,
+            tolerance=tolerance,
+            suffix=suffix,
+        )
+        joined = parse_asof(self.schema, other.schema, options)
+        node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
+        return Dataset(node)
 
     def explain(
         self,

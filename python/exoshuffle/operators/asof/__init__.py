@@ -1,0 +1,1 @@
+"""As-of joins: each row meets the nearest row of the other side."""

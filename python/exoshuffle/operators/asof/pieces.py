@@ -1,0 +1,95 @@
+"""Which pieces of two sorted sides meet in an as-of join, from the keys of their first and last rows.
+
+Each left row needs one right piece: for ``backward`` and ``nearest`` the last one whose first key is not greater, for
+``forward`` the first one whose last key is not smaller. Rows of a left piece that need another are told apart by the
+edge of the neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from exoshuffle.operators.asof.matching import same_as_next
+from exoshuffle.operators.core.merge_join import Meeting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def meetings(
+    lefts: Sequence[pa.Table], rights: Sequence[pa.Table], direction: str
+) -> list[Meeting]:
+    """The meetings of pieces, in the order of the left rows.
+
+    Args:
+        lefts: The keys of the first and last row of each left piece, in order.
+        rights: Of each right piece, likewise.
+        direction: See ``AsofOptions``.
+    """
+    if not rights:
+        return [Meeting(left) for left in range(len(lefts))]
+    if not lefts:
+        return []
+    last = len(rights) - 1
+    if direction == "forward":
+        firsts, lasts = _ranks(rights, 1, lefts, rights_first=False)
+        return [
+            Meeting(left, right, right - 1 if right else None, right == last)
+            for left, (first, end) in enumerate(zip(firsts, lasts, strict=True))
+            for right in range(min(first, last), min(end, last) + 1)
+        ]
+    firsts, lasts = _ranks(rights, 0, lefts, rights_first=True)
+    edges = _edges(rights) if direction == "nearest" else list(range(len(rights)))
+    return [
+        Meeting(left, right, edges[right + 1] if right < last else None, right == 0)
+        for left, (first, end) in enumerate(zip(firsts, lasts, strict=True))
+        for right in range(max(first - 1, 0), max(end - 1, 0) + 1)
+    ]
+
+
+def run_end(keys: pa.Table) -> int:
+    """The number of the last row that has the keys of the first one."""
+    same = same_as_next(keys)
+    different = same.index(False).as_py()
+    return int(different) if different >= 0 else keys.num_rows - 1
+
+
+def _edges(rights: Sequence[pa.Table]) -> list[int]:
+    """For each right piece, in which piece the rows end that have the keys of its first row."""
+    import pyarrow as pa
+
+    # Rows are first 0, last 0, first 1, last 1 …
+    same = same_as_next(pa.concat_tables(rights)).to_pylist()
+    edges = list(range(len(rights)))
+    for piece in range(len(rights) - 2, -1, -1):
+        if same[2 * piece] and same[2 * piece + 1]:
+            edges[piece] = edges[piece + 1]
+    return edges
+
+
+def _ranks(
+    rights: Sequence[pa.Table], end: int, lefts: Sequence[pa.Table], *, rights_first: bool
+) -> tuple[list[int], list[int]]:
+    """How many right pieces begin (end 0) or end (1) before the first and the last row of each left piece.
+
+    Of equal keys, right ones are before left ones, or behind them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bounds = pa.concat_tables([ends.slice(end, 1) for ends in rights])
+    probes = pa.concat_tables(lefts)
+    keys = pa.concat_tables([bounds, probes] if rights_first else [probes, bounds])
+    order = pc.sort_indices(
+        keys.combine_chunks(), [(name, "ascending") for name in keys.column_names]
+    )
+    begin = 0 if rights_first else probes.num_rows
+    ranks = [0] * probes.num_rows
+    seen = 0
+    for row in order.to_pylist():
+        if begin <= row < begin + bounds.num_rows:
+            seen += 1
+        else:
+            ranks[row - (bounds.num_rows if rights_first else 0)] = seen
+    return ranks[0::2], ranks[1::2]

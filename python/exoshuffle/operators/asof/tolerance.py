@@ -1,0 +1,108 @@
+"""The tolerance of an as-of join, in the unit of the column that has to be near."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.join.keys import JoinKey
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SECONDS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86_400),
+    "w": Fraction(604_800),
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d|w)")
+
+
+def parse_tolerance(
+    value: Any, on: JoinKey, direction: str
+) -> int | float | decimal.Decimal | None:
+    """The tolerance as a number of units of the type of ``on``; None for None.
+
+    Args:
+        value: A number for numbers; for times a ``timedelta`` or text such as ``"10s"`` or ``"1h30m"``.
+        on: What has to be near.
+        direction: ``nearest`` needs distances as well.
+
+    Raises:
+        OptionsError: It is negative, or does not fit the type.
+    """
+    import pyarrow as pa
+
+    kind = on.type
+    is_time = pa.types.is_temporal(kind)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (is_time or is_number) and (value is not None or direction == "nearest"):
+        asked = "tolerance" if value is not None else "direction='nearest'"
+        raise OptionsError(
+            f"join_asof: column {on.left!r} is {kind}, which has no distances; leave out {asked}"
+        )
+    if value is None:
+        return None
+    number = _time(value, kind) if is_time else _number(value, kind)
+    if number is None:
+        kinds = (
+            "a timedelta, or text such as '10s' or '1h30m'"
+            if is_time
+            else "a number that is finite"
+        )
+        raise OptionsError(
+            f"tolerance is {shown(value)}; of column {on.left!r} ({kind}) it must be {kinds}"
+        )
+    if number < 0:
+        raise OptionsError(f"tolerance is {shown(value)}; it must not be negative")
+    return number
+
+
+def _number(value: Any, kind: pa.DataType) -> int | float | decimal.Decimal | None:
+    """The number, rounded down where only integers can be between; None if it is none."""
+    import pyarrow as pa
+
+    if isinstance(value, str):
+        try:
+            value = decimal.Decimal(value)
+        except decimal.InvalidOperation:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return None
+    if not math.isfinite(value):
+        return None
+    if pa.types.is_integer(kind):
+        return math.floor(value)
+    return float(value) if pa.types.is_floating(kind) else decimal.Decimal(value)
+
+
+def _time(value: Any, kind: pa.DataType) -> int | None:
+    """The time in units of a type, rounded down; None if it is none."""
+    if isinstance(value, dt.timedelta):
+        seconds = Fraction(value // dt.timedelta(microseconds=1), 10**6)
+    elif isinstance(value, str) and _PART.sub("", value) == "" and value:
+        seconds = sum(
+            (Fraction(number) * _SECONDS[unit] for number, unit in _PART.findall(value)),
+            Fraction(0),
+        )
+    else:
+        return None
+    return math.floor(seconds / _unit_of(kind))
+
+
+def _unit_of(kind: pa.DataType) -> Fraction:
+    import pyarrow as pa
+
+    if kind == pa.date32():
+        return _SECONDS["d"]
+    return _SECONDS["ms" if kind == pa.date64() else kind.unit]
