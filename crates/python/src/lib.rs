@@ -58,6 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(source::union_schema, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
+    module.add_function(wrap_pyfunction!(merge::merge_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::formats, module)?)?;

@@ -1,11 +1,14 @@
-//! Merging blocks: slice r of the result is the slices r of the inputs, one after the other, not decoded.
+//! Merging: blocks, of which slice r of the result is the slices r of the inputs, not decoded; and ranks of sorted rows.
 
+use arrow_schema::ArrowError;
 use exoshuffle_kernels as kernels;
-use exoshuffle_kernels::KernelError;
+use exoshuffle_kernels::{KernelError, Ties};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::arrow_stream::{import, stream_error};
 use crate::buffers::{ByteView, ByteViewMut};
+use crate::errors::kernel_error;
 
 type Blocks<'py> = Vec<Vec<Bound<'py, PyAny>>>;
 
@@ -23,6 +26,33 @@ pub fn merge_into(py: Python<'_>, blocks: Blocks<'_>, out: &Bound<'_, PyAny>) ->
     let mut out = ByteViewMut::new(out)?;
     py.detach(|| kernels::merge_into(&views, out.as_mut()))
         .map_err(refused)
+}
+
+/// Fills `out` with the rank of each row of `left` among those of `right`: eight bytes each.
+#[pyfunction]
+pub fn merge_ranks(
+    py: Python<'_>,
+    left: &Bound<'_, PyAny>,
+    right: &Bound<'_, PyAny>,
+    counts_ties: bool,
+    out: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let sides = [import(left)?, import(right)?];
+    let mut out = ByteViewMut::new(out)?;
+    let ties = if counts_ties {
+        Ties::Counted
+    } else {
+        Ties::Apart
+    };
+    py.detach(|| {
+        let [left, right] = sides.map(|batches| batches.collect::<Result<Vec<_>, _>>());
+        let (left, right) = (left.map_err(unread)?, right.map_err(unread)?);
+        kernels::merge_ranks(&left, &right, ties, out.as_mut()).map_err(kernel_error)
+    })
+}
+
+fn unread(error: ArrowError) -> PyErr {
+    stream_error(&error).into()
 }
 
 fn each<T>(

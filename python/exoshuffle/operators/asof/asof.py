@@ -131,16 +131,19 @@ class AsofJoin:
     def run(
         self, left: pa.Table, right: pa.Table | None, edge: pa.Table | None, *, keeps_beyond: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See ``MergeJoin``. Cost: a sort of the keys of both pieces, and a copy of the rows of the result."""
+        """See ``MergeJoin``. Cost: a merge of the keys of both pieces, and a copy of the right rows of the result."""
         import pyarrow as pa
 
         if right is None:
             right = self.right.empty_table()
-        is_forward = self.matcher.direction == "forward"
-        parts = [] if edge is None else [edge]
-        rows = pa.concat_tables([*parts, right] if is_forward else [right, *parts])
-        edge_row = None if edge is None else (0 if is_forward else right.num_rows)
-        pairs = self.matcher.pairs(self._keys(0, left), self._keys(1, rows), edge_row, keeps_beyond)
+        parts = [right] if edge is None else [right, edge]
+        rows = pa.concat_tables(parts[::-1] if self.matcher.direction == "forward" else parts)
+        pairs = self.matcher.pairs(
+            self._keys(0, left),
+            self._keys(1, rows),
+            has_edge=edge is not None,
+            keeps_beyond=keeps_beyond,
+        )
         sides = (
             make_payload(left, columns_of("left", self.outputs)),
             make_payload(rows, columns_of("right", self.outputs)),

@@ -1,16 +1,18 @@
 """Matches the rows of two sorted pieces by a merge of their keys: row numbers only.
 
 How: right rows come before left rows of equal keys in the merge (``backward``, ``nearest``), or behind them
-(``forward``). Then the candidate of a left row is the right row before it, or behind it. A candidate counts if its
-``by`` columns are equal, and if it is within the tolerance.
+(``forward``). The rank of a left row is the number of right rows before it. So the candidates of a left row are the
+right rows on both sides of its rank. A candidate counts if its ``by`` columns are equal, and if it is near enough.
 """
 
 from __future__ import annotations
 
+import bisect
 import decimal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.operators.join.pairs import Pairs
 from exoshuffle.operators.sql.relational import row_numbers
 
@@ -30,35 +32,39 @@ class Matcher:
     direction: str
     tolerance: int | float | decimal.Decimal | None = None
 
-    def pairs(self, left: pa.Table, right: pa.Table, edge: int | None, keeps_beyond: bool) -> Pairs:
+    def pairs(
+        self, left: pa.Table, right: pa.Table, *, has_edge: bool, keeps_beyond: bool
+    ) -> Pairs:
         """The right row of each left row that is matched here; null where none counts.
 
         Args:
             left: Keys of the left piece, in order.
             right: Keys of the right piece, in order, with the edge at the end that it belongs to.
-            edge: Number of the right row that is the edge: left rows beyond it are matched elsewhere.
+            has_edge: Whether there is one: left rows beyond it are matched elsewhere.
             keeps_beyond: Whether left rows beyond the other end are matched here.
         """
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        rows, before, behind = _merged(left, right, rights_first=self.direction != "forward")
-        nearest = behind if self.direction == "forward" else before
-        is_here = pc.is_valid(nearest) if not keeps_beyond else pa.repeat(True, len(rows))
-        if edge is not None:
-            is_here = pc.and_(is_here, pc.fill_null(pc.not_equal(nearest, edge), True))
-        rows, before, behind = (array.filter(is_here) for array in (rows, before, behind))
-        left = left.take(rows)
-        if self.direction == "backward":
-            return Pairs(rows, self._counted(left, right, before)[0])
+        ranks = _ranks(left, right, counts_ties=self.direction != "forward")
+        ends = (has_edge, not keeps_beyond)
+        is_cut_below, is_cut_above = ends if self.direction == "forward" else ends[::-1]
+        begin = _first_from(ranks, 1) if is_cut_below else 0
+        end = _first_from(ranks, right.num_rows) if is_cut_above else left.num_rows
+        length = max(0, end - begin)
+        rows, ranks = row_numbers(left.num_rows).slice(begin, length), ranks.slice(begin, length)
+        left = left.slice(begin, length)
         if self.direction == "forward":
-            return Pairs(rows, self._counted(left, right, behind)[0])
+            return Pairs(rows, self._counted(left, right, _below(ranks, right.num_rows))[0])
+        before = pc.subtract(_from(ranks, 1), 1)
         before, distance = self._counted(left, right, before)
+        if self.direction == "backward":
+            return Pairs(rows, before)
         # Of rows that are equally near the last one counts.
-        behind, other = self._counted(left, right, _run_ends(right).take(behind))
+        behind = _run_ends(right).take(_below(ranks, right.num_rows))
+        behind, other = self._counted(left, right, behind)
         is_nearer = pc.fill_null(pc.less_equal(other, distance), False)
         takes_behind = pc.and_(pc.is_valid(behind), pc.or_(pc.is_null(before), is_nearer))
-        return Pairs(rows, pc.if_else(takes_behind, behind, before))
+        return Pairs(rows, pc.if_else(_whole(takes_behind), behind, before))
 
     def _counted(
         self, left: pa.Table, right: pa.Table, candidates: pa.Array
@@ -66,18 +72,24 @@ class Matcher:
         """The candidates that count, null for others; and how far they are, where somebody asks for that."""
         import pyarrow.compute as pc
 
-        found = right.take(candidates)
         *by, on = right.column_names
-        counts = pc.and_(pc.is_valid(left[on]), pc.is_valid(found[on]))
+        conditions = [
+            pc.is_valid(column)
+            for column in (left[on], right[on].take(candidates) if right[on].null_count else None)
+            if column is not None and column.null_count
+        ]
         for name in by:
-            counts = pc.and_(counts, pc.fill_null(_equal(left[name], found[name]), False))
+            same = _equal(left[name], right[name].take(candidates))
+            conditions.append(pc.fill_null(same, False))
         distance = None
         if self.tolerance is not None or self.direction == "nearest":
-            distance = _distance(left[on], found[on])
+            distance = _distance(left[on], right[on].take(candidates))
         if self.tolerance is not None and distance is not None:
-            limit = _scalar(self.tolerance, distance.type)
-            counts = pc.and_(counts, pc.fill_null(pc.less_equal(distance, limit), False))
-        return pc.if_else(_whole(counts), candidates, None), distance
+            near = pc.less_equal(distance, _scalar(self.tolerance, distance.type))
+            conditions.append(pc.fill_null(near, False))
+        for condition in conditions:
+            candidates = pc.if_else(_whole(condition), candidates, None)
+        return candidates, distance
 
 
 def adjacent(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
@@ -99,25 +111,36 @@ def same_as_next(keys: pa.Table) -> pa.Array:
     return _whole(same)
 
 
-def _merged(
-    left: pa.Table, right: pa.Table, *, rights_first: bool
-) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The left rows in order, and for each the right rows before and behind it in the merge."""
+def _ranks(left: pa.Table, right: pa.Table, *, counts_ties: bool) -> pa.Array:
+    """For each left row how many right rows come before it; of equal keys all, or none. Cost: a merge."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    num_left, num_right = left.num_rows, right.num_rows
-    lefts, rights = row_numbers(num_left), row_numbers(num_right)
-    sides = [(pa.nulls(num_right, pa.int64()), rights), (lefts, pa.nulls(num_left, pa.int64()))]
-    tables = [right, left]
-    if not rights_first:
-        sides, tables = sides[::-1], tables[::-1]
-    keys = pa.concat_tables(tables).combine_chunks()
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
-    lefts, rights = (pa.concat_arrays([side[i] for side in sides]).take(order) for i in range(2))
-    is_left = pc.is_valid(lefts)
-    before, behind = pc.fill_null_forward(rights), pc.fill_null_backward(rights)
-    return lefts.filter(is_left), before.filter(is_left), behind.filter(is_left)
+    buffer = pa.allocate_buffer(8 * left.num_rows)
+    _native.merge_ranks(left, right, counts_ties, memoryview(buffer).cast("B"))
+    return pa.Array.from_buffers(pa.int64(), left.num_rows, [None, buffer])
+
+
+def _first_from(ranks: pa.Array, least: int) -> int:
+    """The number of the first rank that is so large; they ascend."""
+    words = memoryview(ranks.buffers()[1]).cast("q")[ranks.offset : ranks.offset + len(ranks)]
+    return bisect.bisect_left(words, least)
+
+
+def _from(ranks: pa.Array, least: int) -> pa.Array:
+    """The ranks from this one on; null for smaller ones, which come first."""
+    import pyarrow as pa
+
+    few = _first_from(ranks, least)
+    return pa.concat_arrays([pa.nulls(few, pa.int64()), ranks.slice(few)]) if few else ranks
+
+
+def _below(ranks: pa.Array, bound: int) -> pa.Array:
+    """The ranks below a bound; null for others, which come last."""
+    import pyarrow as pa
+
+    many = _first_from(ranks, bound)
+    rest = len(ranks) - many
+    return pa.concat_arrays([ranks.slice(0, many), pa.nulls(rest, pa.int64())]) if rest else ranks
 
 
 def _run_ends(keys: pa.Table) -> pa.Array:
