@@ -20,6 +20,10 @@ FOLDERS = {
     "sales": "select i % 7 as shop, (i % 100) / 10 - 1 as price, timestamp '2020-01-01' + interval (i) minute as ts "
     "from range(5000) rows(i)",
     "visits": "select i % 5 as page, (i % 11)::double as seconds from range(3000) rows(i)",
+    "trades": "select 's' || i % 3 as symbol, timestamp '2020-01-01' + interval (i) second as ts, i as price "
+    "from range(500) rows(i)",
+    "quotes": "select 's' || i % 3 as symbol, timestamp '2020-01-01' + interval (2 * i) second as ts, i as bid "
+    "from range(200) rows(i)",
     "samples": "select i as id from range(1000) rows(i)",
 }
 
