@@ -3,6 +3,7 @@ who waits for memory waits no longer."""
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import sys
@@ -27,6 +28,14 @@ WAYS: dict[str, Wait] = {
     "next": lambda _, stream: stream.next(timeout=TIMEOUT),
     "slice_bytes": lambda ref, _: xs.slice_bytes([ref]),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_collections() -> Iterator[None]:
+    """An interrupt in a callback of the garbage collector, as Hypothesis has one, is lost."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 #: Too large to be kept beside the store.
