@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Left pieces that a task goes through, at most: so much of them becomes a part of the result.
 PART_BYTES = 256_000_000
+#: Rows of a piece: their numbers stay in the cache. 30 million of one byte took 1.4 s, with 2 million at a time 2.6 s.
+MAX_PIECE_ROWS = 400_000
 #: Pieces of narrow rows are smaller, but not smaller than this: each takes a task.
 MIN_PIECE_BYTES = 256_000
 
@@ -116,7 +118,7 @@ class MergeJoinJob:
     @property
     def _num_rows(self) -> int:
         """Rows of a piece, at most."""
-        return rows_at_once(2 * self.join.row_bytes)
+        return min(MAX_PIECE_ROWS, rows_at_once(2 * self.join.row_bytes))
 
     def num_parts(self, num_meetings: int) -> int:
         """Parts of the result: as few as are not too large, but something for each CPU; one at least."""
