@@ -5,6 +5,7 @@ A file of 25 kB may hold a page of 800 MB, which decoders make in one piece.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.errors import InputError
+from exoshuffle import _native
+from exoshuffle.errors import InputError, MemoryLimitError
+from tests.memory.measuring import measured
 
 
 def zeros(num_values: int) -> pa.Array:
@@ -188,6 +191,122 @@ def test_long_texts_lie_together(
     measured = measure("sort", *arguments)
     assert measured.summary["rows"] == num_small + 400
     assert measured.peak_bytes <= 300_000_000
+
+
+SHORT = [f"a{number}" for number in range(100_000)]
+LONG = ["x" * 1_000_000] * 300
+#: Texts of which long ones share all, or nearly all, with the one before.
+SHARED: dict[str, list[Any]] = {
+    "first": LONG + SHORT,
+    "middle": SHORT[:50_000] + LONG + SHORT[50_000:],
+    "last": SHORT + [f"{text}{number}" for number, text in enumerate(LONG)],
+    "among nulls": [*SHORT, *[None] * 1_000, *LONG[:150], *[None] * 50_000, *LONG[:150]],
+    "here and there": [LONG[0] if number % 1_000 == 7 else "a" for number in range(300_000)],
+    "in lists": [[text, None] for text in SHORT] + [[text] * 3 for text in LONG[:100]],
+    "in structs": [{"a": text, "b": None} for text in SHORT]
+    + [{"a": text, "b": text} for text in LONG[:150]],
+    "of 10 MB": SHORT + [LONG[0] * 10] * 30,
+}
+
+
+@pytest.mark.parametrize("place", SHARED)
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_long_texts_that_share_their_beginnings(
+    place: str, version: str, tmp_path: Path, measure: Callable[..., Any]
+) -> None:
+    """The file has 0.5 to 2 MB; what values share is told by lengths in its pages only."""
+    path = tmp_path / "in.parquet"
+    texts = SHARED[place]
+    table = pa.table({"n": range(len(texts)), "s": texts})
+    leaves = {"in lists": ["s.list.element"], "in structs": ["s.a", "s.b"]}.get(place, ["s"])
+    pq.write_table(
+        table,
+        path,
+        use_dictionary=False,
+        column_encoding={"n": "PLAIN"} | dict.fromkeys(leaves, "DELTA_BYTE_ARRAY"),
+        data_page_version=version,
+        compression="none" if version == "1.0" else "zstd",
+    )
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "300MB"]
+    measured = measure("sort", *arguments)
+    assert measured.summary["rows"] == len(texts)
+    assert measured.peak_bytes <= 300_000_000
+
+
+@pytest.mark.parametrize("value_bytes", [20_000_000, 60_000_000, 100_000_000])
+def test_what_shares_its_beginning_and_does_not_fit_is_refused(
+    value_bytes: int, tmp_path: Path, refuse: Callable[..., Any]
+) -> None:
+    """Beyond 64 MB, no page is looked at: any value may be as long as the page is."""
+    path = tmp_path / "in.parquet"
+    texts = [*SHORT, *["x" * value_bytes] * 3]
+    pq.write_table(
+        pa.table({"n": range(len(texts)), "s": texts}),
+        path,
+        use_dictionary=False,
+        column_encoding={"n": "PLAIN", "s": "DELTA_BYTE_ARRAY"},
+    )
+    arguments = [path, tmp_path / "out", "--by", "n desc", "--memory-limit", "250MB"]
+    refused = refuse("sort", *arguments)
+    assert "250 MB" in refused.message
+    assert refused.peak_bytes <= 250_000_000
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("group", ["whole", "half"])
+def test_rows_that_nobody_looked_at_are_looked_at_before_they_are_decoded(
+    group: str, tmp_path: Path
+) -> None:
+    """As in an input of more than 1 GB, of which not all pages are looked at when it is planned for."""
+    path = tmp_path / "in.parquet"
+    texts = [*SHORT, *LONG[:50]]
+    pq.write_table(
+        pa.table({"n": range(len(texts)), "s": texts}),
+        path,
+        use_dictionary=False,
+        column_encoding={"n": "PLAIN", "s": "DELTA_BYTE_ARRAY"},
+    )
+    options = json.dumps({"max_page_bytes": 25_000_000})
+    source = _native.Source([str(path)], options)
+    split = json.loads(source.splits(10**12)[0])
+    split |= {"hides_sizes": True, "bytes": 2_000_000}
+    if group == "half":
+        split |= {"end": 50_000, "rows": 50_000}
+    rows = _native.Rows.scan(options, source.schema_ipc, [json.dumps(split)])
+    if group == "half":
+        assert pa.RecordBatchReader.from_stream(rows).read_all().num_rows == 50_000
+        return
+    with pytest.raises(MemoryLimitError, match=r"rows 0 to 100050 have 5\d MB .* 2 MB were"):
+        pa.RecordBatchReader.from_stream(rows).read_all()
+
+
+#: Goes over files in a folder, of which one has long texts.
+GOES_OVER = """
+import exoshuffle as xs
+xs.init(memory_limit="300MB", num_cpus=2)
+rows = xs.read_parquet({folder!r})
+print(rows.{operation}.write_parquet({out!r}).rows)
+"""
+
+
+@pytest.mark.parametrize(
+    "operation", ["filter('n >= 0')", "map_batches(lambda rows: rows)", "random_shuffle(seed=1)"]
+)
+def test_one_of_many_files_has_long_texts(operation: str, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(5):
+        texts = SHORT[:20_000] + (LONG if number == 3 else [])
+        pq.write_table(
+            pa.table({"n": range(len(texts)), "s": texts}),
+            folder / f"{number}.parquet",
+            use_dictionary=False,
+            column_encoding={"n": "PLAIN", "s": "DELTA_BYTE_ARRAY"},
+        )
+    program = GOES_OVER.format(folder=str(folder), operation=operation, out=str(tmp_path / "out"))
+    printed, peak_bytes = measured(program)
+    assert printed.split() == ["100300"]
+    assert peak_bytes <= 300_000_000
 
 
 def test_a_long_value_that_repeats_behind_many_short_ones(

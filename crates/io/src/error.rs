@@ -116,6 +116,24 @@ pub enum IoError {
         /// What there is memory for.
         limit_bytes: u64,
     },
+    /// Rows of Parquet are far larger than those that were looked at when they were planned for.
+    #[error(
+        "'{}': rows {start} to {end} have {} MB in memory, as they repeat the values before them, and {} MB were planned for; raise \
+         memory_limit, or write the file again with another encoding than DELTA_BYTE_ARRAY",
+        path.display(), bytes.div_ceil(1_000_000), planned_bytes.div_ceil(1_000_000)
+    )]
+    LargeRows {
+        /// The file.
+        path: PathBuf,
+        /// The first of them.
+        start: u64,
+        /// The row behind them.
+        end: u64,
+        /// What they have.
+        bytes: u64,
+        /// What they were taken to have.
+        planned_bytes: u64,
+    },
     /// A directory holds a link to itself or to one above it.
     #[error(
         "directory '{}' is, by a link, one that holds it, so listing it would never end; remove the link or name the files",

@@ -138,15 +138,14 @@ class FileInput:
             total = sum(row_bytes for _, row_bytes, _ in found)
             mean = max(1.0, total / max(sum(rows for rows, *_ in found), 1))
             return Workload(source.memory_bytes, int(source.memory_bytes / mean), largest)
-        # As many rows as each has, however few of them were looked at.
-        every_row = [_rows_of([(split,)]) for split in chosen]
+        # By what the files say: stretches of large rows have few of them, and are as many as others that have as much.
         sizes = [
-            (count, count * row_bytes / max(rows, 1))
-            for count, (rows, row_bytes, _) in zip(every_row, found, strict=True)
+            (max(1, told), count * row_bytes / max(rows, 1))
+            for (count, told), (rows, row_bytes, _) in zip(_told(chosen), found, strict=True)
         ]
-        mean = max(1.0, sum(size for _, size in sizes) / sum(every_row))
-        dense = _dense_percent(sizes)
-        return Workload(int(source.rows * mean), source.rows, largest, dense_percent=dense)
+        share = sum(size for _, size in sizes) / sum(told for told, _ in sizes)
+        total = max(source.rows, int(source.memory_bytes * share))
+        return Workload(total, source.rows, largest, dense_percent=_dense_percent(sizes))
 
     def _measured_stepped(
         self, stepped: BatchInput, every: list[str], memory_bytes: int
@@ -406,7 +405,7 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
 
 
 def _dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
-    """How large rows are where they are largest, as a share of the mean, by rows and bytes of stretches.
+    """How large rows are where they are largest, as a share of the mean, by rows (or what they should have) and bytes.
 
     A stretch that is smaller than others is a small file: no split of it is too large, whatever its rows are.
     """
@@ -526,6 +525,12 @@ def _beginning(split: str, num_bytes: int) -> str:
 def _rows_of(groups: Sequence[tuple[str, ...]]) -> int:
     """Rows of splits, or 1 if that is not known."""
     return sum(json.loads(split)["rows"] or 0 for group in groups for split in group) or 1
+
+
+def _told(splits: Sequence[str]) -> list[tuple[int, int]]:
+    """Rows of each split, and the bytes that its file says they have."""
+    parsed = [json.loads(split) for split in splits]
+    return [(split["rows"], split["bytes"]) for split in parsed]
 
 
 def _config(side: Side) -> RowsConfig:

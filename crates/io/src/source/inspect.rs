@@ -25,6 +25,8 @@ pub(crate) struct FileInfo {
     /// What is held of columns for as long as rows are read: dictionaries of IPC.
     pub(crate) held: Vec<Working>,
     pub(crate) dictionary_columns: Vec<bool>,
+    /// Whether rows may be far larger than `groups` tells.
+    pub(crate) hides_sizes: bool,
 }
 
 impl FileInfo {
@@ -39,6 +41,7 @@ impl FileInfo {
             working: Vec::new(),
             pages: Vec::new(),
             held: Vec::new(),
+            hides_sizes: false,
         }
     }
 }
@@ -113,12 +116,13 @@ fn inspect(
         working: std::mem::take(&mut info.working),
         pages: std::mem::take(&mut info.pages),
         held: std::mem::take(&mut info.held),
+        hides_sizes: info.hides_sizes,
     };
     Ok((listed, info))
 }
 
 /// Maps all items on a few threads; the first error (by position) wins.
-fn in_parallel<T: Sync, U: Send>(
+pub(crate) fn in_parallel<T: Sync, U: Send>(
     items: &[T],
     map: impl Fn(&T) -> Result<U> + Sync,
 ) -> Result<Vec<U>> {

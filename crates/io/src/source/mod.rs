@@ -30,7 +30,7 @@ use crate::{Encoding, Format};
 
 pub(crate) use conform::{conform, places};
 pub use inspect::LargePages;
-pub(crate) use inspect::{FileInfo, Group, Working};
+pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
 pub(crate) use paths::list_files;
@@ -195,6 +195,7 @@ pub struct SourceFile {
     working: Vec<Working>,
     pages: Vec<LargePages>,
     held: Vec<Working>,
+    hides_sizes: bool,
 }
 
 /// An input, listed and inspected.

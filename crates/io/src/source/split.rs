@@ -54,6 +54,9 @@ pub struct Split {
     /// What the pages of large columns of Parquet take.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<LargePages>,
+    /// Whether rows may be far larger than `bytes` tells, so that who reads them has to look first.
+    #[serde(default)]
+    pub hides_sizes: bool,
 }
 
 impl Split {
@@ -253,6 +256,7 @@ pub(super) fn split_file(
         partition: file.partition.clone(),
         columns: file.columns.clone(),
         pages: file.pages.clone(),
+        hides_sizes: file.hides_sizes,
     };
     let spans = format.driver().cut(file, options, target)?;
     Ok(spans.into_iter().map(split).collect())
@@ -305,6 +309,7 @@ mod tests {
             partition: vec![],
             columns: vec![],
             pages: vec![],
+            hides_sizes: false,
         };
         let json = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
@@ -327,6 +332,7 @@ mod tests {
             partition: vec![],
             columns: vec![],
             pages: vec![],
+            hides_sizes: false,
         }
     }
 

@@ -328,6 +328,7 @@ pub(super) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
         pages: Vec::new(),
         held,
         groups,
+        hides_sizes: false,
     })
 }
 

@@ -4,11 +4,14 @@ mod checked;
 mod columns;
 mod dictionary;
 mod footer;
+mod lengths;
+mod levels;
 mod page_header;
 mod pages;
 mod prefetch;
 mod read;
 mod regions;
+mod row_sizes;
 mod shared_prefixes;
 mod stored_types;
 mod uneven;
@@ -16,6 +19,7 @@ mod windows;
 mod write;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -32,7 +36,17 @@ use crate::Compression;
 /// Apache Parquet.
 pub(crate) const FORMAT: Format = Format::of(&Parquet);
 
+/// Of larger inputs not all pages are looked at that tell how large values are: that takes a second for each GB, before
+/// anything runs. Their tasks look at their own pages.
+const LOOKED_BYTES: u64 = 1 << 30;
+
 struct Parquet;
+
+/// What files have on disk. One that is gone is an error where it is opened.
+fn size_of(files: &[PathBuf]) -> u64 {
+    let sizes = files.iter().filter_map(|path| path.metadata().ok());
+    sizes.map(|metadata| metadata.len()).sum()
+}
 
 impl FileFormat for Parquet {
     fn names(&self) -> &'static Names {
@@ -44,8 +58,12 @@ impl FileFormat for Parquet {
         }
     }
 
-    fn inspect<'a>(&self, _: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
-        Ok(Box::new(|_, file| footer::inspect(file)))
+    fn inspect<'a>(&self, files: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
+        let one_of = OnceLock::new();
+        Ok(Box::new(move |_, file| {
+            let one_of = || *one_of.get_or_init(|| size_of(files).div_ceil(LOOKED_BYTES).max(1));
+            footer::inspect(file, one_of, files.len() == 1)
+        }))
     }
 
     fn cut(&self, file: &SourceFile, _: &ReadOptions, target: u64) -> Result<Vec<Span>> {

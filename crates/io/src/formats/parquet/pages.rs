@@ -214,11 +214,6 @@ pub(super) fn dictionary(file: &RangeReader, column: &ColumnChunkMetaData) -> Op
     page.is_dictionary.then_some((page.values, page.bytes))
 }
 
-/// The first page of a chunk that is not its dictionary.
-pub(super) fn first_data(file: &RangeReader, column: &ColumnChunkMetaData) -> Option<PageSize> {
-    { pages(file, column).take(2) }.find(|page| !page.is_dictionary)
-}
-
 /// The pages of a chunk: its dictionary, if it has one, and those with data in their order. They end early where what
 /// follows is no page, at which reading ends, too.
 fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {

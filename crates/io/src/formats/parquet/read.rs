@@ -1,5 +1,6 @@
 //! Reads the row range of a split, or a sample of it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::regions::regions;
+use super::shared_prefixes::{decoded, shares, Scope};
 use super::windows::{Access, Windows};
 use super::FORMAT;
-use super::{columns, footer, shared_prefixes};
+use super::{columns, footer};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
 
@@ -33,8 +35,6 @@ const SAMPLE_ROWS: usize = 8;
 const BATCH_BYTES: usize = 16 << 20;
 /// Rows of a column that are decoded at once, where columns are decoded in turn: the footer's word is not taken for more.
 const MAX_ROWS: usize = 1 << 16;
-/// Rows of a column that are decoded at once where nothing tells how large they are.
-const FEW_ROWS: usize = 1 << 11;
 /// What a batch is planned to have.
 const PLANNED_BYTES: u64 = 4 << 20;
 
@@ -42,7 +42,7 @@ pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStre
     let reading = Reading::new(request)?;
     let limit = (request.split.end - request.split.start) as usize;
     let skip = reading.groups.skip as usize;
-    let batch_rows = reading.rows_within(batch_rows);
+    let batch_rows = reading.rows_within(batch_rows)?;
     let arrange = reading.arrangement();
     if let [columns] = &reading.together()[..] {
         let batches = reading.batches(columns, limit, Access::Stream, |builder| {
@@ -126,35 +126,73 @@ impl<'a> Reading<'a> {
     }
 
     /// So many rows, or fewer where those of the columns that are read are large.
-    fn rows_within(&self, batch_rows: usize) -> usize {
+    fn rows_within(&self, batch_rows: usize) -> Result<usize> {
         let split = self.request.split;
         let of_all = split.bytes / split.rows.unwrap_or(1).max(1);
         let row_bytes = match self.order {
             None => of_all,
             // The mean of the row groups says little of these rows where some are far larger than others.
-            Some(_) if self.may_be_uneven() => of_all.max(self.mean_row_bytes()),
+            Some(_) if self.may_be_uneven() || !self.sharing().is_empty() => {
+                of_all.max(self.mean_row_bytes())
+            }
             Some(_) => self.mean_row_bytes(),
         };
-        let fitting = PLANNED_BYTES / row_bytes.max(1);
-        let most = if self.may_share_prefixes() {
-            FEW_ROWS
+        let largest = if split.hides_sizes {
+            self.largest_shared()?
         } else {
-            batch_rows
+            0
         };
-        batch_rows.min(most).min(fitting.max(1) as usize)
+        let fitting = PLANNED_BYTES / row_bytes.max(largest).max(1);
+        Ok(batch_rows.min(fitting.max(1) as usize))
     }
 
-    /// Whether a column is read of whose values nothing tells the size before they are decoded.
-    fn may_share_prefixes(&self) -> bool {
+    /// Column chunks that are read and of whose values no footer tells the size: their leaves, and the places of their groups.
+    fn sharing(&self) -> Vec<(usize, usize)> {
         let schema = self.metadata.file_metadata().schema_descr();
-        let groups = self.groups.indices.iter();
-        let groups = groups.map(|&group| self.metadata.row_group(group));
-        groups
-            .flat_map(|group| group.columns().iter().enumerate())
-            .any(|(leaf, column)| {
-                let root = schema.get_column_root_idx(leaf);
-                shared_prefixes::shares(column) && self.roots.binary_search(&root).is_ok()
-            })
+        let is_read = |leaf: usize| {
+            let root = schema.get_column_root_idx(leaf);
+            self.roots.binary_search(&root).is_ok()
+        };
+        let mut sharing = Vec::new();
+        for (place, &group) in self.groups.indices.iter().enumerate() {
+            let columns = self.metadata.row_group(group).columns().iter().enumerate();
+            let chunks = columns.filter(|(leaf, column)| shares(column) && is_read(*leaf));
+            sharing.extend(chunks.map(|(leaf, _)| (leaf, place)));
+        }
+        sharing
+    }
+
+    /// What a row has of all these columns, at most.
+    ///
+    /// # Errors
+    /// All rows have far more than was planned for.
+    fn largest_shared(&self) -> Result<u64> {
+        let (split, options) = (self.request.split, self.request.options);
+        let (mut largest, mut bytes) = (BTreeMap::new(), 0_u64);
+        for (leaf, place) in self.sharing() {
+            let scope = Scope {
+                one_of: 1,
+                max_page_bytes: options.page_limit(),
+                rows: self.groups.rows[place].clone(),
+            };
+            let chunk = (self.groups.indices[place], leaf);
+            let found = decoded(&self.request.file, &self.metadata, chunk, scope)?;
+            let of_leaf: &mut u64 = largest.entry(leaf).or_default();
+            *of_leaf = found.largest.max(*of_leaf);
+            bytes = bytes.saturating_add(found.bytes);
+        }
+        // Twice as much is not far from the mean, and a page more is there room for.
+        let most = split.bytes.saturating_mul(2);
+        if bytes > most.saturating_add(options.page_limit()) {
+            return Err(IoError::LargeRows {
+                path: split.path.clone(),
+                start: split.start,
+                end: split.end,
+                bytes,
+                planned_bytes: split.bytes,
+            });
+        }
+        Ok(largest.values().copied().fold(0, u64::saturating_add))
     }
 
     /// Whether a column is read whose values differ in size, and that is so large that its pages were looked at.
@@ -178,9 +216,9 @@ impl<'a> Reading<'a> {
             for leaf in 0..schema.num_columns() {
                 let root = schema.get_column_root_idx(leaf);
                 if self.roots.binary_search(&root).is_ok() {
-                    let file = &self.request.file;
-                    let decoded = footer::decoded_bytes(file, &self.metadata, group, leaf);
-                    bytes = bytes.saturating_add(decoded);
+                    let column = self.metadata.row_group(group).column(leaf);
+                    let told = footer::told_bytes(&self.request.file, column);
+                    bytes = bytes.saturating_add(told);
                 }
             }
         }
@@ -211,9 +249,15 @@ impl<'a> Reading<'a> {
     fn rows(&self, picked: &[u64], most_bytes: usize) -> Result<Option<RecordBatch>> {
         let selection = selection(picked, self.groups.skip);
         let access = Access::Sparse(SAMPLE_WINDOW);
+        // A page of values that share prefixes does not bound what several have together.
+        let at_once = if self.sharing().is_empty() {
+            SAMPLE_ROWS
+        } else {
+            1
+        };
         self.columns_in_turn(picked.len(), access, most_bytes, |builder| {
             builder
-                .with_batch_size(SAMPLE_ROWS)
+                .with_batch_size(at_once)
                 .with_row_selection(selection.clone())
         })
     }
@@ -386,11 +430,14 @@ struct RowGroups {
     indices: Vec<usize>,
     /// Rows before the range in the first group.
     skip: u64,
+    /// Of each group, those of its rows that are in the range.
+    rows: Vec<Range<u64>>,
 }
 
 impl RowGroups {
     fn overlapping(metadata: &ParquetMetaData, rows: Range<u64>) -> Self {
         let (mut indices, mut skip, mut first) = (Vec::new(), 0, 0);
+        let mut within = Vec::new();
         for (index, group) in metadata.row_groups().iter().enumerate() {
             let end = first + group.num_rows() as u64;
             if first < rows.end && end > rows.start {
@@ -398,10 +445,15 @@ impl RowGroups {
                     skip = rows.start - first;
                 }
                 indices.push(index);
+                within.push(rows.start.max(first) - first..rows.end.min(end) - first);
             }
             first = end;
         }
-        Self { indices, skip }
+        Self {
+            indices,
+            skip,
+            rows: within,
+        }
     }
 }
 

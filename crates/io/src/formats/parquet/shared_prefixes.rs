@@ -1,90 +1,397 @@
-//! How large values are that are stored as what they share with the one before, and the rest: a few are decoded.
+//! How large values are that are stored as what they share with the one before, and the rest: the lengths in their pages tell.
 //!
 //! The footer tells the size of what is stored, and some writers do not count repeated values in its statistics either
-//! (pyarrow 26): 300 texts of 1 MB were said to have 1 MB, and a plan for them took 564 MB within 300.
+//! (pyarrow 26): 300 texts of 1 MB were said to have 1 MB, and a plan for them took 564 MB within 300. A few values do not
+//! tell either: behind 100,000 short texts, those took 627 MB.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::Array;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
-    RowSelector,
-};
-use parquet::arrow::ProjectionMask;
-use parquet::basic::Encoding;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::PageReader;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::pages;
+use super::pages::dictionary;
 use super::regions::regions;
-use super::windows::{Access, Windows, MIN_WINDOW};
+use super::row_sizes::{of_page, Rows, Unknown};
+use super::uneven::PageRuns;
+use super::windows::{Access, Windows};
+use super::FORMAT;
 use crate::direct::RangeReader;
+use crate::error::{IoError, Result};
+use crate::source::in_parallel;
 
-/// Rows of the first page that are decoded, each by itself.
-const PROBED_ROWS: u64 = 8;
-/// No larger page is decoded for this. Such pages are planned for by their own size.
+/// What is read at once: a page of 1 MiB, as most writers make them at most.
+const WINDOW_BYTES: usize = 1 << 20;
+/// No larger page is decompressed when a file is listed, as several are at once.
 const MOST_PAGE_BYTES: u64 = 16 << 20;
+/// No larger page is decompressed when a file is listed, one at a time.
+const MOST_ALONE_BYTES: u64 = 64 << 20;
+/// Held by who decompresses a page that is large.
+static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether values of a column chunk may be stored so.
+/// Whether values of a column chunk may be stored so and differ in size. Those of fixed size take it where they are missing, too.
 pub(super) fn shares(column: &ColumnChunkMetaData) -> bool {
-    { column.encodings() }.any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
+    column.column_type() == Type::BYTE_ARRAY && { column.encodings() }
+        .any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// About what the values of a column chunk have in all; `None` where they do not share anything, or cannot be decoded.
-pub(super) fn decoded_bytes(
+/// The column chunks of a file whose values may be stored so.
+#[derive(Debug, Default)]
+pub(super) struct Prefixed {
+    /// Of each row group: leaves, and what they have.
+    pub(super) groups: Vec<Vec<(usize, Decoded)>>,
+    /// Whether the size of each row is known.
+    pub(super) is_exact: bool,
+}
+
+/// Looks at all pages, or at one of so many, which tell about what they have; on several threads if nothing else is looked at.
+///
+/// # Errors
+/// A page cannot be what it says.
+pub(super) fn look(
     file: &Arc<RangeReader>,
     metadata: &Arc<ParquetMetaData>,
-    group: usize,
-    leaf: usize,
-) -> Option<u64> {
-    let rows = metadata.row_group(group).num_rows().max(0) as u64;
-    let column = metadata.row_group(group).column(leaf);
-    if !shares(column) || rows == 0 {
-        return None;
+    one_of: impl FnOnce() -> u64,
+    is_alone: bool,
+) -> Result<Prefixed> {
+    let groups = metadata.row_groups();
+    let mut prefixed = Prefixed {
+        groups: vec![Vec::new(); groups.len()],
+        is_exact: true,
+    };
+    let sharing: Vec<(usize, usize)> = { groups.iter().enumerate() }
+        .flat_map(|(number, group)| {
+            let leaves = (0..group.num_columns()).filter(|&leaf| shares(group.column(leaf)));
+            leaves.map(move |leaf| (number, leaf))
+        })
+        .collect();
+    if sharing.is_empty() {
+        return Ok(prefixed);
     }
-    let first = pages::first_data(file, column)?;
-    if first.bytes > MOST_PAGE_BYTES {
-        return None;
+    let one_of = one_of();
+    let look = |&chunk: &(usize, usize)| look_at(file, metadata, chunk, one_of);
+    let found = if is_alone {
+        in_parallel(&sharing, look)?
+    } else {
+        sharing.iter().map(look).collect::<Result<_>>()?
+    };
+    for ((number, leaf), found) in sharing.into_iter().zip(found) {
+        prefixed.is_exact &= found.is_exact;
+        prefixed.groups[number].push((leaf, found));
     }
-    let values = column.num_values().max(1) as u64;
-    let together = u128::from(rows) * u128::from(first.values) / u128::from(values);
-    let together = u64::try_from(together).ok()?.clamp(1, rows);
-    let picked = PROBED_ROWS.min(together);
-    let selection = evenly(together, picked);
-    let bytes = bytes_of_rows(file, metadata, (group, leaf), selection)?;
-    let mean = u128::from(bytes) * u128::from(rows) / u128::from(picked);
-    u64::try_from(mean).ok()
+    Ok(prefixed)
 }
 
-/// So many of the first rows, at regular distances.
-fn evenly(rows: u64, picked: u64) -> RowSelection {
-    let distance = (rows / picked) as usize;
-    let one = [RowSelector::select(1), RowSelector::skip(distance - 1)];
-    one.repeat(picked as usize).into()
+/// Looks at all rows of a chunk, whose pages may be larger where no other thread looks at such.
+fn look_at(
+    file: &Arc<RangeReader>,
+    metadata: &Arc<ParquetMetaData>,
+    chunk: (usize, usize),
+    one_of: u64,
+) -> Result<Decoded> {
+    let look = |max_page_bytes| {
+        let scope = Scope {
+            one_of,
+            max_page_bytes,
+            rows: 0..metadata.row_group(chunk.0).num_rows().max(0) as u64,
+        };
+        decoded(file, metadata, chunk, scope)
+    };
+    let found = look(MOST_PAGE_BYTES)?;
+    if found.too_large == 0 {
+        return Ok(found);
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    look(MOST_ALONE_BYTES)
 }
 
-/// What the selected rows have of one leaf. One is in memory at a time.
-fn bytes_of_rows(
+/// What of a chunk is looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    /// One page of so many.
+    pub(super) one_of: u64,
+    /// No page that has more bytes.
+    pub(super) max_page_bytes: u64,
+    /// Rows of the row group.
+    pub(super) rows: Range<u64>,
+}
+
+/// What rows have of a column chunk once they are decoded.
+#[derive(Debug, Clone)]
+pub(super) struct Decoded {
+    /// Of the rows that were looked at.
+    pub(super) bytes: u64,
+    looked: u64,
+    /// Of the largest row.
+    pub(super) largest: u64,
+    /// Where rows are large.
+    pub(super) runs: PageRuns,
+    /// Whether each row was looked at, up to where reading ends, too.
+    pub(super) is_exact: bool,
+    /// Bytes of a page that is too large to be looked at; 0 if there is none.
+    pub(super) too_large: u64,
+    wanted: Range<u64>,
+    /// The number of the next row.
+    next: u64,
+    /// What has been found of the row before, which may go on.
+    open: Option<u64>,
+}
+
+/// What rows of a column chunk have once they are decoded, by group and leaf.
+///
+/// # Errors
+/// A page cannot be what it says.
+pub(super) fn decoded(
     file: &Arc<RangeReader>,
     metadata: &Arc<ParquetMetaData>,
     (group, leaf): (usize, usize),
-    selection: RowSelection,
-) -> Option<u64> {
-    // Without the types that the writer had, all of these are offsets and bytes.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let arrow = ArrowReaderMetadata::try_new(metadata.clone(), options).ok()?;
-    let regions = regions(metadata, &[group], &[leaf], MOST_PAGE_BYTES);
-    let windows = Windows::over(file.clone(), regions, Access::Sparse(MIN_WINDOW));
-    let mask = ProjectionMask::leaves(arrow.parquet_schema(), [leaf]);
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(windows, arrow)
-        .with_row_groups(vec![group])
-        .with_projection(mask)
-        .with_row_selection(selection)
-        .with_batch_size(1);
-    let mut bytes = 0;
-    for batch in reader.build().ok()? {
-        for column in batch.ok()?.columns() {
-            bytes += column.to_data().get_slice_memory_size().ok()? as u64;
+    scope: Scope,
+) -> Result<Decoded> {
+    let column = metadata.row_group(group).column(leaf);
+    let descriptor = column.column_descr();
+    let regions = regions(metadata, &[group], &[leaf], scope.max_page_bytes);
+    let windows = Windows::over(file.clone(), regions, Access::Sparse(WINDOW_BYTES));
+    let mean = dictionary(file, column).map_or(0, |(count, bytes)| bytes / count.max(1));
+    let rows = metadata.row_group(group).num_rows().max(0) as usize;
+    let mut found = Decoded::of(scope.rows);
+    let pages = SerializedPageReader::new(Arc::new(windows.clone()), column, rows, None);
+    let mut pages = pages.map_err(|e| IoError::corrupt(file.path(), FORMAT, e))?;
+    let mut number = 0;
+    while let Ok(Some(page)) = pages.peek_next_page() {
+        let levels = page.num_levels.unwrap_or_default() as u64;
+        // Where rows are lists, only their levels tell how many are in a page.
+        let is_outside = descriptor.max_rep_level() == 0 && found.is_outside(levels);
+        if page.is_dict || is_outside || number % scope.one_of > 0 {
+            found.is_exact &= page.is_dict || is_outside;
+            found.pass(levels);
+            if pages.skip_next_page().is_err() {
+                break;
+            }
+        } else {
+            let Ok(Some(page)) = pages.get_next_page() else {
+                break;
+            };
+            match of_page(&page, descriptor, mean, &mut found) {
+                Ok(()) => {}
+                Err(Unknown::Broken) => break,
+                Err(Unknown::Lengths(count)) => {
+                    let reason = format!("a page of {levels} values has the lengths of {count}");
+                    return Err(IoError::corrupt(file.path(), FORMAT, reason));
+                }
+            }
+        }
+        number += u64::from(!page.is_dict);
+    }
+    found.close();
+    if let Some(IoError::LargePage { bytes, .. }) = windows.failure() {
+        (found.is_exact, found.too_large) = (false, bytes);
+    }
+    Ok(found)
+}
+
+impl Decoded {
+    fn of(wanted: Range<u64>) -> Self {
+        Self {
+            bytes: 0,
+            looked: 0,
+            largest: 0,
+            runs: PageRuns::of(0),
+            is_exact: true,
+            too_large: 0,
+            wanted,
+            next: 0,
+            open: None,
         }
     }
-    Some(bytes)
+
+    /// About what so many rows have, if these are like those that were looked at.
+    pub(super) fn of_rows(&self, rows: u64) -> u64 {
+        let bytes = u128::from(self.bytes) * u128::from(rows) / u128::from(self.looked.max(1));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Whether no one of the next rows is wanted.
+    fn is_outside(&self, rows: u64) -> bool {
+        self.next >= self.wanted.end || self.next.saturating_add(rows) <= self.wanted.start
+    }
+
+    /// Goes past rows without a look.
+    fn pass(&mut self, rows: u64) {
+        self.close();
+        self.next = self.next.saturating_add(rows);
+    }
+
+    /// Nothing more belongs to the row before.
+    fn close(&mut self) {
+        let number = self.next.wrapping_sub(1);
+        if let Some(bytes) = self.open.take().filter(|_| self.wanted.contains(&number)) {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.looked += 1;
+            self.largest = self.largest.max(bytes);
+            self.runs.push(1, bytes);
+        }
+    }
+}
+
+impl Rows for Decoded {
+    fn add(&mut self, begins: bool, bytes: u64) {
+        if begins {
+            self.close();
+            self.next = self.next.saturating_add(1);
+        }
+        self.open = Some(self.open.unwrap_or(0).saturating_add(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::builder::{ListBuilder, StringBuilder};
+    use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::{Compression, ZstdLevel};
+    use parquet::file::properties::{WriterProperties, WriterVersion};
+
+    use super::super::footer;
+    use super::*;
+
+    type Opened = (
+        tempfile::NamedTempFile,
+        Arc<RangeReader>,
+        Arc<ParquetMetaData>,
+    );
+
+    /// A file with this column, in pages of about 100 rows.
+    fn file(column: ArrayRef, version: WriterVersion, compression: Compression) -> Opened {
+        let batch = RecordBatch::try_from_iter([("s", column)]).unwrap();
+        let properties = WriterProperties::builder()
+            .set_encoding(Encoding::DELTA_BYTE_ARRAY)
+            .set_dictionary_enabled(false)
+            .set_writer_version(version)
+            .set_compression(compression)
+            .set_data_page_row_count_limit(100)
+            .set_write_batch_size(50)
+            .build();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let sink = file.reopen().unwrap();
+        let mut writer = ArrowWriter::try_new(sink, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let reader = Arc::new(RangeReader::open(file.path()).unwrap());
+        let metadata = footer::load(&reader).unwrap();
+        (file, reader, metadata)
+    }
+
+    fn bytes_of((_, file, metadata): &Opened, rows: Range<u64>) -> (u64, u64) {
+        let scope = Scope {
+            one_of: 1,
+            max_page_bytes: u64::MAX,
+            rows,
+        };
+        let found = decoded(file, metadata, (0, 0), scope).unwrap();
+        assert!(found.is_exact);
+        (found.bytes, found.largest)
+    }
+
+    /// Lengths that are uneven, of which some rows have none.
+    fn length(row: usize) -> Option<usize> {
+        match row % 7 {
+            3 => None,
+            5 => Some(row * 11),
+            rest => Some(rest),
+        }
+    }
+
+    fn check(column: &ArrayRef, sizes: &[u64]) {
+        let zstd = Compression::ZSTD(ZstdLevel::default());
+        for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+            for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY, zstd] {
+                let opened = file(column.clone(), version, compression);
+                let all = 0..sizes.len();
+                for rows in [all, 0..1, 99..102, 250..251, 303..500, 599..600] {
+                    let expected = &sizes[rows.clone()];
+                    let largest = expected.iter().copied().max().unwrap();
+                    let found = bytes_of(&opened, rows.start as u64..rows.end as u64);
+                    assert_eq!(found, (expected.iter().sum(), largest), "{rows:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_what_they_have_whatever_is_missing() {
+        let text = "x".repeat(7_000);
+        let texts = (0..600).map(|row| length(row).map(|bytes| &text[..bytes]));
+        let column: ArrayRef = Arc::new(texts.collect::<StringArray>());
+        let sizes = (0..600).map(|row| 4 + length(row).unwrap_or(0) as u64);
+        check(&column, &sizes.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_of_lists_have_what_their_values_have() {
+        let text = "x".repeat(7_000);
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        let mut sizes = Vec::new();
+        for row in 0..600 {
+            let count = row % 4;
+            for value in 0..count {
+                lists
+                    .values()
+                    .append_option(length(row + value).map(|bytes| &text[..bytes]));
+            }
+            lists.append(row % 5 > 0);
+            let bytes = (0..count).map(|value| 4 + length(row + value).unwrap_or(0) as u64);
+            let is_empty = count == 0 || row % 5 == 0;
+            sizes.push(if is_empty { 4 } else { bytes.sum() });
+        }
+        // Values of lists that are missing are not written.
+        let column: ArrayRef = Arc::new(lists.finish());
+        assert_eq!(column.len(), sizes.len());
+        check(&column, &sizes);
+    }
+
+    #[test]
+    fn long_values_behind_short_ones_are_found_unless_not_all_pages_are_looked_at() {
+        let long = "x".repeat(100_000);
+        let texts = (0..1_000).map(|row| if row < 950 { "a" } else { long.as_str() });
+        let column: ArrayRef = Arc::new(texts.map(Some).collect::<StringArray>());
+        let (_file, reader, metadata) =
+            file(column, WriterVersion::PARQUET_1_0, Compression::SNAPPY);
+        let found = |one_of| {
+            let prefixed = look(&reader, &metadata, || one_of, true).unwrap();
+            let (_, found) = prefixed.groups[0][0].clone();
+            (prefixed.is_exact, found.of_rows(1_000), found.largest)
+        };
+        assert_eq!(found(1), (true, 950 * 5 + 50 * 100_004, 100_004));
+        assert_eq!(found(100), (false, 1_000 * 5, 5));
+    }
+
+    #[test]
+    fn values_of_fixed_size_are_told_by_the_footer() {
+        let values = (0..1_000).map(|row| (row == 0).then_some([7_u8; 200]));
+        let values = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 200);
+        let column: ArrayRef = Arc::new(values.unwrap());
+        let (_file, reader, metadata) =
+            file(column, WriterVersion::PARQUET_1_0, Compression::SNAPPY);
+        let chunk = metadata.row_group(0).column(0);
+        let encodings: Vec<_> = chunk.encodings().collect();
+        assert!(encodings.contains(&Encoding::DELTA_BYTE_ARRAY));
+        let listed = footer::inspect(&reader, || 1, true).unwrap();
+        assert_eq!(listed.memory_bytes, 200_000);
+    }
+
+    #[test]
+    fn pages_that_are_too_large_are_told() {
+        let column: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(100_000)]));
+        let (_file, reader, metadata) =
+            file(column, WriterVersion::PARQUET_1_0, Compression::SNAPPY);
+        let scope = Scope {
+            one_of: 1,
+            max_page_bytes: 50_000,
+            rows: 0..1,
+        };
+        let found = decoded(&reader, &metadata, (0, 0), scope).unwrap();
+        assert!(!found.is_exact && found.too_large > 100_000);
+    }
 }

@@ -47,6 +47,11 @@ impl PageRuns {
         }
     }
 
+    /// Whether there is more than one.
+    pub(super) fn are_several(&self) -> bool {
+        self.found.len() > 1
+    }
+
     /// Bytes of a row by the number of the row behind it, of a chunk with these rows that has `bytes` once it is decoded.
     fn densities(&self, rows: u64, bytes: u64) -> Vec<(u64, f64)> {
         let sum = |size: fn(&PageRun) -> u64| self.found.iter().map(size).fold(0.0, plus);

@@ -1,0 +1,193 @@
+//! How large each row of a page is once it is decoded, by the lengths that stand at its beginning.
+//!
+//! Guarantee: values are not decoded. A page of 1 MB may stand for 1 TB of them.
+
+use parquet::basic::Encoding;
+use parquet::column::page::Page;
+use parquet::schema::types::ColumnDescriptor;
+
+use super::lengths::Lengths;
+use super::levels::Levels;
+
+/// What a value takes beside its bytes.
+const OFFSET_BYTES: u64 = 4;
+
+/// Why a page does not tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Decoding ends here with an error, too.
+    Broken,
+    /// So many lengths, of which the decoder would set apart each, for fewer values.
+    Lengths(usize),
+}
+
+/// Takes the rows of pages that follow each other: whether one begins, and what is added to it.
+pub(super) trait Rows {
+    fn add(&mut self, begins: bool, bytes: u64);
+}
+
+/// Bytes of the values of a page.
+enum Sizes<'a> {
+    Shared(Box<Shared<'a>>),
+    /// As far as is known.
+    Same(u64),
+}
+
+/// Each value has what it shares with the one before, and the rest.
+struct Shared<'a> {
+    prefixes: Lengths<'a>,
+    suffixes: Lengths<'a>,
+    before: u64,
+    /// What all the rests have that are to come, at most.
+    left: u64,
+}
+
+/// Hands on the rows of a page. `mean` is what a value has in the dictionary, if there is one.
+pub(super) fn of_page(
+    page: &Page,
+    column: &ColumnDescriptor,
+    mean: u64,
+    rows: &mut impl Rows,
+) -> Result<(), Unknown> {
+    let parts = parts(page, column).ok_or(Unknown::Broken)?;
+    let count = page.num_values();
+    let mut sizes = match page.encoding() {
+        Encoding::DELTA_BYTE_ARRAY => {
+            Sizes::Shared(Box::new(Shared::of(parts.values, count as usize)?))
+        }
+        Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => Sizes::Same(mean),
+        _ => Sizes::Same(page.buffer().len() as u64 / u64::from(count.max(1))),
+    };
+    let present = column.max_def_level() as u16;
+    // Most columns have no lists and miss no value.
+    if column.max_rep_level() == 0 && parts.definitions.are_all(present, count) {
+        for _ in 0..count {
+            let bytes = sizes.next().ok_or(Unknown::Broken)?;
+            rows.add(true, bytes.saturating_add(OFFSET_BYTES));
+        }
+        return Ok(());
+    }
+    for (starts, level) in { parts.repetitions }
+        .zip(parts.definitions)
+        .take(count as usize)
+    {
+        let bytes = if level == present {
+            sizes.next().ok_or(Unknown::Broken)?
+        } else {
+            0
+        };
+        rows.add(starts == 0, bytes.saturating_add(OFFSET_BYTES));
+    }
+    Ok(())
+}
+
+impl Sizes<'_> {
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            Self::Same(bytes) => Some(*bytes),
+            Self::Shared(shared) => shared.next(),
+        }
+    }
+}
+
+impl<'a> Shared<'a> {
+    /// Of a page with so many values at most.
+    fn of(values: &'a [u8], most: usize) -> Result<Self, Unknown> {
+        let prefixes = Lengths::of(values).ok_or(Unknown::Broken)?;
+        let check = |lengths: &Lengths<'_>| match lengths.left() {
+            count if count > most => Err(Unknown::Lengths(count)),
+            _ => Ok(()),
+        };
+        check(&prefixes)?;
+        let behind = prefixes.behind().ok_or(Unknown::Broken)?;
+        let suffixes = Lengths::of(behind).ok_or(Unknown::Broken)?;
+        check(&suffixes)?;
+        Ok(Self {
+            prefixes,
+            suffixes,
+            before: 0,
+            left: behind.len() as u64,
+        })
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        // The decoder takes no more than there was, and all of it where the number is below 0.
+        let prefix = u64::try_from(self.prefixes.next()?).unwrap_or(u64::MAX);
+        let suffix = u64::try_from(self.suffixes.next()?).ok()?;
+        self.left = self.left.checked_sub(suffix)?;
+        self.before = prefix.min(self.before) + suffix;
+        Some(self.before)
+    }
+}
+
+struct Parts<'a> {
+    repetitions: Levels<'a>,
+    definitions: Levels<'a>,
+    values: &'a [u8],
+}
+
+fn parts<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<Parts<'a>> {
+    let (repetitions, definitions) = (column.max_rep_level(), column.max_def_level());
+    let bytes: &[u8] = page.buffer();
+    let (first, second, values) = match page {
+        Page::DataPage { .. } => {
+            let (first, bytes) = levels_v1(bytes, repetitions)?;
+            let (second, bytes) = levels_v1(bytes, definitions)?;
+            (first, second, bytes)
+        }
+        Page::DataPageV2 {
+            def_levels_byte_len,
+            rep_levels_byte_len,
+            ..
+        } => {
+            let (first, bytes) = bytes.split_at_checked(*rep_levels_byte_len as usize)?;
+            let (second, bytes) = bytes.split_at_checked(*def_levels_byte_len as usize)?;
+            (first, second, bytes)
+        }
+        Page::DictionaryPage { .. } => return None,
+    };
+    Some(Parts {
+        repetitions: Levels::of(repetitions, first),
+        definitions: Levels::of(definitions, second),
+        values,
+    })
+}
+
+/// Levels, behind their size, and what lies behind them.
+fn levels_v1(bytes: &[u8], most: i16) -> Option<(&[u8], &[u8])> {
+    if most == 0 {
+        return Some((&[], bytes));
+    }
+    let (size, bytes) = bytes.split_first_chunk()?;
+    bytes.split_at_checked(u32::from_le_bytes(*size) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One block: the lengths 2, 2, 2, or as many as said.
+    fn twos(count: u8) -> Vec<u8> {
+        vec![0x80, 1, 4, count, 4, 0, 0, 0, 0, 0]
+    }
+
+    fn sizes(values: &[u8], most: usize) -> Result<Vec<u64>, Unknown> {
+        let mut sizes = Shared::of(values, most)?;
+        Ok(std::iter::from_fn(|| sizes.next()).collect())
+    }
+
+    #[test]
+    fn values_share_no_more_than_there_is() {
+        let values = [&twos(3)[..], &twos(3), b"abcdef"].concat();
+        assert_eq!(sizes(&values, 3), Ok(vec![2, 4, 4]));
+        assert_eq!(sizes(&twos(3), 3), Err(Unknown::Broken));
+    }
+
+    #[test]
+    fn more_lengths_than_values_are_refused() {
+        let values = [&twos(100)[..], &twos(100)].concat();
+        assert_eq!(sizes(&values, 99), Err(Unknown::Lengths(100)));
+        let values = [&twos(2)[..], &twos(100)].concat();
+        assert_eq!(sizes(&values, 99), Err(Unknown::Lengths(100)));
+    }
+}
