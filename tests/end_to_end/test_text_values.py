@@ -86,7 +86,9 @@ def test_a_late_value_of_json_that_would_change_is_refused(
 
 def test_a_late_number_with_zeros_in_front_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"v": 1}\n' * MANY + '{"v": 007}\n')
-    with pytest.raises(InputError, match=rf"in\.jsonl.*line {MANY + 1}.*'v'.*'007'.*correct"):
+    with pytest.raises(
+        InputError, match=rf"in\.jsonl.*line {MANY + 1}.*number in column 8.*correct"
+    ):
         xs.read_json(tmp_path / "in.jsonl").repartition(2).write_json(tmp_path / "out")
 
 

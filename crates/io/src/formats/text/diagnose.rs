@@ -165,7 +165,8 @@ pub(super) fn describe(
     if dialect.encoding == Encoding::Utf8 && std::str::from_utf8(record).is_err() {
         return IoError::NotUtf8 { path, line };
     }
-    if let Some(reason) = wrong_width(dialect, record) {
+    let fault = dialect.notation.fault(record);
+    if let Some(reason) = fault.or_else(|| wrong_width(dialect, record)) {
         return IoError::BadRecord { path, line, reason };
     }
     if let Some((place, key)) = unknown_key(error) {
@@ -176,15 +177,19 @@ pub(super) fn describe(
             place,
         };
     }
-    let columns = dialect
-        .projection
-        .clone()
-        .unwrap_or_else(|| (0..dialect.schema.fields().len()).collect());
+    let of_columns = |columns| Dialect {
+        projection: Some(columns),
+        ..dialect.clone()
+    };
+    let is_json = dialect.notation == Notation::JsonLines;
+    let columns = match &dialect.projection {
+        // Its decoder refuses some texts of any column, whichever it decodes.
+        _ if is_json && of_columns(Vec::new()).decode(record).is_err() => Vec::new(),
+        Some(columns) => columns.clone(),
+        None => (0..dialect.schema.fields().len()).collect(),
+    };
     for column in columns {
-        let alone = Dialect {
-            projection: Some(vec![column]),
-            ..dialect.clone()
-        };
+        let alone = of_columns(vec![column]);
         if alone.decode(record).is_ok() {
             continue;
         }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::boundary::text_start;
 use super::diagnose::not_an_object;
+use super::json_syntax::{fault, without_place, NOT_ONE_OBJECT};
 use super::number::Numbers;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, INFER_ROWS, INFER_ROW_BYTES};
@@ -108,10 +109,11 @@ fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     let seen = Grow(shape, 0)
         .deserialize(&mut parser)
         .and_then(|()| parser.end());
-    seen.map_err(|e| one_line(&e.to_string()))?;
-    match shape {
-        Shape::Object(_) => Ok(true),
-        _ => Err("it is no JSON object".to_owned()),
+    match (seen, shape) {
+        (Ok(()), Shape::Object(_)) => Ok(true),
+        (Ok(()), _) => Err(NOT_ONE_OBJECT.to_owned()),
+        // Its place may be one within a value.
+        (Err(error), _) => Err(fault(text).unwrap_or_else(|| one_line(&without_place(&error)))),
     }
 }
 

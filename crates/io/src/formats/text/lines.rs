@@ -81,30 +81,6 @@ impl Lines {
     }
 }
 
-/// Counts lines of JSON that hold something, to compare them with the rows that were made of them.
-#[derive(Debug, Default)]
-pub(super) struct FilledLines {
-    ended: u64,
-    filled: bool,
-}
-
-impl FilledLines {
-    pub(super) fn add(&mut self, mut text: &[u8]) {
-        let is_filled = |part: &[u8]| part.iter().any(|byte| !byte.is_ascii_whitespace());
-        while let Some(newline) = memchr::memchr(b'\n', text) {
-            self.ended += u64::from(self.filled || is_filled(&text[..newline]));
-            self.filled = false;
-            text = &text[newline + 1..];
-        }
-        self.filled = self.filled || is_filled(text);
-    }
-
-    /// Lines with something in them, the last one too if it has not ended.
-    pub(super) fn count(&self) -> u64 {
-        self.ended + u64::from(self.filled)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,17 +102,6 @@ mod tests {
                     "{text:?}"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn lines_with_something_in_them_are_counted() {
-        for piece in 1..8 {
-            let mut lines = FilledLines::default();
-            b"{}\n\n \r\n{\n}\n{} "
-                .chunks(piece)
-                .for_each(|part| lines.add(part));
-            assert_eq!(lines.count(), 4);
         }
     }
 }

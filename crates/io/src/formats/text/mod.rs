@@ -1,6 +1,9 @@
 //! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record. Two formats in a folder,
 //! since all but the decoder and what ends a record is the same.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod blocks;
 mod boundary;
 mod careful;
 mod compressed;
@@ -14,6 +17,8 @@ mod given;
 mod infer_csv;
 mod infer_json;
 mod inspect;
+mod json_scan;
+mod json_syntax;
 mod jsonl;
 mod lines;
 mod nearest;
@@ -72,6 +77,22 @@ impl Notation {
         match self {
             Self::Csv => CSV,
             Self::JsonLines => JSON_LINES,
+        }
+    }
+
+    /// Why a record is none, as far as decoders do not find it.
+    fn fault(self, record: &[u8]) -> Option<String> {
+        match self {
+            Self::Csv => None,
+            Self::JsonLines => json_syntax::fault(record),
+        }
+    }
+
+    /// The error of records that decoders do not make as many rows of.
+    fn other_rows(self) -> ArrowError {
+        match self {
+            Self::Csv => ArrowError::CsvError("its parser makes other rows of it".to_owned()),
+            Self::JsonLines => ArrowError::JsonError(json_syntax::NOT_ONE_OBJECT.to_owned()),
         }
     }
 }
@@ -231,23 +252,29 @@ impl Dialect {
 
     /// Decodes one record.
     fn decode(&self, record: &[u8]) -> std::result::Result<RecordBatch, ArrowError> {
-        decode_one(self.decoder(1)?.as_mut(), &self.encoding.decode(record))
+        let mut decoder = self.decoder(1)?;
+        decode_one(
+            self.notation,
+            decoder.as_mut(),
+            &self.encoding.decode(record),
+        )
     }
 }
 
-/// What a line of JSON is that the decoder makes no row of, or several.
-const NOT_ONE_OBJECT: &str = "it is not one JSON object";
-
 /// Decodes what has to be one record.
 fn decode_one(
+    notation: Notation,
     decoder: &mut dyn Decode,
     record: &[u8],
 ) -> std::result::Result<RecordBatch, ArrowError> {
+    if let Some(fault) = notation.fault(record) {
+        return Err(ArrowError::JsonError(fault));
+    }
     let taken = decoder.decode(record)?;
     if !record[taken..].trim_ascii().is_empty() {
-        return Err(ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()));
+        return Err(notation.other_rows());
     }
     decoder.decode(&[])?;
     let batch = decoder.flush()?.filter(|batch| batch.num_rows() == 1);
-    batch.ok_or_else(|| ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()))
+    batch.ok_or_else(|| notation.other_rows())
 }

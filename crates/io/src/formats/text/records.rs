@@ -279,7 +279,7 @@ fn scan_at(rule: Rule, position: u64) -> Scan {
 
 fn is_nothing(text: &[u8], rule: Rule) -> bool {
     match rule {
-        Rule::Lines => text.trim_ascii().is_empty(),
+        Rule::Lines => text.iter().all(|byte| b" \t\r\n".contains(byte)),
         Rule::Csv(syntax) => text
             .first()
             .is_none_or(|&first| ends_line(first) || Some(first) == syntax.comment),

@@ -5,8 +5,9 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
+use super::json_scan::JsonScan;
 use super::Notation;
-use super::{decode_one, Decode, Dialect, NOT_ONE_OBJECT};
+use super::{decode_one, Decode, Dialect};
 
 /// So few records are decoded one by one where one of them is bad.
 const FEW_RECORDS: usize = 16;
@@ -89,17 +90,14 @@ impl Run {
         dialect: &Dialect,
         decoder: &mut dyn Decode,
     ) -> Result<RecordBatch, ArrowError> {
-        let other_rows = || match dialect.notation {
-            Notation::Csv => ArrowError::CsvError("its parser makes other rows of it".to_owned()),
-            _ => ArrowError::JsonError(NOT_ONE_OBJECT.to_owned()),
-        };
+        let other_rows = || dialect.notation.other_rows();
         let chosen = &self.records[records];
         let (Some(first), Some(last)) = (chosen.first(), chosen.last()) else {
             return Err(other_rows());
         };
+        let text = &self.text[first.text.start..last.text.end];
         match dialect.notation {
             Notation::Csv => {
-                let text = &self.text[first.text.start..last.text.end];
                 let taken = decoder.decode(text)?;
                 // A full batch leaves the second half of CRLF.
                 if !text[taken..].trim_ascii().is_empty() {
@@ -108,6 +106,11 @@ impl Run {
             }
             // A line may hold several objects, and several may hold one.
             _ => {
+                let mut scan = JsonScan::new();
+                scan.add(text);
+                if scan.is_bad() {
+                    return Err(other_rows());
+                }
                 for (rows, record) in (1..).zip(chosen) {
                     let text = &self.text[record.text.clone()];
                     let taken = decoder.decode(text)?;
@@ -166,7 +169,7 @@ impl Run {
     ) -> Result<(), ArrowError> {
         let mut decoder = dialect.decoder(1)?;
         for number in records {
-            match decode_one(decoder.as_mut(), self.record(number).1) {
+            match decode_one(dialect.notation, decoder.as_mut(), self.record(number).1) {
                 Ok(batch) => found.good.push(batch),
                 Err(error) => {
                     found.bad.push((number, error));

@@ -1,7 +1,8 @@
 //! Streams the records of a byte range through a decoder.
 //!
 //! Text of CSV is scanned before it is decoded, since its parser takes anything for something. The parser of JSON lines
-//! takes several lines for a row, and one line for several; so rows are compared with lines.
+//! overlooks some faults, which are looked for in what it took; and it takes several lines for a row, and one line for several,
+//! so rows are compared with lines.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use regex::Regex;
 use super::careful::Careful;
 use super::csv::NO_QUOTE;
 use super::encoding::Encoding;
-use super::lines::FilledLines;
+use super::json_scan::JsonScan;
 use super::scan::Scan;
 use super::Notation;
 use super::{diagnose, Decode, Dialect, Nulls};
@@ -130,7 +131,7 @@ impl Decode for Nothing {
 /// What finds text that decoders take for something else.
 enum Check {
     Csv(Scan),
-    Json { lines: FilledLines, rows: u64 },
+    Json { scan: JsonScan, rows: u64 },
 }
 
 impl Records {
@@ -147,7 +148,7 @@ impl Records {
         let check = match dialect.notation {
             Notation::Csv => Check::Csv(Scan::new(dialect.syntax, range.start)),
             _ => Check::Json {
-                lines: FilledLines::default(),
+                scan: JsonScan::new(),
                 rows: 0,
             },
         };
@@ -181,8 +182,8 @@ impl Records {
             } else if self.position - self.row_start > self.dialect.max_row_bytes as u64 {
                 return Err(self.too_long());
             }
-            if let Check::Json { lines, .. } = &mut self.check {
-                lines.add(&taken);
+            if let Check::Json { scan, .. } = &mut self.check {
+                scan.add(&taken);
             }
             // A decoder leaves bytes only when the batch is full.
             if at_end || !self.window.is_empty() {
@@ -193,11 +194,10 @@ impl Records {
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
         let batch = self.decoder.flush().map_err(|e| self.explain(&e))?;
-        if let Check::Json { lines, rows } = &mut self.check {
+        if let Check::Json { scan, rows } = &mut self.check {
             *rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-            if *rows != lines.count() {
-                let error = ArrowError::JsonError(super::NOT_ONE_OBJECT.to_owned());
-                return Err(self.explain(&error));
+            if scan.is_bad() || *rows != scan.filled_lines() {
+                return Err(self.explain(&self.dialect.notation.other_rows()));
             }
         }
         Ok(batch)
