@@ -60,10 +60,10 @@ fn column_ranks(left: &[ArrayRef], right: &[ArrayRef], ties: Ties, ranks: &mut [
     if let ([one], [other]) = (left.as_slice(), right.as_slice()) {
         if one.null_count() + other.null_count() == 0 && one.data_type() == other.data_type() {
             if let (Some(one), Some(other)) = (words::<i64>(one), words::<i64>(other)) {
-                return Ok(typed(&one, &other, ties, ranks));
+                return typed(&one, &other, ties, ranks);
             }
             if let (Some(one), Some(other)) = (words::<i32>(one), words::<i32>(other)) {
-                return Ok(typed(&one, &other, ties, ranks));
+                return typed(&one, &other, ties, ranks);
             }
         }
     }
@@ -77,12 +77,13 @@ fn column_ranks(left: &[ArrayRef], right: &[ArrayRef], ties: Ties, ranks: &mut [
     Ok(())
 }
 
-fn typed<T: Ord + Copy>(left: &[T], right: &[T], ties: Ties, ranks: &mut [u8]) {
+fn typed<T: Ord + Copy>(left: &[T], right: &[T], ties: Ties, ranks: &mut [u8]) -> Result<()> {
     let sides = (left.len(), right.len());
     match ties {
         Ties::Apart => count(sides, ranks, |r, l| right[r] < left[l]),
         Ties::Counted => count(sides, ranks, |r, l| right[r] <= left[l]),
     }
+    Ok(())
 }
 
 fn is_before(order: Ordering, ties: Ties) -> bool {
@@ -152,9 +153,8 @@ where
 {
     let zero = T::Native::ZERO;
     column.as_primitive::<T>().unary(|value| {
-        // Only NaN differs from itself; the sum of both zeros is the positive one.
-        #[allow(clippy::eq_op)]
-        let is_nan = value != value;
+        // Only NaN has no order; the sum of both zeros is the positive one.
+        let is_nan = value.partial_cmp(&value).is_none();
         if is_nan {
             nan
         } else {
@@ -247,11 +247,9 @@ mod tests {
             -f64::NAN,
         ]));
         let right = column(Float64Array::from(vec![0.0, -0.0, f64::NAN]));
-        assert_eq!(
-            ranks(&[left.clone()], &[right.clone()], Ties::Counted),
-            [2, 2, 2, 3]
-        );
-        assert_eq!(ranks(&[left], &[right], Ties::Apart), [0, 0, 2, 2]);
+        let (left, right) = ([left], [right]);
+        assert_eq!(ranks(&left, &right, Ties::Counted), [2, 2, 2, 3]);
+        assert_eq!(ranks(&left, &right, Ties::Apart), [0, 0, 2, 2]);
     }
 
     #[test]
