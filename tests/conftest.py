@@ -29,6 +29,8 @@ SMALL_BUDGET_BYTES = 90_000_000
 
 #: Beside two worker processes, which take half of the small one.
 ROOMY_BUDGET_BYTES = 160_000_000
+#: What a program has within a gigabyte.
+LARGE_BUDGET_BYTES = 700_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,6 +65,11 @@ def pytest_unconfigure() -> None:
 def small_memory_limit() -> int:
     """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
     return limits.limit_for(SMALL_BUDGET_BYTES)
+
+
+def large_memory_limit() -> int:
+    """One that leaves a gigabyte or so; a fixed one is used up by what pytest has resident after thousands of tests."""
+    return limits.limit_for(LARGE_BUDGET_BYTES)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
-from tests.conftest import small_memory_limit
+from tests.conftest import large_memory_limit, small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import write_files
 
@@ -99,7 +99,7 @@ def test_the_order_does_not_depend_on_how_files_are_cut(
 ) -> None:
     """Nor do samples. A cut of a text file does not tell how many rows are before it."""
     made = []
-    for num_cpus, memory in [(1, small_memory_limit()), (4, "1GB"), (16, "4GB")]:
+    for num_cpus, memory in [(1, small_memory_limit()), (4, large_memory_limit()), (16, "4GB")]:
         xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
         dataset = read(name, text, source)
         found = [
@@ -120,7 +120,7 @@ def test_the_order_of_what_a_shuffle_made_goes_by_its_partitions(
     text: Path, tmp_path: Path
 ) -> None:
     made = []
-    for num_cpus, memory in [(1, small_memory_limit()), (4, "1GB")]:
+    for num_cpus, memory in [(1, small_memory_limit()), (4, large_memory_limit())]:
         xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
         rows = xs.read_csv(str(text / "*.csv")).distinct("id", num_partitions=6)
         made.append(ids(rows.random_shuffle(seed=5)))

@@ -13,7 +13,7 @@ from exoshuffle.cloudsort import gensort
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.steps import sample as steps_sample
-from tests.conftest import small_memory_limit
+from tests.conftest import large_memory_limit, small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files
 
@@ -158,11 +158,11 @@ def test_the_choice_depends_on_the_seed_alone(table: pa.Table, tmp_path: Path) -
     def fraction(dataset: xs.Dataset) -> xs.Dataset:
         return dataset.sample(fraction=0.1, seed=5)
 
-    first = made(1, "1GB", rows)
+    first = made(1, large_memory_limit(), rows)
     assert first == made(2, small_memory_limit(), rows) == made(4, "2GB", rows)
-    assert first != made(1, "1GB", lambda dataset: dataset.sample(50, seed=6))
+    assert first != made(1, large_memory_limit(), lambda dataset: dataset.sample(50, seed=6))
     # For so many CPUs the file is cut into parts of 1 MB.
-    assert made(1, "1GB", fraction) == made(100, "1GB", fraction)
+    assert made(1, large_memory_limit(), fraction) == made(100, large_memory_limit(), fraction)
 
 
 def test_samples_of_samples_unions_and_results(

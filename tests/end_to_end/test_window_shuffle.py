@@ -21,7 +21,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.steps.sample import numbers_within
-from tests.conftest import small_memory_limit
+from tests.conftest import large_memory_limit, small_memory_limit
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import write_files
 
@@ -42,7 +42,7 @@ def source(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def roomy(tmp_path: Path) -> Iterator[Engine]:
     """With room for worker processes beside a shuffle."""
-    yield xs.init(memory_limit="1GB", spill_dirs=str(tmp_path))
+    yield xs.init(memory_limit=large_memory_limit(), spill_dirs=str(tmp_path))
     xs.shutdown()
 
 
@@ -114,7 +114,7 @@ def test_no_window_has_more_rows(window: int | str, source: Path, engine: LocalE
 
 def test_the_order_depends_on_the_seed_alone(source: Path, tmp_path: Path) -> None:
     made = []
-    for num_cpus, memory in [(1, "1GB"), (2, small_memory_limit()), (3, "2GB")]:
+    for num_cpus, memory in [(1, large_memory_limit()), (2, small_memory_limit()), (3, "2GB")]:
         xs.init(memory_limit=memory, spill_dirs=str(tmp_path), num_cpus=num_cpus)
         dataset = xs.read_parquet(source)
         made.append(

@@ -18,6 +18,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.programs import double
 from tests import held as looking
+from tests.conftest import large_memory_limit
 from tests.held import come_since, held, spill_files_below
 
 
@@ -100,7 +101,7 @@ def test_files_below_a_folder_are_found(tmp_path: Path) -> None:
 
 def test_what_an_engine_needs_is_no_leak_and_what_it_forgot_is(tmp_path: Path) -> None:
     before = held()
-    engine = xs.init(memory_limit="1GB", spill_dirs=str(tmp_path), num_cpus=2)
+    engine = xs.init(memory_limit=large_memory_limit(), spill_dirs=str(tmp_path), num_cpus=2)
     assert isinstance(engine, LocalEngine)
     assert xs.get([xs.remote(double).remote(number) for number in range(4)]) == [0, 2, 4, 6]
     assert held() <= before
