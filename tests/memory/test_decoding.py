@@ -195,17 +195,26 @@ def test_long_texts_lie_together(
 
 SHORT = [f"a{number}" for number in range(100_000)]
 LONG = ["x" * 1_000_000] * 300
-#: Texts of which long ones share all, or nearly all, with the one before.
-SHARED: dict[str, list[Any]] = {
-    "first": LONG + SHORT,
-    "middle": SHORT[:50_000] + LONG + SHORT[50_000:],
-    "last": SHORT + [f"{text}{number}" for number, text in enumerate(LONG)],
-    "among nulls": [*SHORT, *[None] * 1_000, *LONG[:150], *[None] * 50_000, *LONG[:150]],
-    "here and there": [LONG[0] if number % 1_000 == 7 else "a" for number in range(300_000)],
-    "in lists": [[text, None] for text in SHORT] + [[text] * 3 for text in LONG[:100]],
-    "in structs": [{"a": text, "b": None} for text in SHORT]
-    + [{"a": text, "b": text} for text in LONG[:150]],
-    "of 10 MB": SHORT + [LONG[0] * 10] * 30,
+#: Texts of which long ones share all, or nearly all, with the one before; made when they are wanted, as they are large.
+SHARED: dict[str, Callable[[], list[Any]]] = {
+    "first": lambda: LONG + SHORT,
+    "middle": lambda: SHORT[:50_000] + LONG + SHORT[50_000:],
+    "last": lambda: SHORT + [f"{text}{number}" for number, text in enumerate(LONG)],
+    "among nulls": lambda: [
+        *SHORT,
+        *[None] * 1_000,
+        *LONG[:150],
+        *[None] * 50_000,
+        *LONG[:150],
+    ],
+    "here and there": lambda: [
+        LONG[0] if number % 1_000 == 7 else "a" for number in range(300_000)
+    ],
+    "in lists": lambda: [[text, None] for text in SHORT] + [[text] * 3 for text in LONG[:100]],
+    "in structs": lambda: (
+        [{"a": text, "b": None} for text in SHORT] + [{"a": text, "b": text} for text in LONG[:150]]
+    ),
+    "of 10 MB": lambda: SHORT + [LONG[0] * 10] * 30,
 }
 
 
@@ -216,7 +225,7 @@ def test_long_texts_that_share_their_beginnings(
 ) -> None:
     """The file has 0.5 to 2 MB; what values share is told by lengths in its pages only."""
     path = tmp_path / "in.parquet"
-    texts = SHARED[place]
+    texts = SHARED[place]()
     table = pa.table({"n": range(len(texts)), "s": texts})
     leaves = {"in lists": ["s.list.element"], "in structs": ["s.a", "s.b"]}.get(place, ["s"])
     pq.write_table(
