@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import exoshuffle as xs
 from exoshuffle.cli.main import cli
 from exoshuffle.dataset import merge_joins
+from exoshuffle.dataset.execute import Execution
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
 
@@ -100,8 +101,10 @@ def test_sides_in_order_are_not_sorted(tmp_path: Path, monkeypatch: pytest.Monke
     def no_sort(*_: Any) -> None:
         raise AssertionError("a side in order is sorted")
 
-    monkeypatch.setattr(merge_joins.SortedSide, "sort", no_sort, raising=False)
+    monkeypatch.setattr(Execution, "shuffle_job", no_sort)
     assert sides[0].join_asof(sides[1], "ts").to_arrow().equals(expected)
+    with pytest.raises(AssertionError, match="a side in order is sorted"):
+        sides[0].join_asof(sides[1], "ts", strategy="push").to_arrow()
 
 
 @pytest.mark.usefixtures("engine", "small_pieces")
@@ -113,6 +116,23 @@ def test_a_side_that_is_out_of_order_at_its_end_only(tmp_path: Path) -> None:
     right = right.drop_columns("g")
     expected = _written(tmp_path, "left", left).join_asof(_written(tmp_path, "in", right), "ts")
     found = xs.read_parquet(tmp_path / "left").join_asof(_written(tmp_path, "out", moved), "ts")
+    assert found.to_arrow().equals(expected.to_arrow())
+
+
+@pytest.mark.usefixtures("engine", "small_pieces")
+def test_files_in_order_that_come_in_another(tmp_path: Path) -> None:
+    """Each piece is in order, but not behind the one before it."""
+    left, right = (_side(seed, name, is_sorted=True) for seed, name in ((1, "a"), (2, "b")))
+    right = right.drop_columns("g")
+    first = pc.less(right["ts"].cast("int64"), 10_000)
+    parts = [right.filter(pc.invert(first)), right.filter(first)]
+    (tmp_path / "swapped").mkdir()
+    for number, part in enumerate(parts):
+        pq.write_table(part, tmp_path / "swapped" / f"{number}.parquet")
+    expected = _written(tmp_path, "left", left).join_asof(_written(tmp_path, "in", right), "ts")
+    found = xs.read_parquet(tmp_path / "left").join_asof(
+        xs.read_parquet(tmp_path / "swapped"), "ts"
+    )
     assert found.to_arrow().equals(expected.to_arrow())
 
 

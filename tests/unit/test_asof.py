@@ -206,6 +206,19 @@ def test_nan_and_dictionaries_are_groups() -> None:
     assert _joined(join, [left], [right])["b"].to_pylist() == [1, 2]
 
 
+def test_equally_near_rows_in_several_pieces() -> None:
+    """The last one counts, two pieces behind the one where they begin."""
+    rights = [pa.table({"t": keys, "b": keys}) for keys in ([0], [5, 5], [5], [5, 9])]
+    rights = [
+        piece.set_column(1, "b", pa.array([10 * number + row for row in range(piece.num_rows)]))
+        for number, piece in enumerate(rights)
+    ]
+    left = pa.table({"t": [4]})
+    options = AsofOptions(on="t", direction="nearest")
+    join = parse_asof(left.schema, rights[0].schema, options)
+    assert _joined(join, [left], rights)["b"].to_pylist() == [30]
+
+
 def test_wide_rows_come_in_several_batches() -> None:
     left = pa.table({"t": range(100), "s": ["x" * 400_000] * 100})
     right = pa.table({"t": range(100), "u": ["y" * 400_000] * 100})

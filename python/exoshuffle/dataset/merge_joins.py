@@ -160,16 +160,24 @@ class MergeJoinJob:
                     yield block, piece, edge
 
         found: list[LookedAt] = []
-        for block, looked, edge in in_advance(looks(), self.engine.num_cpus):
-            piece: Piece | None = get(looked)
-            if piece is None:
-                continue
-            found.append(LookedAt(block, edge if side else None, piece))
-            last = [one.piece for one in found[-2:]]
-            if must_follow and not (piece.is_sorted and self.join.follow(last)):
-                _cancelled(streams)
-                return None
+        try:
+            for block, looked, edge in in_advance(looks(), self.engine.num_cpus):
+                piece: Piece | None = get(looked)
+                if piece is None:
+                    continue
+                found.append(LookedAt(block, edge if side else None, piece))
+                if must_follow and not self._follows(found):
+                    _cancelled(streams)
+                    return None
+        except BaseException:
+            _cancelled(streams)
+            raise
         return found
+
+    def _follows(self, found: Sequence[LookedAt]) -> bool:
+        """Whether the last piece is in order, and behind the one before it."""
+        last = [one.piece for one in found[-2:]]
+        return last[-1].is_sorted and self.join.follow(last)
 
 
 def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
@@ -196,10 +204,14 @@ def _joined(
     import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
+        # Meetings that follow each other mostly share a piece, which may have been spilled.
+        last: dict[Ref, pa.Table] = {}
         for left, right, edge, keeps_beyond in meetings:
-            rights = None if right is None else _table(right)
+            wanted = [ref for ref in (left, right) if ref is not None]
+            last = {ref: last[ref] if ref in last else _table(ref) for ref in wanted}
+            rights = None if right is None else last[right]
             edges = None if edge is None else get(edge)
-            yield from join.run(_table(left), rights, edges, keeps_beyond=keeps_beyond)
+            yield from join.run(last[left], rights, edges, keeps_beyond=keeps_beyond)
 
     with own_errors():
         made = pa.RecordBatchReader.from_batches(join.output_schema, batches())

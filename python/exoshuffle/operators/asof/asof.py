@@ -106,7 +106,7 @@ class AsofJoin:
         keys = self._keys(side, table)
         ends = keys.take([0, keys.num_rows - 1])
         # Nobody asks where there are several keys: those rows have been sorted.
-        return Piece(table.num_rows, ends, not self.by and _is_sorted(keys))
+        return Piece(ends, not self.by and _is_sorted(keys))
 
     def follow(self, pieces: Sequence[Piece]) -> bool:
         """See ``MergeJoin``."""

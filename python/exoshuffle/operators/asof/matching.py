@@ -45,22 +45,22 @@ class Matcher:
         """
         import pyarrow.compute as pc
 
-        ranks = _ranks(left, right, counts_ties=self.direction != "forward")
+        places = ranks(left, right, counts_ties=self.direction != "forward")
         ends = (has_edge, not keeps_beyond)
         is_cut_below, is_cut_above = ends if self.direction == "forward" else ends[::-1]
-        begin = _first_from(ranks, 1) if is_cut_below else 0
-        end = _first_from(ranks, right.num_rows) if is_cut_above else left.num_rows
+        begin = _first_from(places, 1) if is_cut_below else 0
+        end = _first_from(places, right.num_rows) if is_cut_above else left.num_rows
         length = max(0, end - begin)
-        rows, ranks = row_numbers(left.num_rows).slice(begin, length), ranks.slice(begin, length)
+        rows, places = row_numbers(left.num_rows).slice(begin, length), places.slice(begin, length)
         left = left.slice(begin, length)
         if self.direction == "forward":
-            return Pairs(rows, self._counted(left, right, _below(ranks, right.num_rows))[0])
-        before = pc.subtract(_from(ranks, 1), 1)
+            return Pairs(rows, self._counted(left, right, _below(places, right.num_rows))[0])
+        before = pc.subtract(_from(places, 1), 1)
         before, distance = self._counted(left, right, before)
         if self.direction == "backward":
             return Pairs(rows, before)
         # Of rows that are equally near the last one counts.
-        behind = _run_ends(right).take(_below(ranks, right.num_rows))
+        behind = _run_ends(right).take(_below(places, right.num_rows))
         behind, other = self._counted(left, right, behind)
         is_nearer = pc.fill_null(pc.less_equal(other, distance), False)
         takes_behind = pc.and_(pc.is_valid(behind), pc.or_(pc.is_null(before), is_nearer))
@@ -73,17 +73,15 @@ class Matcher:
         import pyarrow.compute as pc
 
         *by, on = right.column_names
+        needs_distance = self.tolerance is not None or self.direction == "nearest"
         conditions = [
-            pc.is_valid(column)
-            for column in (left[on], right[on].take(candidates) if right[on].null_count else None)
-            if column is not None and column.null_count
+            pc.fill_null(_equal(left[name], right[name].take(candidates)), False) for name in by
         ]
-        for name in by:
-            same = _equal(left[name], right[name].take(candidates))
-            conditions.append(pc.fill_null(same, False))
         distance = None
-        if self.tolerance is not None or self.direction == "nearest":
-            distance = _distance(left[on], right[on].take(candidates))
+        if needs_distance or left[on].null_count or right[on].null_count:
+            found = right[on].take(candidates)
+            conditions.append(pc.and_(pc.is_valid(left[on]), pc.is_valid(found)))
+            distance = _distance(left[on], found) if needs_distance else None
         if self.tolerance is not None and distance is not None:
             near = pc.less_equal(distance, _scalar(self.tolerance, distance.type))
             conditions.append(pc.fill_null(near, False))
@@ -111,8 +109,11 @@ def same_as_next(keys: pa.Table) -> pa.Array:
     return _whole(same)
 
 
-def _ranks(left: pa.Table, right: pa.Table, *, counts_ties: bool) -> pa.Array:
-    """For each left row how many right rows come before it; of equal keys all, or none. Cost: a merge."""
+def ranks(left: pa.Table, right: pa.Table, *, counts_ties: bool) -> pa.Array:
+    """For each left row how many right rows come before it; of equal keys all, or none. Both are in order.
+
+    Cost: a merge.
+    """
     import pyarrow as pa
 
     buffer = pa.allocate_buffer(8 * left.num_rows)
@@ -176,13 +177,10 @@ def _distance(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.abs(pc.subtract(left.cast(wide), right.cast(wide)))
     if pa.types.is_floating(kind):
         return pc.abs(pc.subtract(left, right))
-    if kind == pa.uint64():
-        return pc.subtract(pc.max_element_wise(left, right), pc.min_element_wise(left, right))
-    left, right = _integers(left), _integers(right)
-    most, least = (
-        pc.max_element_wise(left, right, skip_nulls=False),
-        pc.min_element_wise(left, right, skip_nulls=False),
-    )
+    if kind != pa.uint64():
+        left, right = _integers(left), _integers(right)
+    most = pc.max_element_wise(left, right, skip_nulls=False)
+    least = pc.min_element_wise(left, right, skip_nulls=False)
     # Wraps around to the right number of 64 bits without sign.
     return pa.chunked_array([_whole(pc.subtract(most, least)).view(pa.uint64())])
 

@@ -7,10 +7,10 @@ edge of the neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.operators.asof.matching import same_as_next
+from exoshuffle.operators.asof.matching import ranks, same_as_next
 from exoshuffle.operators.core.merge_join import Meeting
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ def meetings(
         return []
     last = len(rights) - 1
     if direction == "forward":
-        firsts, lasts = _ranks(rights, 1, lefts, rights_first=False)
+        reach = _reach([ends.slice(1) for ends in rights], lefts, counts_ties=False)
         return [
             Meeting(left, right, right - 1 if right else None, right == last)
-            for left, (first, end) in enumerate(zip(firsts, lasts, strict=True))
+            for left, (first, end) in enumerate(reach)
             for right in range(min(first, last), min(end, last) + 1)
         ]
-    firsts, lasts = _ranks(rights, 0, lefts, rights_first=True)
+    reach = _reach([ends.slice(0, 1) for ends in rights], lefts, counts_ties=True)
     edges = _edges(rights) if direction == "nearest" else list(range(len(rights)))
     return [
         Meeting(left, right, edges[right + 1] if right < last else None, right == 0)
-        for left, (first, end) in enumerate(zip(firsts, lasts, strict=True))
+        for left, (first, end) in enumerate(reach)
         for right in range(max(first - 1, 0), max(end - 1, 0) + 1)
     ]
 
@@ -68,28 +68,12 @@ def _edges(rights: Sequence[pa.Table]) -> list[int]:
     return edges
 
 
-def _ranks(
-    rights: Sequence[pa.Table], end: int, lefts: Sequence[pa.Table], *, rights_first: bool
-) -> tuple[list[int], list[int]]:
-    """How many right pieces begin (end 0) or end (1) before the first and the last row of each left piece.
-
-    Of equal keys, right ones are before left ones, or behind them.
-    """
+def _reach(
+    bounds: list[pa.Table], lefts: Sequence[pa.Table], *, counts_ties: bool
+) -> Iterator[tuple[int, int]]:
+    """How many of the bounds of right pieces come before the first row of each left piece, and before its last row."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    bounds = pa.concat_tables([ends.slice(end, 1) for ends in rights])
-    probes = pa.concat_tables(lefts)
-    keys = pa.concat_tables([bounds, probes] if rights_first else [probes, bounds])
-    order = pc.sort_indices(
-        keys.combine_chunks(), [(name, "ascending") for name in keys.column_names]
-    )
-    begin = 0 if rights_first else probes.num_rows
-    ranks = [0] * probes.num_rows
-    seen = 0
-    for row in order.to_pylist():
-        if begin <= row < begin + bounds.num_rows:
-            seen += 1
-        else:
-            ranks[row - (bounds.num_rows if rights_first else 0)] = seen
-    return ranks[0::2], ranks[1::2]
+    found = ranks(pa.concat_tables(lefts), pa.concat_tables(bounds), counts_ties=counts_ties)
+    each = iter(found.to_pylist())
+    return zip(each, each, strict=True)

@@ -19,12 +19,10 @@ class Piece:
     """What is known of a piece.
 
     Attributes:
-        num_rows: Number of its rows.
         ends: The keys of its first and last row; a table of two rows.
         is_sorted: Whether its rows are in order.
     """
 
-    num_rows: int
     ends: pa.Table
     is_sorted: bool
 
