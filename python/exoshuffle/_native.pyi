@@ -1,7 +1,7 @@
 """Types of the native module; see the shims in crates/python for what each call does."""
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 @final
@@ -10,7 +10,11 @@ class Store:
     UNIT_BYTES: int
     ENTRY_BYTES: int
     def __new__(
-        cls, budget_bytes: int, spill_dirs: Sequence[str], disk_full_seconds: float = 10.0
+        cls,
+        budget_bytes: int,
+        spill_dirs: Sequence[str],
+        disk_full_seconds: float = 10.0,
+        helpless: Callable[[int, float], None] | None = None,
     ) -> Store: ...
     def allocate(self, offsets: Sequence[int]) -> Block: ...
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Slice]: ...

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exoshuffle_store::{BlockId, BlockMut, Interruption, Priority, StoreOptions};
+use exoshuffle_store::{BlockId, BlockMut, Helpless, Interruption, Priority, StoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -32,8 +32,13 @@ impl Store {
     const ENTRY_BYTES: u64 = exoshuffle_store::ENTRY_BYTES;
 
     #[new]
-    #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0))]
-    fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>, disk_full_seconds: f64) -> PyResult<Self> {
+    #[pyo3(signature = (budget_bytes, spill_dirs, disk_full_seconds = 10.0, helpless = None))]
+    fn new(
+        budget_bytes: u64,
+        spill_dirs: Vec<PathBuf>,
+        disk_full_seconds: f64,
+        helpless: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let mut options = StoreOptions::new(budget_bytes, spill_dirs);
         options.disk_full_timeout =
             Duration::try_from_secs_f64(disk_full_seconds).map_err(|error| {
@@ -42,6 +47,12 @@ impl Store {
                 ))
             })?;
         options.check_interrupted = check_signals;
+        if let Some(asked) = helpless {
+            options.helpless = Helpless(Arc::new(move |bytes, quiet| {
+                Python::attach(|py| asked.call1(py, (bytes, quiet.as_secs_f64())))?;
+                Ok(())
+            }));
+        }
         let store = exoshuffle_store::Store::open(options).map_err(store_error)?;
         Ok(Self(Arc::new(store)))
     }

@@ -104,7 +104,8 @@ impl Shared {
                 return (state, Ok(Room::Arena(taken)));
             }
             state.outputs_starve |= priority == Priority::Output && !situation.can_spill();
-            match situation.outlook(&patience) {
+            let outlook = situation.outlook(&patience);
+            match outlook {
                 Outlook::FallBack => return (state, Ok(Room::FileSystem)),
                 Outlook::DiskFull => {
                     let error = disk_full(&mut state, want.bytes());
@@ -115,9 +116,12 @@ impl Shared {
             }
             if asked.elapsed() >= ASK_AFTER {
                 drop(state);
-                let interrupted = (self.options.check_interrupted)();
+                let mut answer = (self.options.check_interrupted)();
+                if answer.is_ok() && outlook == Outlook::Wait && !situation.can_spill() {
+                    answer = (self.options.helpless.0)(want.bytes(), situation.quiet);
+                }
                 (state, asked) = (self.lock(), Instant::now());
-                if let Err(why) = interrupted {
+                if let Err(why) = answer {
                     return (state, Err(StoreError::Interrupted(why)));
                 }
             }

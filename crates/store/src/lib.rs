@@ -49,7 +49,7 @@ pub use budget::{Priority, Reservation};
 pub use direct_file::DirectIo;
 pub use error::{Interruption, Result, StoreError};
 pub use layout::{ENTRY_BYTES, PAGE_BYTES};
-pub use options::StoreOptions;
+pub use options::{Helpless, StoreOptions};
 pub use spill_io::{SpillFile, SpillIo};
 pub use stats::Stats;
 pub use store::Store;

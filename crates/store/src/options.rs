@@ -1,6 +1,8 @@
 //! How a store is set up. Plain data; checked by `Store::open`.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::arena::UNIT_BYTES;
@@ -8,6 +10,19 @@ use crate::error::{Interruption, Result, StoreError};
 
 /// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
 const FALLBACK_AFTER: Duration = Duration::from_millis(200);
+
+/// Told how many bytes a request waits for, and for how long nothing has been freed: an error ends the wait.
+type Asked = dyn Fn(u64, Duration) -> Result<(), Interruption> + Send + Sync;
+
+/// Whom a thread asks that waits for memory that the store cannot make free.
+#[derive(Clone)]
+pub struct Helpless(pub Arc<Asked>);
+
+impl fmt::Debug for Helpless {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Helpless")
+    }
+}
 
 /// The options of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
@@ -26,11 +41,14 @@ pub struct StoreOptions {
     pub disk_full_timeout: Duration,
     /// Asked every 100 ms by each thread that waits for room, without any lock: an error ends its wait.
     pub check_interrupted: fn() -> Result<(), Interruption>,
+    /// Asked as often, without any lock, by each thread that waits for what only others can free. The store does not
+    /// know them: whoever holds slices may be the one who waits, and then nobody ever frees anything.
+    pub helpless: Helpless,
 }
 
 impl StoreOptions {
     /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, give up on full disks
-    /// after 10 s; nothing interrupts a wait.
+    /// after 10 s; nothing interrupts or ends a wait.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {
             budget_bytes,
@@ -40,6 +58,7 @@ impl StoreOptions {
             fallback_after: FALLBACK_AFTER,
             disk_full_timeout: Duration::from_secs(10),
             check_interrupted: || Ok(()),
+            helpless: Helpless(Arc::new(|_, _| Ok(()))),
         }
     }
 

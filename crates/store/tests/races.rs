@@ -7,8 +7,9 @@ mod support;
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use exoshuffle_store::{BlockId, Store, StoreError};
+use exoshuffle_store::{BlockId, Helpless, Priority, Store, StoreError};
 use support::{broken, content, put, Script, Setup, UNIT};
 
 /// A store whose first block is being written; the write goes on when told how it ends.
@@ -119,6 +120,29 @@ fn a_request_that_is_interrupted_leaves_the_queue() {
     assert_eq!(store.stats().reserved_bytes, 0);
     // Would be refused if it had to wait behind the other.
     store.reserve(UNIT).unwrap();
+}
+
+#[test]
+fn who_waits_for_what_only_others_can_free_asks_whether_they_will() {
+    let mut setup = Setup::new(4, 1);
+    setup.options.helpless = Helpless(Arc::new(|bytes, quiet| {
+        (quiet < Duration::from_millis(300))
+            .then_some(())
+            .ok_or_else(|| format!("{bytes} bytes").into())
+    }));
+    let store = setup.open();
+    let block = store.allocate(&[0, 1000], Priority::Output).unwrap().seal();
+    // What it holds itself cannot be spilled.
+    let held = store.fetch(&[(block, Some(0))]).unwrap();
+    let since = Instant::now();
+    let refused = store.reserve(4 * UNIT).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Interrupted(why) if why.to_string() == format!("{} bytes", 4 * UNIT))
+    );
+    assert!(since.elapsed() >= Duration::from_millis(300));
+    drop(held);
+    // Nobody is asked where a spill makes room.
+    store.reserve(4 * UNIT).unwrap();
 }
 
 #[test]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from exoshuffle.engines.local.activity import activities
 from exoshuffle.engines.local.actors import LocalActor, creation_options
 from exoshuffle.engines.local.attempts import Attempts
 from exoshuffle.engines.local.calls import Call, code_of, pack
+from exoshuffle.engines.local.helpless import Helpless
 from exoshuffle.engines.local.kept import Kept
 from exoshuffle.engines.local.libraries import Libraries
 from exoshuffle.engines.local.loading import Loaded
@@ -81,7 +83,9 @@ class LocalEngine:
             [spill_dirs] if isinstance(spill_dirs, str) else [str(path) for path in spill_dirs]
         )
         self.inline_bytes = inline_bytes
-        self.store = _native.Store(self._budget_bytes, self.spill_dirs)
+        self.store = _native.Store(
+            self._budget_bytes, self.spill_dirs, helpless=functools.partial(_ask, weakref.ref(self))
+        )
         self.blocks = values.StoreBlocks(self.store, inline_bytes, self._collect_garbage)
         self._libraries = Libraries(self._reserve_library, self._loaded)
         keep_some_of_heap(self.memory_limit)
@@ -94,6 +98,7 @@ class LocalEngine:
         self._resources = Resources({CPU: self.num_cpus, GPU: num_gpus, **(resources or {})})
         self._scheduler = Scheduler(self, self.lock, self.num_cpus, self._resources)
         self._waits = Waits(self.table, self._scheduler)
+        self.helpless = Helpless(self._waits, self.memory_limit, self._collect_garbage)
         self.pool = ProcessPool(self, self.num_cpus)
         self.attempts = Attempts(self)
         self._submissions = Submissions(self, self._scheduler, self._resources)
@@ -412,3 +417,10 @@ class LocalEngine:
             self._scheduler.add(
                 task, staged=self.attempts.has_references(task) or task.options.memory > 0
             )
+
+
+def _ask(engine: weakref.ref[LocalEngine], num_bytes: int, quiet_seconds: float) -> None:
+    """What a store asks that waits for others; its engine has it, and not the other way round."""
+    found = engine()
+    if found is not None:
+        found.helpless(num_bytes, quiet_seconds)

@@ -75,6 +75,9 @@ class Scheduler:
         self._to_stage = TaskQueue()
         self._to_run = TaskQueue()
         self._num_staged = 0
+        #: The stager's thread while it takes memory and arguments for a task.
+        self._stages: int | None = None
+        self._num_begun = 0
         self._num_idle = 0
         #: A worker is on its way that will look at the queue, and wake the next if there is more.
         self._is_waking = False
@@ -113,6 +116,11 @@ class Scheduler:
         """Whether a task whose arguments are done waits to begin. Lock held."""
         return bool(self._to_stage or self._to_run or self._num_staged)
 
+    def num_begun(self, for_memory: set[int]) -> int | None:
+        """How many tasks have begun; None while the stager goes on, not being among who waits for memory. Lock held."""
+        goes_on = self._stages is not None and self._stages not in for_memory
+        return None if goes_on else self._num_begun
+
     def lacking(self, task: Task) -> list[str]:
         """The resources that a task waits for. Lock held."""
         return self._resources.lacking(task.options.shape)
@@ -139,6 +147,7 @@ class Scheduler:
         """Around running a task on this thread."""
         set_task_engine(self._engine)
         self._running.task = task
+        self._num_begun += 1
         return self._running
 
     def slot_given_back(self) -> contextlib.AbstractContextManager[None]:
@@ -209,7 +218,9 @@ class Scheduler:
                     self._num_staged += 1
                     task.is_staged = True
             if task.is_staged:
+                self._stages = threading.get_ident()
                 self._stage(task)
+                self._stages = None
             del task
 
     def _next_to_stage(self) -> Need | None:

@@ -182,7 +182,7 @@ def assemble(
             )
         decoded = [pickle.loads(data) for data in chosen]  # noqa: S301  written by this application
     elif stored.pickled:
-        decoded = [_unpack(memoryview(buffer)) for buffer in buffers]
+        decoded = [_unpack(_unpinned(buffer)) for buffer in buffers]
     else:
         decoded = buffers
     many = isinstance(index, range) or (index is None and num_slices > 1)
@@ -236,6 +236,15 @@ class _Packed:
         for part in (header, *self._parts):
             out[position : position + len(part)] = part
             position += _aligned(len(part))
+
+
+def _unpinned(buffer: Any) -> memoryview:
+    """What is small is copied: who keeps it would keep all of its block in memory, the slices beside it as well.
+
+    Three ends of pieces, kept by the program beside rows of 100 MB, left 600 MB without room for the next piece.
+    """
+    view = memoryview(buffer)
+    return memoryview(bytes(view)) if len(view) <= INLINE_BYTES else view
 
 
 def _unpack(view: memoryview) -> Any:

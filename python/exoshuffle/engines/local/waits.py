@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 #: How often who waits looks for handles that could only be queued: one that went while another thread held the lock;
 #: its memory may be what everybody waits for.
 _LOOK_AGAIN_SECONDS = 0.1
+
+#: How the names of the engine's threads begin.
+OWN_THREADS = "exoshuffle-"
 
 _Seen = TypeVar("_Seen")
 
@@ -103,6 +107,24 @@ class Waits:
     def all_are_ahead(self) -> bool:
         """Whether tasks run, and each waits for somebody to take what it has made. Lock held."""
         return not self._in_want and 0 < self._num_ahead == self._scheduler.num_running()
+
+    def stands_still(self, for_memory: set[int]) -> int | None:
+        """See ``helpless.Waiting``."""
+        with self._table.lock:
+            threads = {thread for thread, _, _ in self._scheduler.now_running()}
+            num_waiting = self._num_ahead + sum(self._in_want.values()) + len(threads & for_memory)
+            if num_waiting < len(threads):
+                return None
+            return self._scheduler.num_begun(for_memory)
+
+    def program_waits(self, for_memory: set[int]) -> bool:
+        """See ``helpless.Waiting``."""
+        threads = {
+            one.ident for one in threading.enumerate() if not one.name.startswith(OWN_THREADS)
+        }
+        with self._table.lock:
+            in_want = sum(not is_task for is_task in self._in_want.values())
+        return in_want + len(threads & for_memory) >= len(threads)
 
     @contextlib.contextmanager
     def _far_ahead(self) -> Iterator[None]:
