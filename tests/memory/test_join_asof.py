@@ -12,6 +12,7 @@ import pytest
 from tests.memory.measuring import measured
 
 LIMIT_BYTES = 300_000_000
+HUGE = pa.schema({"t": pa.int64(), "s": pa.string()})
 PROGRAM = """
 import exoshuffle as xs
 xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
@@ -50,3 +51,30 @@ def test_the_limit_holds(name: str, by: str | None, direction: str, tmp_path: Pa
     printed, peak_bytes = measured(program)
     assert int(printed) == table.num_rows
     assert peak_bytes <= LIMIT_BYTES
+
+
+@pytest.fixture(scope="module")
+def huge_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two files of three rows of 100 MB."""
+    folder = tmp_path_factory.mktemp("huge")
+    for side in ("left", "right"):
+        with pq.ParquetWriter(folder / f"{side}.parquet", HUGE, compression="zstd") as writer:
+            for number in range(3):
+                row = pa.table({"t": [number], "s": [str(number) * 100_000_000]}, HUGE)
+                writer.write_table(row)
+    return folder
+
+
+def _huge(folder: Path, limit: int) -> str:
+    return PROGRAM.format(limit=limit, folder=str(folder), by=None, direction="nearest")
+
+
+def test_rows_of_which_few_fit_are_joined(huge_rows: Path) -> None:
+    printed, peak_bytes = measured(_huge(huge_rows, 1_000_000_000))
+    assert int(printed) == 3
+    assert peak_bytes <= 1_000_000_000
+
+
+def test_rows_that_do_not_fit_are_refused(huge_rows: Path) -> None:
+    with pytest.raises(AssertionError, match=r"MemoryLimitError: task join_asof .* raise "):
+        measured(_huge(huge_rows, 600_000_000))

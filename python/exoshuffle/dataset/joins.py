@@ -56,7 +56,9 @@ def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
     """Size of all rows of some inputs."""
     measured = [source.measure(Side(schema, ByKeys())) for source in inputs]
     return Workload(
-        sum(work.total_bytes for work in measured), sum(work.num_rows for work in measured)
+        sum(work.total_bytes for work in measured),
+        sum(work.num_rows for work in measured),
+        max((work.max_row_bytes for work in measured), default=0),
     )
 
 

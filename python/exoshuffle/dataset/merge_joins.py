@@ -12,10 +12,10 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exoshuffle import _native
-from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
+from exoshuffle.dataset.jobs import Job, in_advance, steps_of
 from exoshuffle.dataset.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 PART_BYTES = 256_000_000
 #: Rows of a piece: their numbers stay in the cache. 30 million of one byte took 1.4 s, with 2 million at a time 2.6 s.
 MAX_PIECE_ROWS = 400_000
+#: Copies of a large row in a task beside its pieces: of both sides in a batch of the result, and in what that becomes.
+#: Without them, rows of 100 MB took 634 MB within 600.
+ROW_COPIES = 4
+#: Of the task that looks at a piece: the edge, and as it is handed over.
+EDGE_COPIES = 2
 #: Pieces of narrow rows are smaller, but not smaller than this: each takes a task.
 MIN_PIECE_BYTES = 256_000
 
@@ -52,6 +57,24 @@ class LookedAt:
     block: Ref
     edge: Ref | None
     piece: Piece
+
+
+class Found(NamedTuple):
+    """A meeting of pieces in the store; see ``Meeting``."""
+
+    left: Ref
+    right: Ref | None
+    edge: Ref | None
+    keeps_beyond: bool
+
+
+class Fetched(NamedTuple):
+    """The same, with their rows."""
+
+    left: pa.Table
+    right: pa.Table | None
+    edge: Any | None
+    keeps_beyond: bool
 
 
 @dataclass(frozen=True)
@@ -89,16 +112,22 @@ class MergeJoinJob:
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
         memory = self.task_bytes + functions_bytes(sink_steps(sink))
-        run = remote(
-            join_pieces,
-            num_returns=sink.num_returns,
-            memory=memory,
-            name=self.join.name,
-            executor=executor_of("thread", steps_of(sink)),
-        )
-        for index, part in enumerate(self._parts(meetings)):
-            refs = [_refs(lefts, rights, meeting) for meeting in part]
-            yield run.remote(index, self.join, refs, sink)
+        options = {
+            "num_returns": sink.num_returns,
+            "memory": memory,
+            "name": self.join.name,
+            "executor": executor_of("thread", steps_of(sink)),
+        }
+        joining = Joining(self.join, sink)
+        found = [_found(lefts, rights, meeting) for meeting in meetings]
+        if self._may_hold(memory):
+            many = remote(joining.many, **options)
+            for index, part in enumerate(self._parts(found)):
+                yield many.remote(index, part)
+        else:
+            two = remote(joining.two, **options)
+            for index, meeting in enumerate(found):
+                yield two.remote(index, *meeting)
 
     @property
     def piece_bytes(self) -> int:
@@ -111,25 +140,43 @@ class MergeJoinJob:
     @property
     def task_bytes(self) -> int:
         """Working memory of a task: both pieces, what joining their rows takes, and batches of the result."""
+        return self._matching_bytes + ROW_COPIES * self._largest_row
+
+    @property
+    def _matching_bytes(self) -> int:
+        """Working memory of a task where rows are small."""
         rows = 2 * self._num_rows * self.join.row_bytes
         most = self.engine.budget_bytes // (2 * self.engine.num_cpus)
         return min(3 * piece_bytes(self.engine) + rows, most)
+
+    @property
+    def _largest_row(self) -> int:
+        """Bytes of the largest row of either side."""
+        return max(side.size.max_row_bytes for side in self.sides)
 
     @property
     def _num_rows(self) -> int:
         """Rows of a piece, at most."""
         return min(MAX_PIECE_ROWS, rows_at_once(2 * self.join.row_bytes))
 
+    def _may_hold(self, memory: int) -> bool:
+        """Whether a task may fetch pieces one after the other.
+
+        Else tasks that hold some would wait for others that do: as arguments pieces come all at once.
+        """
+        held = 2 * self.piece_bytes + 3 * self._largest_row
+        return self.engine.num_cpus * (memory + held) <= self.engine.budget_bytes
+
     def num_parts(self, num_meetings: int) -> int:
         """Parts of the result: as few as are not too large, but something for each CPU; one at least."""
         by_size = -(-self.sides[0].size.total_bytes // PART_BYTES)
         return max(1, min(num_meetings, max(2 * self.engine.num_cpus, by_size)))
 
-    def _parts(self, meetings: Sequence[Meeting]) -> list[Sequence[Meeting]]:
+    def _parts(self, found: Sequence[Found]) -> list[Sequence[Found]]:
         """What each task joins."""
-        num_parts = self.num_parts(len(meetings))
-        ends = [len(meetings) * number // num_parts for number in range(num_parts + 1)]
-        return [meetings[start:end] for start, end in itertools.pairwise(ends)]
+        num_parts = self.num_parts(len(found))
+        ends = [len(found) * number // num_parts for number in range(num_parts + 1)]
+        return [found[start:end] for start, end in itertools.pairwise(ends)]
 
     def _pieces(self, side: int) -> list[LookedAt]:
         """The sorted pieces of a side."""
@@ -147,14 +194,14 @@ class MergeJoinJob:
         run = remote(
             look_at,
             num_returns=2,
-            memory=self.task_bytes,
+            memory=self._matching_bytes + EDGE_COPIES * self._largest_row,
             name=f"{self.join.name}: look",
             executor="thread",
         )
         streams: list[RefStream] = []
 
         def looks() -> Iterator[tuple[Ref, Ref, Ref]]:
-            for stream in in_advance(_noted(bounded(job.run(sink), sink), streams), 2):
+            for stream in in_advance(_noted(job.run(sink), streams), 2):
                 for block in stream:
                     piece, edge = run.remote(self.join, side, block)
                     yield block, piece, edge
@@ -183,7 +230,7 @@ class MergeJoinJob:
 def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
     """Task: what a merge join has to know of a piece, None without rows; and the row that neighbours have to know."""
     with own_errors():
-        table = as_reader(_native.Rows.from_ipc(block)).read_all()
+        table = _table(block)
         if not table.num_rows:
             return None, None
         # A copy: a slice would keep, and be pickled with, the whole piece.
@@ -191,43 +238,60 @@ def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
         return join.look(side, table), edge
 
 
-def join_pieces(
-    index: int, join: MergeJoin, meetings: Sequence[tuple[Any, ...]], sink: Sink
-) -> Any:
-    """Task: joins pieces that meet, one meeting after the other, to a sink."""
-    return handed(sink, _joined(index, join, meetings, sink))
+@dataclass(frozen=True)
+class Joining:
+    """The tasks that join pieces.
+
+    Attributes:
+        join: The join.
+        sink: What takes the rows.
+    """
+
+    join: MergeJoin
+    sink: Sink
+
+    def many(self, index: int, part: Sequence[Found]) -> Any:
+        """Task: joins pieces that meet, one meeting after the other, which it fetches."""
+        return handed(self.sink, self._joined(index, _fetched(part)))
+
+    def two(
+        self, index: int, left: Any, right: Any | None, edge: Any | None, keeps_beyond: bool
+    ) -> Any:
+        """Task: joins two pieces, which it is given."""
+        rights = None if right is None else _table(right)
+        meeting = Fetched(_table(left), rights, edge, keeps_beyond)
+        return handed(self.sink, self._joined(index, iter([meeting])))
+
+    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for left, right, edge, keeps_beyond in meetings:
+                yield from self.join.run(left, right, edge, keeps_beyond=keeps_beyond)
+
+        with own_errors():
+            made = pa.RecordBatchReader.from_batches(self.join.output_schema, batches())
+            yield from self.sink(index, as_rows(made))
 
 
-def _joined(
-    index: int, join: MergeJoin, meetings: Sequence[tuple[Any, ...]], sink: Sink
-) -> Iterator[Any]:
-    import pyarrow as pa
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        # Meetings that follow each other mostly share a piece, which may have been spilled.
-        last: dict[Ref, pa.Table] = {}
-        for left, right, edge, keeps_beyond in meetings:
-            wanted = [ref for ref in (left, right) if ref is not None]
-            last = {ref: last[ref] if ref in last else _table(ref) for ref in wanted}
-            rights = None if right is None else last[right]
-            edges = None if edge is None else get(edge)
-            yield from join.run(last[left], rights, edges, keeps_beyond=keeps_beyond)
-
-    with own_errors():
-        made = pa.RecordBatchReader.from_batches(join.output_schema, batches())
-        yield from sink(index, as_rows(made))
+def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
+    """What a task joins, when it is its turn. Meetings that follow each other mostly share a piece."""
+    last: dict[Ref, pa.Table] = {}
+    for left, right, edge, keeps_beyond in part:
+        wanted = [ref for ref in (left, right) if ref is not None]
+        last = {ref: last[ref] if ref in last else _table(get(ref)) for ref in wanted}
+        rights = None if right is None else last[right]
+        yield Fetched(last[left], rights, None if edge is None else get(edge), keeps_beyond)
 
 
-def _table(ref: Ref) -> pa.Table:
-    return as_reader(_native.Rows.from_ipc(get(ref))).read_all()
+def _table(block: Any) -> pa.Table:
+    return as_reader(_native.Rows.from_ipc(block)).read_all()
 
 
-def _refs(
-    lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeting
-) -> tuple[Ref, Ref | None, Ref | None, bool]:
+def _found(lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeting) -> Found:
     right = None if meeting.right is None else rights[meeting.right].block
     edge = None if meeting.edge is None else rights[meeting.edge].edge
-    return lefts[meeting.left].block, right, edge, meeting.keeps_beyond
+    return Found(lefts[meeting.left].block, right, edge, meeting.keeps_beyond)
 
 
 def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
