@@ -106,7 +106,7 @@ bench: build $(PEERS)/.installed ## compare with the peers (hours, 60 GB of disk
 	$(BIN)/python -m benchmarks.scaling --rounds 1
 	$(BIN)/python -m benchmarks.driver_memory
 	$(BIN)/python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
-	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.experiments
 	$(BIN)/python -m benchmarks.strategies
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.skew

@@ -30,8 +30,8 @@ from rich.table import Table
 
 import exoshuffle
 from benchmarks.data import ROWS_PER_GB, parquet_input
-from benchmarks.engines.job import Job
 from benchmarks.measure import measure
+from benchmarks.peers.job import Job
 from benchmarks.rounds import Rounds, Run, publish, spread
 from benchmarks.sort_parquet import GB, set_cached
 from exoshuffle import _native
@@ -82,7 +82,7 @@ class Arena:
         set_cached(self.input.iterdir(), cached=True)
         before = _cpu_seconds()
         measured = measure(
-            [sys.executable, "-m", "benchmarks.engines.exoshuffle_hashing", job.to_json()],
+            [sys.executable, "-m", "benchmarks.peers.exoshuffle_hashing", job.to_json()],
             {"PYTHONPATH": os.pathsep.join(_path_with(self.packages[variant]))},
         )
         seconds = _cpu_seconds() - before

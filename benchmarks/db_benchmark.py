@@ -27,8 +27,8 @@ from rich.table import Table
 from benchmarks.agreement import Summary, check_agree, summary
 from benchmarks.db_data import group_input, join_input
 from benchmarks.db_questions import QUESTIONS
-from benchmarks.engines.job import Job
 from benchmarks.measure import last_lines, measure
+from benchmarks.peers.job import Job
 from benchmarks.rounds import RESULTS
 from benchmarks.sort_parquet import GB, Contender, python_of, set_cached
 from exoshuffle.units import parse_bytes
@@ -123,7 +123,7 @@ class Arena:
             limit,
         )
         set_cached(data.rglob("*.parquet"), True)
-        program = [python_of(Contender(engine)), "-m", f"benchmarks.engines.db_{engine}"]
+        program = [python_of(Contender(engine)), "-m", f"benchmarks.peers.db_{engine}"]
         taken = measure([*program, job.to_json()])
         failed = taken.exit_code != 0
         answer = Answer(

@@ -23,7 +23,7 @@ from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.futures.options import Executor
-from exoshuffle.shuffle import Resources, Workload, get_strategy, plan_shuffle
+from exoshuffle.strategies import Resources, Workload, get_strategy, plan_shuffle
 
 SLICE_BYTES = 8
 #: Of the push strategy; of blocks as small as these many fit into a round.

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from benchmarks.engines.exoshuffle import command
 from benchmarks.measure import measure, require_success
+from benchmarks.peers.exoshuffle import command
 from benchmarks.records import RECORD_BYTES
 from benchmarks.rounds import Rounds, Run, publish, spread
 

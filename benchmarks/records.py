@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.exoshuffle import command
 from benchmarks.measure import Measurement, measure, require_success
+from benchmarks.peers.exoshuffle import command
 
 RECORD_BYTES = 100
 NUM_FILES = 16

@@ -24,8 +24,8 @@ from benchmarks.agreement import (
     summary_of_files,
 )
 from benchmarks.data import ROWS_PER_GB, parquet_input
-from benchmarks.engines.job import Job
 from benchmarks.measure import measure
+from benchmarks.peers.job import Job
 from benchmarks.requirements import Requirement, memory_verdict
 from benchmarks.rounds import Rounds, Run, publish, table
 from benchmarks.sort_parquet import GB, Contender, python_of, set_cached
@@ -127,7 +127,7 @@ class Arena:
             self.num_keys,
         )
         set_cached(self.input.rglob("*.parquet"), True)
-        program = [python_of(contender), "-m", f"benchmarks.engines.{contender.engine}"]
+        program = [python_of(contender), "-m", f"benchmarks.peers.{contender.engine}"]
         measured = measure([*program, job.to_json()])
         if measured.exit_code == 0 and contender.name not in self.summaries:
             self._compare(contender, output, measured.output)

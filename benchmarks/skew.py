@@ -23,8 +23,8 @@ import duckdb
 from rich.table import Table
 
 from benchmarks.data import parquet_input
-from benchmarks.engines.exoshuffle import command
 from benchmarks.measure import Measurement, last_lines, measure, require_success
+from benchmarks.peers.exoshuffle import command
 from benchmarks.rounds import Run, publish
 from exoshuffle.units import parse_bytes
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks import verify
 from benchmarks.data import parquet_input
-from benchmarks.engines.job import Job
 from benchmarks.measure import Measurement, measure
+from benchmarks.peers.job import Job
 from benchmarks.rounds import Rounds, Run, publish, table
 
 PEERS_PYTHON = Path("benchmarks/.peers/bin/python")
@@ -31,7 +31,7 @@ class Contender:
     """An engine with a memory limit.
 
     Attributes:
-        engine: Module in ``benchmarks.engines``.
+        engine: Module in ``benchmarks.peers``.
         limit_bytes: The engine's own limit; None: its default.
         folder: Whether its output is a folder of files.
         rival_limits: The limits of the Exoshuffles that it is compared with.
@@ -116,7 +116,7 @@ class Arena:
         )
         set_cached(self.input.iterdir(), not self.cold)
         measured = measure(
-            [python_of(contender), "-m", f"benchmarks.engines.{contender.engine}", job.to_json()]
+            [python_of(contender), "-m", f"benchmarks.peers.{contender.engine}", job.to_json()]
         )
         notes = self._inspect(output, measured, check)
         shutil.rmtree(self.scratch)

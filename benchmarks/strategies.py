@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 import exoshuffle as xs
-from benchmarks.engine.experiment import engine, in_turn, parser
+from benchmarks.experiments.experiment import engine, in_turn, parser
 from benchmarks.rounds import spread
 from exoshuffle.cloudsort import gensort
 from exoshuffle.futures import Ref
 from exoshuffle.futures.options import Executor
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     FixedFiles,
     MergeOptions,
     PreShuffleMerge,

@@ -20,15 +20,15 @@ from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.shuffle import ShufflePlan, TaskSet
-from exoshuffle.shuffle.strategy import stage
+from exoshuffle.strategies import ShufflePlan, TaskSet
+from exoshuffle.strategies.strategy import stage
 
 
 class TwoLevel:
     """Partitions in groups, groups one after the other."""
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[xs.Ref]:
-        """See ``exoshuffle.shuffle.Strategy``."""
+        """See ``exoshuffle.strategies.Strategy``."""
         count = plan.num_partitions
         run_map = stage(tasks, "map", num_returns=count, memory=plan.map_memory_bytes)
         run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)

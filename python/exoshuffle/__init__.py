@@ -30,9 +30,7 @@ from exoshuffle.futures import (
     slice_bytes,
     wait,
 )
-
-# The function takes the place of the package as an attribute; ``from exoshuffle.shuffle import ...`` finds the package.
-from exoshuffle.shuffle.functions import shuffle
+from exoshuffle.strategies.functions import shuffle
 
 if TYPE_CHECKING:
     from exoshuffle.dataset import (

@@ -13,7 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import execute
 from exoshuffle.futures import Ref, Refs
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
     MergeOptions,
@@ -25,7 +25,7 @@ from exoshuffle.shuffle import (
     memory,
     plan,
 )
-from exoshuffle.shuffle.strategy import stage
+from exoshuffle.strategies.strategy import stage
 from tests.end_to_end.generated import assert_same_rows, generated, query
 from tests.end_to_end.oracle import assert_same, write_files
 

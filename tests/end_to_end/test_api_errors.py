@@ -20,7 +20,7 @@ from exoshuffle.errors import (
     SchemaError,
     TaskError,
 )
-from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.plan.plan import ShufflePlan
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed
 

@@ -18,7 +18,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.engines.local import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.events import TaskFinished
-from exoshuffle.shuffle import Streaming
+from exoshuffle.strategies import Streaming
 
 NUM_ROWS = 700_000
 BUDGET_BYTES = 90_000_000

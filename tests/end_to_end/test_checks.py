@@ -22,7 +22,9 @@ from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.tasks import TableTasks
-from exoshuffle.shuffle import (
+from exoshuffle.plan.division import Division, Large, Pieces
+from exoshuffle.plan.workload import Workload
+from exoshuffle.strategies import (
     FixedFiles,
     MergeOptions,
     PreShuffleMerge,
@@ -32,11 +34,9 @@ from exoshuffle.shuffle import (
     Strategy,
     TaskSet,
 )
-from exoshuffle.shuffle.division import Division, Large, Pieces
-from exoshuffle.shuffle.reduces import run_reduces
-from exoshuffle.shuffle.strategy import stage
-from exoshuffle.shuffle.streaming import Streaming
-from exoshuffle.shuffle.workload import Workload
+from exoshuffle.strategies.mechanisms.reduces import run_reduces
+from exoshuffle.strategies.strategy import stage
+from exoshuffle.strategies.streaming import Streaming
 from exoshuffle.testing.meeting import poll
 from tests.end_to_end.generated import assert_same_rows, generated
 from tests.end_to_end.oracle import assert_same, write_files

@@ -12,7 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import MemoryLimitError
-from exoshuffle.shuffle.workload import BUFFER_BYTES
+from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes
 from tests.end_to_end.oracle import write_files
 

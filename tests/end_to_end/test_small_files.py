@@ -20,7 +20,7 @@ from exoshuffle.errors import InputError
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import numbers
-from exoshuffle.shuffle.workload import Workload
+from exoshuffle.plan.workload import Workload
 from tests.end_to_end.oracle import assert_same
 
 FILES = 600

@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, OutputError, SchemaError
 from exoshuffle.operators.core.keys import SortKey
-from exoshuffle.shuffle import Push
+from exoshuffle.strategies import Push
 
 TABLE = pa.table(
     {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from benchmarks.engine.loss import damage_spill_files
+from benchmarks.experiments.loss import damage_spill_files
 from exoshuffle.cloudsort import gensort, valsort
 from tests.faults import disks
 

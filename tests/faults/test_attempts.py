@@ -19,7 +19,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.core.sinks import WriteSink
-from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.strategies import Push, Simple, Strategy
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.shuffles import small_plan
 

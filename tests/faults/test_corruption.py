@@ -17,7 +17,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import BlockLostError, CorruptBlockError
 from exoshuffle.futures import ActorHandle, Ref
 from exoshuffle.futures.options import Executor
-from exoshuffle.shuffle import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.strategies import Push, ShufflePlan, Simple, Strategy, TaskSet
 from exoshuffle.testing.meeting import Counter, await_count, helper, poll
 
 on_thread = functools.partial(xs.remote, executor="thread")

@@ -14,7 +14,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.operators.core.sinks import PIECE_BYTES
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     BestEffort,
     FixedBlockSize,
     FixedFiles,

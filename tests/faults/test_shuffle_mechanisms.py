@@ -11,7 +11,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import CorruptBlockError
 from exoshuffle.futures import ActorHandle, Ref, TaskOptions
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
     MergeOptions,

@@ -15,7 +15,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
-from exoshuffle.shuffle import Push, Simple, Strategy
+from exoshuffle.strategies import Push, Simple, Strategy
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 from exoshuffle.testing.programs import Mortal, double

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exoshuffle.shuffle.choice import WORTH_MERGING, cheapest
-from exoshuffle.shuffle.cost import DISKS, Traffic, predict
-from exoshuffle.shuffle.plan import SLICE_BYTES, Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.choice import WORTH_MERGING, cheapest
+from exoshuffle.plan.cost import DISKS, Traffic, predict
+from exoshuffle.plan.plan import SLICE_BYTES, Resources, ShufflePlan, Workload, plan_shuffle
 
 GB = 10**9
 sizes = st.integers(0, 10**13)

@@ -13,8 +13,8 @@ import pytest
 from benchmarks.agreement import Summary, check_agree, summary
 from benchmarks.db_data import group_input, join_input
 from benchmarks.db_questions import QUESTIONS
-from benchmarks.engines import db_duckdb, db_exoshuffle, db_polars
-from benchmarks.engines.job import Job
+from benchmarks.peers import db_duckdb, db_exoshuffle, db_polars
+from benchmarks.peers.job import Job
 
 ROOT = Path(__file__).parents[2]
 NUM_ROWS = 200_000

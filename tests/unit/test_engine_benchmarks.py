@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engine.inlining import crossover
-from benchmarks.engine.pinning import GaveUpError, Lru, Pinned, Program
+from benchmarks.experiments.inlining import crossover
+from benchmarks.experiments.pinning import GaveUpError, Lru, Pinned, Program
 
 ROOT = Path(__file__).parents[2]
 #: Settings of a tiny run by experiment, and what it prints, whatever the machine: patterns.
@@ -34,7 +34,7 @@ TINY = {
 
 
 def run(name: str, settings: list[str]) -> str:
-    program = [sys.executable, "-m", f"benchmarks.engine.{name}", "--rounds", "1", *settings]
+    program = [sys.executable, "-m", f"benchmarks.experiments.{name}", "--rounds", "1", *settings]
     result = subprocess.run(
         program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
     )

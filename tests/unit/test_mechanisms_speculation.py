@@ -10,8 +10,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Ref
-from exoshuffle.shuffle import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
-from exoshuffle.shuffle.speculation import run_all
+from exoshuffle.strategies import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
+from exoshuffle.strategies.mechanisms.speculation import run_all
 from exoshuffle.testing import assert_every_row_arrives
 from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.shuffle import Resources, ShufflePlan, Workload, memory, plan_shuffle, reduce_memory
-from exoshuffle.shuffle import plan as plan_module
-from exoshuffle.shuffle.strategy import strategy_names
+from exoshuffle.plan import memory, reduce_memory
+from exoshuffle.plan import plan as plan_module
+from exoshuffle.strategies import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.strategies.strategy import strategy_names
 
 workloads = st.builds(
     lambda rows, width, **others: Workload(rows * width, rows, width, **others),

@@ -18,7 +18,8 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Refs, SliceRef, TaskOptions
 from exoshuffle.operators.join.finish import pieces_of
-from exoshuffle.shuffle import (
+from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Streamed, Whole
+from exoshuffle.strategies import (
     FixedFiles,
     MergeOptions,
     PreShuffleMerge,
@@ -27,9 +28,8 @@ from exoshuffle.shuffle import (
     Simple,
     Strategy,
 )
-from exoshuffle.shuffle.division import MAX_LEVEL, Again, Division, Large, Pieces, Streamed, Whole
-from exoshuffle.shuffle.reduces import _maps, run_reduces
-from exoshuffle.shuffle.strategy import stage
+from exoshuffle.strategies.mechanisms.reduces import _maps, run_reduces
+from exoshuffle.strategies.strategy import stage
 from exoshuffle.testing import failing
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import Column, Engine, Node, Ref, Refs, SliceRef, TaskOptions, adopt
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
     MergeOptions,

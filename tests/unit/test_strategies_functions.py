@@ -11,8 +11,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError, MemoryLimitError, OptionsError, TaskError
-from exoshuffle.shuffle import FixedFiles, MergeOptions, PreShuffleMerge, Push
-from exoshuffle.shuffle import functions as functions_module
+from exoshuffle.strategies import FixedFiles, MergeOptions, PreShuffleMerge, Push
+from exoshuffle.strategies import functions as functions_module
 
 pytestmark = [pytest.mark.usefixtures("shared_engine"), pytest.mark.shares_engine]
 

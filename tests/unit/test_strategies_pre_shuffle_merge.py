@@ -12,7 +12,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Node, Ref, TaskOptions
-from exoshuffle.shuffle import (
+from exoshuffle.plan.memory import MERGE_MEMORY_PERCENT
+from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
     MergeOptions,
@@ -20,7 +21,6 @@ from exoshuffle.shuffle import (
     ShufflePlan,
     Strategy,
 )
-from exoshuffle.shuffle.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan

@@ -12,8 +12,8 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import TaskOptions
-from exoshuffle.shuffle import BestEffort, Push
-from exoshuffle.shuffle.sizes import block_sizes, value_bytes
+from exoshuffle.strategies import BestEffort, Push
+from exoshuffle.strategies.mechanisms.sizes import block_sizes, value_bytes
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan

@@ -12,8 +12,15 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
-from exoshuffle.shuffle import PreShuffleMerge, Round, Simple, Speculation, Streaming, get_strategy
-from exoshuffle.shuffle.strategy import strategy_name, strategy_names
+from exoshuffle.strategies import (
+    PreShuffleMerge,
+    Round,
+    Simple,
+    Speculation,
+    Streaming,
+    get_strategy,
+)
+from exoshuffle.strategies.strategy import strategy_name, strategy_names
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     BestEffort,
     FixedBlockSize,
     FixedFiles,

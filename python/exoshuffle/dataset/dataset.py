@@ -48,8 +48,8 @@ from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.sql.parsing import column
-from exoshuffle.shuffle.strategy import Strategy
-from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
 
 PathLike = str | os.PathLike[str]
@@ -112,7 +112,7 @@ class Dataset(Narrow):
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
                 to which options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
-                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())`` (all in ``exoshuffle.shuffle``).
+                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())`` (all in ``exoshuffle.strategies``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:

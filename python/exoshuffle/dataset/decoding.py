@@ -11,8 +11,8 @@ from typing import Any
 
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import current_engine
-from exoshuffle.shuffle.memory import USABLE_PERCENT
-from exoshuffle.shuffle.workload import buffer_bytes
+from exoshuffle.plan.memory import USABLE_PERCENT
+from exoshuffle.plan.workload import buffer_bytes
 from exoshuffle.units import format_bytes
 
 #: What a task needs for rows, beside its buffers: a small split, and a block of it.

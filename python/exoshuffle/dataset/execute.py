@@ -40,7 +40,7 @@ from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, BroadcastJoin
 from exoshuffle.operators.sort.shuffle import sort_keys
 from exoshuffle.operators.steps.step import Step
 from exoshuffle.operators.top_k.shuffle import top_k_shuffle
-from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:

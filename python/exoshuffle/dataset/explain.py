@@ -35,8 +35,8 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.shuffle.plan import Workload
-from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.plan.plan import Workload
+from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.units import counted, format_bytes
 
 

@@ -26,8 +26,8 @@ from exoshuffle.operators.steps.step import (
     functions_bytes,
     required_columns,
 )
-from exoshuffle.shuffle.plan import Workload
-from exoshuffle.shuffle.workload import ceil_div
+from exoshuffle.plan.plan import Workload
+from exoshuffle.plan.workload import ceil_div
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,9 +29,9 @@ from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.shuffle.plan import Resources, ShufflePlan, Workload, plan_shuffle
-from exoshuffle.shuffle.strategy import get_strategy, strategy_name
-from exoshuffle.shuffle.workload import ResultPlace
+from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.strategies.strategy import get_strategy, strategy_name
 from exoshuffle.units import format_bytes
 
 #: Reduces that are submitted and not done, at most: a task that waits costs its engine something for every argument

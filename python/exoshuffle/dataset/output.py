@@ -25,7 +25,7 @@ from exoshuffle.dataset.logical import (
 )
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.disks import free_bytes, is_same_disk
-from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:

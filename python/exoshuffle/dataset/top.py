@@ -12,7 +12,7 @@ from functools import cached_property
 
 from exoshuffle.dataset.jobs import ShuffleJob
 from exoshuffle.errors import MemoryLimitError
-from exoshuffle.shuffle.plan import ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.plan import ShufflePlan, Workload, plan_shuffle
 
 
 @dataclass

@@ -28,8 +28,8 @@ from exoshuffle.operators.core.sink import Sink, handed, sink_steps
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
-from exoshuffle.shuffle.plan import ShufflePlan
-from exoshuffle.shuffle.workload import BUFFER_BYTES
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import WriteSink
-from exoshuffle.shuffle.plan import ShufflePlan
+from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.shuffle import (
+from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
     MergeOptions,
@@ -25,7 +25,7 @@ from exoshuffle.shuffle import (
     Workload,
     plan_shuffle,
 )
-from exoshuffle.shuffle.strategy import strategy_names
+from exoshuffle.strategies.strategy import strategy_names
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.programs import LabelTasks
 

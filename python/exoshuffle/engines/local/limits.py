@@ -14,8 +14,8 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.shuffle.plan import Resources, Workload, smallest_budget
-from exoshuffle.shuffle.strategy import strategy_names
+from exoshuffle.plan.plan import Resources, Workload, smallest_budget
+from exoshuffle.strategies.strategy import strategy_names
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the machine's memory that is used when no limit is given.

@@ -26,7 +26,7 @@ from exoshuffle.operators.core.streams import own_errors
 from exoshuffle.operators.steps.step import Step, functions_bytes
 
 if TYPE_CHECKING:
-    from exoshuffle.shuffle.division import Division, Large
+    from exoshuffle.plan.division import Division, Large
 
 
 class Finish(ABC):

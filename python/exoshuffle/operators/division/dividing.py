@@ -12,7 +12,7 @@ from exoshuffle.futures import get, remote
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.division.inputs import SliceInput
 from exoshuffle.operators.division.tasks import DividedTasks, PieceTasks
-from exoshuffle.shuffle.division import Large, Pieces
+from exoshuffle.plan.division import Large, Pieces
 from exoshuffle.units import format_bytes
 
 

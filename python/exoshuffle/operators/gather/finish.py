@@ -28,7 +28,7 @@ from exoshuffle.operators.division.dividing import again, in_pieces, too_large
 from exoshuffle.operators.division.tasks import DividedTasks, key_columns
 from exoshuffle.operators.gather.combined import Combined, CombinedInput
 from exoshuffle.operators.steps.step import Step, apply_steps
-from exoshuffle.shuffle.division import Again, Division, Large, Rejoined, Streamed
+from exoshuffle.plan.division import Again, Division, Large, Rejoined, Streamed
 
 if TYPE_CHECKING:
     from exoshuffle.operators.core.tasks import TableTasks

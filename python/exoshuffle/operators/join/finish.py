@@ -18,7 +18,7 @@ from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again, in_pieces, too_large
 from exoshuffle.operators.division.tasks import key_columns
 from exoshuffle.operators.join.join import Join
-from exoshuffle.shuffle.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
+from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
 
 if TYPE_CHECKING:
     from exoshuffle.operators.core.shuffle import Shuffle

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.operators.core.order import RowsConfig, by_range
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again
-from exoshuffle.shuffle.division import Again, Division, Large, Whole
+from exoshuffle.plan.division import Again, Division, Large, Whole
 
 if TYPE_CHECKING:
     from exoshuffle.operators.core.tasks import TableTasks

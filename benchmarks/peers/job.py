@@ -1,0 +1,65 @@
+"""The job that every engine gets, and how its program starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+NOT_INSTALLED = 69  # EX_UNAVAILABLE of sysexits.h
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do with Parquet files; what is written is uncompressed Parquet.
+
+    Attributes:
+        operator: ``sort``: by the column ``key``, and write. ``random_shuffle``: put the rows into random order and
+            read them all as Arrow record batches (``benchmarks.peers.consume``). ``group_by``: by the remainder
+            ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``), and write ``k``, the number ``n`` of
+            rows, and of the column ``row`` the sum ``total`` and the minimum ``lowest``. ``join``: the tables
+            ``lineitem`` and ``orders``, folders in the input, by order, and write all their columns. A question of
+            ``benchmarks.db_questions``: see there.
+        input: The folder.
+        output: File or folder to create.
+        scratch: Folder for temporary files.
+        num_threads: CPUs to use.
+        memory_limit_bytes: The engine's own limit; None: its default.
+        num_keys: Of ``group_by``.
+    """
+
+    operator: str
+    input: str
+    output: str
+    scratch: str
+    num_threads: int
+    memory_limit_bytes: int | None = None
+    num_keys: int = 0
+
+    def to_json(self) -> str:
+        """The job as one command-line argument."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def run(*programs: Callable[[Job], None]) -> None:
+    """Runs the job of the command line, confined to as many CPUs as it may have.
+
+    Args:
+        *programs: What the engine can do; the name of each is that of an operator.
+    """
+    run_named({program.__name__: program for program in programs})
+
+
+def run_named(programs: Mapping[str, Callable[[Job], None]]) -> None:
+    """``run``, of programs by the name of the operator."""
+    job = Job(**json.loads(sys.argv[1]))
+    program = programs[job.operator]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.num_threads])
+    try:
+        program(job)
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NOT_INSTALLED)

@@ -1,0 +1,172 @@
+"""What can be done about a partition that is larger than planned, as data: a task set chooses, ``reduces`` does it.
+
+Source: Wang's dissertation, §3.3.2.5 (dynamic repartitioning) and §4.1.5.3 (reduces that stream their input).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from exoshuffle.futures import Refs, SliceRef
+from exoshuffle.futures.options import Executor
+from exoshuffle.plan.plan import ShufflePlan
+
+#: A partition that this many shuffles in a row left nearly whole is not shuffled again: it holds one key, or one row.
+STUCK_LEVELS = 2
+#: What is nearly whole.
+STUCK_PERCENT = 75
+#: And no partition is shuffled more often than this, which divides it by 8 each time at least.
+MAX_LEVEL = 8
+
+
+@dataclass(frozen=True)
+class Large:
+    """A partition that is larger than ``plan.max_partition_bytes``.
+
+    Attributes:
+        partition: Its number.
+        blocks: Whose slices with that number it consists of.
+        sizes: Bytes of each of these.
+        plan: Of the shuffle that made it.
+        level: How often its rows have been divided before.
+        stuck: How many times in a row that left it nearly whole.
+        maps: Of which maps each block is, in order; empty if the strategy does not say.
+    """
+
+    partition: int
+    blocks: Refs
+    sizes: tuple[int, ...]
+    plan: ShufflePlan
+    level: int = 0
+    stuck: int = 0
+    maps: tuple[range, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size."""
+        return sum(self.sizes)
+
+    @property
+    def is_indivisible(self) -> bool:
+        """Whether to shuffle it again would be in vain."""
+        return self.stuck >= STUCK_LEVELS or self.level >= MAX_LEVEL
+
+    def runs(self, limit: int, start: int = 0, stop: int | None = None) -> list[range]:
+        """Runs of its slices in order, each of so many bytes at most, or one slice."""
+        found: list[range] = []
+        room = 0
+        for index in range(start, len(self.sizes) if stop is None else stop):
+            if not found or self.sizes[index] > room:
+                found.append(range(index, index))
+                room = limit
+            found[-1] = range(found[-1].start, index + 1)
+            room -= self.sizes[index]
+        return found
+
+    def slices(self, indices: Sequence[int]) -> list[SliceRef]:
+        """Some of its slices, as references."""
+        return [self.blocks[index][self.partition] for index in indices]
+
+
+class AgainTaskSet(Protocol):
+    """Shuffles the rows of one partition; its maps take slices."""
+
+    @property
+    def executor(self) -> Executor:
+        """See ``TaskSet``."""
+        ...
+
+    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
+        """Keys of about ``num_rows`` rows of what map ``index`` will get."""
+
+    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Any:
+        """The task set (a ``TaskSet``) that brings rows to so many partitions.
+
+        Behind the slices for these its maps return one more, which tells ``check`` what they read.
+        """
+
+    def check(self, read: list[Any]) -> None:
+        """Raises unless the maps have read the whole partition.
+
+        Args:
+            read: The last slice of each map, in their order.
+        """
+
+
+@dataclass(frozen=True)
+class Again:
+    """Shuffle the partition on its own, with a finer assignment; the results take its place, in order.
+
+    Attributes:
+        tasks: What does so.
+        is_sampled: Whether the assignment needs samples of keys.
+        num_sides: How often the slices are read, each time for another input of the shuffle (a join has two).
+        num_partitions: Into how many parts; default: as many as its size asks for.
+    """
+
+    tasks: AgainTaskSet
+    is_sampled: bool = False
+    num_sides: int = 1
+    num_partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Rejoined:
+    """Shuffle the partition on its own, and make one result in its place of those of all parts, which are small.
+
+    Attributes:
+        again: How to shuffle it.
+        tasks: Has ``rejoin(partition, results)``.
+    """
+
+    again: Again
+    tasks: Any
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Reduce some of the slices at a time; the results take the partition's place, in order.
+
+    Attributes:
+        tasks: What does so; the numbers of its partitions are those of the pieces.
+        pieces: Which slices, in order.
+    """
+
+    tasks: Any
+    pieces: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Reduce the partition as one, in a task that gets few of its slices at a time.
+
+    Attributes:
+        tasks: Has ``stream(partition, runs)``, which takes references to slices, run by run.
+        runs: Which slices, in order.
+        memory_bytes: What the task works in, beside a run; default: what is planned for a reduce.
+    """
+
+    tasks: Any
+    runs: Sequence[Sequence[int]]
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Reduce the partition as it is, while less else runs: it fits into memory by itself."""
+
+
+Division = Again | Rejoined | Pieces | Streamed | Whole
+
+
+class DividingTaskSet(Protocol):
+    """A task set that knows what to do about partitions that are larger than planned."""
+
+    def divide(self, large: Large) -> Division:
+        """What to do.
+
+        Raises:
+            LargeGroupError: Nothing can be done within the memory limit.
+        """

@@ -1,0 +1,242 @@
+"""How large splits and partitions may be: the memory model of a plan, by integer arithmetic alone.
+
+The model. c tasks run at once; blocks and working memory share one budget, of which a plan uses T.
+
+* A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
+  a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
+  Where pages are so large, or columns so many, that reading itself takes much, fewer maps run at once: each sets apart
+  what it takes.
+* What reduces take is in ``reduce_memory``: c run, and the slices of c more are prefetched.
+* Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
+  it free: maps set as much apart as the reduces will need. Otherwise results that become blocks were spilled in the
+  place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much
+  memory ran one at a time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from dataclasses import dataclass
+
+from exoshuffle.plan.reduce_memory import (
+    largest_at_once,
+    largest_partition,
+    reduce_buffers,
+    reduce_memory,
+    reduce_peak,
+    reduce_percent,
+)
+from exoshuffle.plan.workload import (
+    BUFFER_BYTES,
+    FREE_COLUMNS,
+    Resources,
+    Workload,
+    ceil_div,
+)
+
+#: Working memory of a map as a share of its split.
+MAP_SCRATCH_PERCENT = 160
+#: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
+USABLE_PERCENT = 80
+#: Share of the budget for one task that finishes a large group while little else is done: what it takes is known well;
+#: the rest is for a few blocks of its result.
+ALONE_PERCENT = 90
+MAX_SPLIT_BYTES = 32_000_000
+MIN_SPLIT_BYTES = 1_000_000
+#: Of each of many columns, what a task should have at least where there is memory for it. Sorting 100 rows of 10,000
+#: columns in eight splits decoded all pages eight times.
+WIDE_COLUMN_BYTES = 1_000
+#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
+MAX_PARTITION_BYTES = 32_000_000
+#: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
+MAX_ROW_GROUP_BYTES = 12_000_000
+MIN_ROW_GROUP_BYTES = 2_000_000
+MAX_PARTITIONS = 100_000
+#: Where buffers of many columns are most of what a reduce takes, what it takes with its rows, as a share of them.
+WIDE_PERCENT = 125
+#: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
+PUSH_BLOCKS = 3
+#: A pre-shuffle merge holds its inputs and its output.
+MERGE_BLOCKS = 2
+#: How much of what a plan leaves of the budget reduces may count on, by where results go. The store spares the newest
+#: blocks as far as half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six pairs).
+HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
+#: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
+MERGE_MEMORY_PERCENT = 40
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What fits, whatever the strategy.
+
+    Attributes:
+        usable_bytes: What the plan may fill.
+        num_splits: M.
+        num_partitions: R.
+        split_bytes: Size of a split.
+        row_group_bytes: Rows that a writer collects before it writes them.
+        large_partition_bytes: Size of a partition that is as large as one is taken to be.
+        map_memory_bytes: Working memory of a map.
+        reduce_memory_bytes: Working memory of a reduce.
+        map_peak_bytes: Of all maps that run at once, with their blocks.
+        reduce_peak_bytes: Of all reduces that run at once, with their slices and with results that nobody took yet.
+        left_free_bytes: What maps should leave free for that.
+        max_partition_bytes: Largest partition whose reduces can run at once.
+        max_whole_bytes: Largest partition whose reduce can run while little else does.
+        reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
+        buffer_bytes: What a reduce has beside its partition, however small that is.
+        alone_bytes: What a reduce may take, beside that, that reads slices a run at a time while little else is done.
+    """
+
+    usable_bytes: int
+    num_splits: int
+    num_partitions: int
+    split_bytes: int
+    row_group_bytes: int
+    large_partition_bytes: int
+    map_memory_bytes: int
+    reduce_memory_bytes: int
+    map_peak_bytes: int
+    reduce_peak_bytes: int
+    left_free_bytes: int
+    max_partition_bytes: int
+    max_whole_bytes: int
+    reduce_percent: int
+    buffer_bytes: int
+    alone_bytes: int
+
+
+def choose_sizes(
+    workload: Workload, resources: Resources, num_partitions: int | None
+) -> Sizes | None:
+    """Sizes with which maps and reduces fit; None if there are none."""
+    usable = resources.budget_bytes * USABLE_PERCENT // 100
+    cpus = resources.num_cpus
+    total = max(workload.total_bytes, 1)
+    row_group = _clamp(usable // (16 * cpus), MIN_ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
+    buffers = reduce_buffers(workload, row_group)
+    reducing = _reduces_at_once(workload, usable, cpus, buffers)
+    fewest = _fewest_partitions(workload, usable, reducing, row_group)
+    partitions = num_partitions or fewest
+    # Larger ones than these are read a run of slices at a time.
+    held = max(partitions, fewest) if workload.is_passed_on else partitions
+    split = _choose_split(workload, usable, cpus)
+    map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
+    maps_at_once = _maps_at_once(workload, usable, cpus, split + map_memory)
+    at_once = largest_at_once(workload, usable - reducing * buffers, reducing, reducing)
+    peak_bytes = reduce_peak(workload, held, reducing, row_group)
+    headroom = (resources.budget_bytes - usable) * HEADROOM_PERCENT[workload.results] // 100
+    sizes = Sizes(
+        usable_bytes=usable,
+        num_splits=max(1, ceil_div(max(total, workload.read_bytes), split)),
+        num_partitions=partitions,
+        split_bytes=split,
+        row_group_bytes=row_group,
+        large_partition_bytes=largest_partition(workload, held),
+        map_memory_bytes=map_memory,
+        reduce_memory_bytes=reduce_memory(workload, held, row_group),
+        map_peak_bytes=maps_at_once * (split + map_memory),
+        reduce_peak_bytes=peak_bytes,
+        left_free_bytes=max(0, peak_bytes - headroom),
+        max_partition_bytes=max(largest_partition(workload, held), at_once),
+        max_whole_bytes=largest_at_once(workload, usable - buffers, 1, 0),
+        reduce_percent=reduce_percent(workload),
+        buffer_bytes=buffers,
+        alone_bytes=max(0, resources.budget_bytes * ALONE_PERCENT // 100 - buffers - split),
+    )
+    return sizes if max(sizes.map_peak_bytes, sizes.reduce_peak_bytes) <= usable else None
+
+
+def _worthwhile_bytes(workload: Workload) -> int:
+    """Size of what is worth a task: more where there are many columns, each of which costs a task some microseconds."""
+    wide = max(0, workload.num_columns - FREE_COLUMNS) * WIDE_COLUMN_BYTES
+    return max(MIN_SPLIT_BYTES, wide)
+
+
+def map_scratch_bytes(split_bytes: int) -> int:
+    """What a map of a split of this size works in."""
+    return split_bytes * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
+
+
+def _extra_bytes(workload: Workload) -> int:
+    """What a map takes because of what is read: pages that are large, columns that are many."""
+    return workload.decoding_bytes + workload.buffer_bytes - BUFFER_BYTES
+
+
+def _maps_at_once(workload: Workload, usable: int, cpus: int, each: int) -> int:
+    """As many as CPUs, or fewer where reading takes much memory, whatever the size of a split."""
+    return cpus if _extra_bytes(workload) == 0 else max(1, min(cpus, usable // each))
+
+
+def _reduces_at_once(workload: Workload, usable: int, cpus: int, buffers: int) -> int:
+    """As many as CPUs, or fewer where columns are so many that their buffers fill the memory, however few rows are."""
+    if workload.num_columns <= FREE_COLUMNS:
+        return cpus
+    return max(1, min(cpus, usable * 100 // (WIDE_PERCENT * buffers)))
+
+
+def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
+    """Memory that a map sets apart: what it works in, and its part of what is to be left free, beside blocks.
+
+    ``merge_factor`` is that of a push round, 0 if there is none.
+    """
+    blocks = max(PUSH_BLOCKS * merge_factor, cpus) * sizes.split_bytes
+    left_free = min(sizes.left_free_bytes, sizes.usable_bytes - blocks)
+    return max(sizes.map_memory_bytes, left_free // cpus)
+
+
+def most_merged(sizes: Sizes, resources: Resources, strategy: str) -> int:
+    """The most blocks that a merge of that strategy has memory for; below 2, merging is not possible."""
+    split = sizes.split_bytes
+    if strategy == "push":
+        left = sizes.usable_bytes - resources.num_cpus * sizes.map_memory_bytes
+        return left // (PUSH_BLOCKS * split)
+    return merge_memory_bytes(sizes, resources) // (MERGE_BLOCKS * split)
+
+
+def merge_memory_bytes(sizes: Sizes, resources: Resources) -> int:
+    """For the pre-shuffle merges that run at once on a node; enough for two outputs at least."""
+    share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
+    return max(share, 2 * MERGE_BLOCKS * sizes.split_bytes)
+
+
+def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
+    """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it.
+
+    Up to twice as many where else map outputs still in memory leave no room for them to run at once: a reduce took a
+    third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
+    """
+    total = max(workload.total_bytes, 1)
+    worthwhile = ceil_div(total, _worthwhile_bytes(workload))
+    for_size = ceil_div(total, max(MAX_PARTITION_BYTES, workload.max_row_bytes))
+    least = min(max(min(2 * cpus, worthwhile), for_size), MAX_PARTITIONS)
+    counts = range(least, MAX_PARTITIONS)
+    peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group)
+    fit, half = (
+        # Ascending numbers, since peaks fall.
+        least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))
+        for room in (usable, usable // 2)
+    )
+    return max(fit, min(half, 2 * fit, worthwhile, MAX_PARTITIONS))
+
+
+def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
+    """The largest split with which maps take half of the memory, and a round of two merges all of it."""
+    # Where reading takes much, fewer maps of larger splits: each decodes the whole page that its rows are in. A page of
+    # 130 MB in splits of 1 MB, sorted within 512 MB, was decoded 200 times.
+    buffers = BUFFER_BYTES + _extra_bytes(workload)
+    running = _maps_at_once(workload, usable, cpus, 2 * buffers)
+    room = max(0, usable - running * buffers)
+    for_maps = room * 100 // (2 * running * (100 + MAP_SCRATCH_PERCENT))
+    for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
+    # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
+    for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
+    for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))
+    whole = max(workload.max_row_bytes, workload.max_item_bytes)  # which a map holds, however large
+    least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
+    return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
+
+
+def _clamp(value: int, low: int, high: int) -> int:
+    return max(low, min(value, high))

@@ -1,0 +1,36 @@
+"""Shuffle as a library: strategies (when and where), the plans that they follow, and shuffles of your own functions."""
+
+from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.strategies.functions import shuffle
+from exoshuffle.strategies.mechanisms.best_effort import BestEffort
+from exoshuffle.strategies.mechanisms.merge_policy import FixedBlockSize, FixedFiles, MergePolicy
+from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished
+from exoshuffle.strategies.pre_shuffle_merge import MergeOptions, PreShuffleMerge
+from exoshuffle.strategies.push import Push
+from exoshuffle.strategies.simple import Simple
+from exoshuffle.strategies.strategy import Strategy, StreamingTaskSet, TaskSet, get_strategy
+from exoshuffle.strategies.streaming import Round, Streaming
+
+__all__ = [
+    "BestEffort",
+    "FixedBlockSize",
+    "FixedFiles",
+    "MergeOptions",
+    "MergePolicy",
+    "PreShuffleMerge",
+    "Push",
+    "Resources",
+    "Round",
+    "ShufflePlan",
+    "Simple",
+    "Speculation",
+    "Strategy",
+    "Streaming",
+    "StreamingTaskSet",
+    "TaskSet",
+    "Workload",
+    "as_finished",
+    "get_strategy",
+    "plan_shuffle",
+    "shuffle",
+]

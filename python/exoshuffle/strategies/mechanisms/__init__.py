@@ -1,0 +1,1 @@
+"""The mechanisms that strategies share: merges, reduces, speculation and best-effort merges."""

@@ -1,0 +1,117 @@
+"""How large the groups of a pre-shuffle merge are. Source: Riffle §4.1.1; also Exoshuffle §3.2.2.
+
+A larger group makes fewer and larger reads for the reduces, up to the size that the disk reads at its full rate; and a
+longer merge, of which more is still to be done when the last map ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exoshuffle.arguments import is_whole
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures import Ref
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies.mechanisms.sizes import block_sizes
+from exoshuffle.units import option_bytes
+
+
+class MergePolicy(Protocol):
+    """When a group of adjacent map outputs is merged."""
+
+    def size(self, block: Ref, plan: ShufflePlan) -> int:
+        """Bytes of a map output that is done."""
+
+    def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
+        """Whether an output of that size is left alone."""
+
+    def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
+        """Whether a group of outputs of these sizes takes no more; a large output alone must be full."""
+
+    def stripe_length(self, num_maps: int, num_nodes: int) -> int:
+        """How many adjacent maps run on one node; groups do not reach over the end of a stripe."""
+
+
+@dataclass(frozen=True)
+class FixedFiles:
+    """Merges every ``num_files`` adjacent outputs, so that a reduce reads M / ``num_files`` slices.
+
+    Sizes are those of the plan. Groups do not depend on each other: a late map holds up its own merge alone.
+
+    Attributes:
+        num_files: At least 2; Riffle measured 5 to 40.
+
+    Raises:
+        OptionsError: Another number, or none.
+    """
+
+    num_files: int = 20
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.num_files) or self.num_files < 2:
+            raise OptionsError(
+                f"num_files is {shown(self.num_files)}; a merge takes a whole number of them, at least 2"
+            )
+
+    def size(self, block: Ref, plan: ShufflePlan) -> int:
+        """See ``MergePolicy``."""
+        del block
+        return plan.split_bytes
+
+    def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
+        """See ``MergePolicy``: none is."""
+        del num_bytes, plan
+        return False
+
+    def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
+        """See ``MergePolicy``."""
+        del plan
+        return len(sizes) >= self.num_files
+
+    def stripe_length(self, num_maps: int, num_nodes: int) -> int:
+        """See ``MergePolicy``: a stripe is a group."""
+        del num_maps, num_nodes
+        return self.num_files
+
+
+@dataclass(frozen=True)
+class FixedBlockSize:
+    """Merges adjacent outputs once their mean slices together exceed ``slice_bytes``: few large ones or many small.
+
+    An output whose own mean slice exceeds it is left alone. Sizes are measured by one small task per map
+    (``shuffle.sizes``), for which the program waits. A late map holds up all merges behind it on its node.
+
+    Attributes:
+        slice_bytes: Mean size of the slices of a merged block, at least: a number, or a size as text. Riffle measured
+            512 KB to 4 MB.
+
+    Raises:
+        OptionsError: No size, or none of a byte at least.
+    """
+
+    slice_bytes: int | str = 1_000_000
+
+    def __post_init__(self) -> None:
+        self._block_bytes(1)  # which checks
+
+    def size(self, block: Ref, plan: ShufflePlan) -> int:
+        """See ``MergePolicy``."""
+        del plan
+        return block_sizes([block])[0]
+
+    def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
+        """See ``MergePolicy``."""
+        return num_bytes > self._block_bytes(plan.num_partitions)
+
+    def is_full(self, sizes: Sequence[int], plan: ShufflePlan) -> bool:
+        """See ``MergePolicy``."""
+        return sum(sizes) > self._block_bytes(plan.num_partitions)
+
+    def stripe_length(self, num_maps: int, num_nodes: int) -> int:
+        """See ``MergePolicy``: one stripe for each node."""
+        return max(1, -(-num_maps // num_nodes))
+
+    def _block_bytes(self, num_slices: int) -> int:
+        return option_bytes("slice_bytes", self.slice_bytes) * num_slices

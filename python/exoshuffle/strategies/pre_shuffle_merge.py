@@ -1,0 +1,165 @@
+"""The pre-shuffle merge strategy: map outputs are merged on the node where they lie, while other maps still run.
+
+Source: Riffle §4 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics"); Exoshuffle §3.2.2, listing 2.
+M x R small slices become about (M / N) x R larger ones. The price is that all rows are read and written once more,
+beside the maps rather than after them. Unlike those of ``push``, map outputs stay until the last reduce is submitted,
+so that merging can be given up at any moment:
+
+* best effort (Exoshuffle §3.5, listing 5): when all maps are done and so are ``percent`` of the merges, the others are
+  cancelled;
+* a merge that fails, or whose result is lost, costs that its inputs are read instead: no map runs again.
+
+``shuffle.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
+shuffle, even if the merge function is wrong: a warning of the logger ``exoshuffle`` shows the first such error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from exoshuffle.arguments import check_function, check_instance
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
+from exoshuffle.plan.memory import MERGE_MEMORY_PERCENT
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies.mechanisms.best_effort import BestEffort
+from exoshuffle.strategies.mechanisms.merge_policy import FixedFiles, MergePolicy
+from exoshuffle.strategies.mechanisms.merges import Groups, Merges, Output, merge_memory
+from exoshuffle.strategies.mechanisms.reduces import run_reduces
+from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished, check_speculation
+from exoshuffle.strategies.strategy import TaskSet, stage
+from exoshuffle.units import option_bytes
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How a pre-shuffle merge goes on: ``strategy=PreShuffleMerge(MergeOptions(...))``.
+
+    Attributes:
+        policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
+        percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
+        timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
+        memory_bytes: For the merges that run at once on a node, inputs and results together, a number or a size as
+            text; a group never needs more. Default: the plan's; without one, ``MERGE_MEMORY_PERCENT`` of the engine's
+            budget.
+        clock: Seconds that only grow.
+
+    Raises:
+        OptionsError: A value that cannot work.
+    """
+
+    policy: MergePolicy | None = None
+    percent: int = 95
+    timeout_seconds: float | None = None
+    memory_bytes: int | str | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        _ = self.effort, self.memory_limit_bytes  # which check
+        check_function("clock", self.clock)
+        policy = self.policy
+        is_one = callable(getattr(policy, "is_full", None)) and not isinstance(policy, type)
+        if policy is not None and not is_one:
+            raise OptionsError(
+                f"policy is {shown(policy)}; give a policy, such as FixedFiles(20) or FixedBlockSize('1MB')"
+            )
+
+    @property
+    def effort(self) -> BestEffort:
+        """When to stop waiting."""
+        return BestEffort(self.percent, self.timeout_seconds)
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """``memory_bytes`` as a number."""
+        return (
+            None
+            if self.memory_bytes is None
+            else option_bytes("memory_bytes", self.memory_bytes, 0)
+        )
+
+
+class PreShuffleMerge:
+    """Riffle's shuffle.
+
+    Args:
+        options: Default: groups as planned, 95 % of them awaited.
+        speculation: Copies of slow maps, on any node; default: none.
+
+    Raises:
+        OptionsError: Something else than these.
+    """
+
+    steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
+
+    def __init__(
+        self, options: MergeOptions | None = None, speculation: Speculation | None = None
+    ) -> None:
+        if options is not None:
+            check_instance("options", options, MergeOptions)
+        check_speculation(speculation)
+        self.options = options or MergeOptions()
+        self.speculation = speculation
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        """See ``Strategy``."""
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)
+        options, memory = self.options, _memory_bytes(self.options, plan)
+        places = [node.name for node in nodes() if node.resources.get("CPU", 0) > 0]
+        policy = options.policy or FixedFiles(max(2, plan.merge_factor))
+        layout = _Layout(len(splits), places, policy)
+        groups = [Groups(maps, policy, plan, memory) for maps in layout.stripes]
+        merges = Merges(run_merge, memory)
+
+        def submit(index: int) -> Ref:
+            ref: Ref = run_map.options(node=layout.node(index)).remote(index, splits[index])
+            return ref
+
+        def submit_copy(index: int) -> Ref:
+            ref: Ref = run_map.remote(index, splits[index])
+            return ref
+
+        done = as_finished(submit, layout.order, self.speculation, submit_copy, merges.poll)
+        for index, block in done:
+            node = next(iter(locate(block)), layout.node(index))
+            output = Output(index, block, node, policy.size(block, plan))
+            for group in groups[layout.stripe(index)].add(output):
+                merges.add(group)
+        merges.finish(options.effort, options.clock)
+
+        # ``merges`` keeps the map outputs until this function ends.
+        sources = merges.sources()
+        blocks = Refs(block for block, _ in sources)
+        yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
+
+
+class _Layout:
+    """Which map runs where, and when: stripes are dealt out to the nodes, and all nodes get maps from the start."""
+
+    def __init__(self, num_maps: int, names: Sequence[str], policy: MergePolicy) -> None:
+        self._names = names
+        self._length = length = policy.stripe_length(num_maps, len(names))
+        self.stripes = [
+            range(start, min(start + length, num_maps)) for start in range(0, num_maps, length)
+        ]
+        width = length * len(names)
+        self.order = sorted(range(num_maps), key=lambda index: (index // width, index % length))
+
+    def stripe(self, index: int) -> int:
+        return index // self._length
+
+    def node(self, index: int) -> str:
+        return self._names[self.stripe(index) % len(self._names)]
+
+
+def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:
+    if options.memory_limit_bytes is not None:
+        return options.memory_limit_bytes
+    if plan.merge_memory_bytes:
+        return plan.merge_memory_bytes
+    share = current_engine().budget_bytes * MERGE_MEMORY_PERCENT // 100
+    return max(share, merge_memory([plan.split_bytes] * 2))

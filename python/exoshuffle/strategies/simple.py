@@ -1,0 +1,44 @@
+"""The simple strategy: M maps, R reduces, every reduce takes its slice of every map output.
+
+Source: Exoshuffle §3.2.1, listing 1 (pull-based shuffle). It moves rows least often: no merge. It reads M x R slices,
+so it loses where these are small and spilled; ``push`` and ``pre_shuffle_merge`` are for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from exoshuffle.futures import Ref, Refs
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies.mechanisms.reduces import run_reduces
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
+from exoshuffle.strategies.strategy import TaskSet, stage
+
+
+class Simple:
+    """Exoshuffle's simple shuffle.
+
+    Args:
+        speculation: Copies of slow maps; default: none. With it, maps are awaited before the first reduce is submitted.
+
+    Raises:
+        OptionsError: ``speculation`` is none.
+    """
+
+    steps: ClassVar[tuple[str, ...]] = ("map", "reduce")
+
+    def __init__(self, speculation: Speculation | None = None) -> None:
+        check_speculation(speculation)
+        self.speculation = speculation
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        """See ``Strategy``."""
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+
+        def submit(index: int) -> Ref:
+            ref: Ref = run_map.remote(index, splits[index])
+            return ref
+
+        blocks = Refs(run_all(submit, range(len(splits)), self.speculation))
+        yield from run_reduces(tasks, blocks, plan)

@@ -1,0 +1,154 @@
+"""The streaming strategy: maps in rounds, and every partition folds the slices of a round into its state.
+
+Source: Exoshuffle §3.6.1 (online aggregation); Wang's dissertation, §3.3.3.1, listing 6. After every round the states
+are results for the maps that are in, which the program may look at while the next round runs; the last ones are the
+result of the shuffle. It takes a task set that can ``fold`` (``StreamingTaskSet``); where states are slices, such as
+those of the operators on tables, the last ones are reduced, and a partition too large to be one is refused.
+
+Guarantee: slices reach a state in the order of the maps. At most one round of maps and one of folds run at once. Map
+outputs and states of a round are let go once folded; what is lost is computed again from the maps, all of them.
+
+Partitions are folded to and fro, round by round: an engine that spills the oldest blocks first has those states in
+memory that were made last. Always upwards, it had spilled what was about to be read: sorting 108 MB within 90, 120, 150
+and 190 MB spilled 625, 388, 218 and 149 MB, and now 579, 298, 149 and 108 at most (one run each, and three or four).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from exoshuffle.arguments import check_function, is_whole
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
+from exoshuffle.plan.plan import NUM_ROUNDS, ShufflePlan
+from exoshuffle.strategies.mechanisms.reduces import check_states, partition_bytes, reduce_states
+from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
+from exoshuffle.strategies.strategy import StreamingTaskSet, TaskSet, stage
+
+
+@dataclass(frozen=True)
+class Round:
+    """The states after a round; not awaited, so that looking at them is up to who gets this.
+
+    Attributes:
+        num_maps: Maps whose rows are in the states.
+        is_last: Whether these are all.
+        states: One reference for each partition.
+        sizes: Bytes of each, where states are slices of a task set that can ``divide``; else zeros.
+    """
+
+    num_maps: int
+    is_last: bool
+    states: Sequence[Ref]
+    sizes: Sequence[int]
+
+
+class Streaming:
+    """Exoshuffle's streaming shuffle.
+
+    Args:
+        on_round: Called with each round when its folds are submitted, in the program, which submits the next one
+            when it returns: ``get(round.states)`` in it waits for the round.
+        round_size: Maps per round; default: the plan's, but at most a tenth of the maps.
+        speculation: Copies of slow maps; default: none. With it, the maps of a round are awaited.
+
+    Raises:
+        OptionsError: A value that cannot work.
+    """
+
+    steps: ClassVar[tuple[str, ...]] = ("map", "fold")
+
+    def __init__(
+        self,
+        on_round: Callable[[Round], None] | None = None,
+        round_size: int | None = None,
+        speculation: Speculation | None = None,
+    ) -> None:
+        if on_round is not None:
+            check_function("on_round", on_round)
+        if round_size is not None and not (is_whole(round_size) and round_size >= 1):
+            raise OptionsError(
+                f"round_size is {shown(round_size)}; it must be a whole number, at least 1"
+            )
+        check_speculation(speculation)
+        self.on_round = on_round
+        self.round_size = round_size
+        self.speculation = speculation
+
+    def shuffle(
+        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
+    ) -> Iterator[Ref]:
+        """See ``Strategy``: the states after the last round, or what ``reduce`` makes of them if they are slices.
+
+        Raises:
+            OptionsError: The task set cannot ``fold``.
+            LargeGroupError: A partition is too large to be in one piece.
+        """
+        for folded in self.rounds(tasks, splits, plan):
+            states, sizes = deque(folded.states), folded.sizes
+            if self.on_round is not None:
+                self.on_round(folded)
+        del folded
+        if _are_slices(tasks):
+            yield from reduce_states(tasks, states, sizes, plan)
+        else:
+            yield from states
+
+    def rounds(
+        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
+    ) -> Iterator[Round]:
+        """The states after each round; the next one is submitted when it is asked for.
+
+        Raises:
+            OptionsError: The task set cannot ``fold``.
+            TaskError: A map or a fold has failed.
+            LargeGroupError: As ``shuffle``.
+        """
+        run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
+        memory = 0 if _are_slices(tasks) else plan.reduce_memory_bytes
+        run_fold = stage(tasks, "fold", memory=memory)
+
+        def submit(index: int) -> Ref:
+            ref: Ref = run_map.remote(index, splits[index])
+            return ref
+
+        sizes = [0] * plan.num_partitions
+        num_maps = len(splits)
+        size = self.round_size or max(1, min(plan.round_size, -(-num_maps // NUM_ROUNDS)))
+        states: list[Ref] = []
+        # Without any input there is one round all the same: a state is due for every partition.
+        for start in range(0, max(num_maps, 1), size):
+            stop = min(start + size, num_maps)
+            blocks = Refs(run_all(submit, range(start, stop), self.speculation))
+            wait(states, num_ready=len(states))
+            raise_errors(states)
+            if _are_slices(tasks):
+                sizes = list(map(operator.add, sizes, partition_bytes(tasks, blocks, plan)))
+                check_states(sizes, plan)
+            # The last round goes downwards, as the reduces go up.
+            downwards = -(-(num_maps - stop) // size) % 2 == 0
+            partitions = range(plan.num_partitions)[:: -1 if downwards else 1]
+            states = _folded(run_fold, states, blocks, partitions)
+            del blocks
+            yield Round(stop, stop == num_maps, states, sizes)
+
+
+def _folded(
+    run_fold: RemoteFunction, states: Sequence[Ref], blocks: Refs, partitions: range
+) -> list[Ref]:
+    """The next states, by partition; submitted in the order given."""
+    folds = {
+        partition: run_fold.remote(
+            partition, states[partition] if states else None, blocks.column(partition)
+        )
+        for partition in partitions
+    }
+    return [folds[partition] for partition in sorted(folds)]
+
+
+def _are_slices(tasks: Any) -> bool:
+    return getattr(tasks, "states_are_slices", False)
