@@ -8,8 +8,18 @@ use std::cmp::Ordering;
 use arrow_schema::DataType;
 
 use crate::error::{KernelError, Result};
-use crate::layout::SortKey;
 use crate::slot::{Column, Slot};
+
+/// One column of the sort order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortKey {
+    /// Index of the column in the schema.
+    pub column: usize,
+    /// Largest value first.
+    pub descending: bool,
+    /// Nulls before all values, whatever the direction.
+    pub nulls_first: bool,
+}
 
 /// How the bytes of a value are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 
 use crate::error::{KernelError, Result};
-use crate::key::KeyField;
+use crate::key::{KeyField, SortKey};
 use crate::order::{Entry, Wide};
 use crate::prefix::{PrefixPlan, State};
 use crate::slot::{Column, Places};
@@ -23,17 +23,6 @@ use crate::slot::{Column, Places};
 /// Rows that are encoded or decoded together, column by column: few enough that rows of 100 bytes stay in the first-level
 /// cache, and the pages of scattered ones in the TLB. With 1024, sorting 4 GB took 5 % more processor time.
 pub(crate) const CHUNK_ROWS: usize = 256;
-
-/// One column of the sort order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SortKey {
-    /// Index of the column in the schema.
-    pub column: usize,
-    /// Largest value first.
-    pub descending: bool,
-    /// Nulls before all values, whatever the direction.
-    pub nulls_first: bool,
-}
 
 #[derive(Debug)]
 struct Inner {

@@ -24,7 +24,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::{KernelError, Result};
-use crate::layout::{RowLayout, SortKey};
+use crate::key::SortKey;
+use crate::layout::RowLayout;
 use crate::mix::mix;
 
 /// Name of the column of numbers, for messages; users do not see it.

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::arena::Memory;
-use crate::budget::{Priority, Reservation, Ticket, Want};
+use crate::budget::{Priority, Ticket, Want};
 use crate::error::{Result, StoreError};
 use crate::layout::Layout;
 use crate::mapping::Mapping;
@@ -176,6 +176,26 @@ fn disk_full(state: &mut State, needed_bytes: u64) -> StoreError {
     StoreError::DiskFull {
         needed_bytes,
         directories,
+    }
+}
+
+/// Working memory taken out of the budget; given back on drop.
+#[derive(Debug)]
+pub struct Reservation {
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Bytes reserved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shared.unreserve(self.bytes);
     }
 }
 

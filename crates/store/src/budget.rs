@@ -5,11 +5,9 @@
 //! for it: then only other tasks can, and these may be the ones behind it in the queue.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::arena::UNIT_BYTES;
 use crate::ranges::{units_in, FreeRanges, Range, Taken};
-use crate::shared::Shared;
 
 /// Who is served first when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,26 +175,6 @@ impl Ledger {
     /// All free ranges that hold memory, for giving it back to the system.
     pub(crate) fn trim_all(&mut self) -> Vec<Range> {
         self.free.trim(u64::MAX)
-    }
-}
-
-/// Working memory taken out of the budget; given back on drop.
-#[derive(Debug)]
-pub struct Reservation {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) bytes: u64,
-}
-
-impl Reservation {
-    /// Bytes reserved.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.shared.unreserve(self.bytes);
     }
 }
 

@@ -43,9 +43,10 @@ mod store;
 mod table;
 mod view;
 
+pub use acquire::Reservation;
 pub use arena::UNIT_BYTES;
 pub use block::{BlockId, BlockMut, Slice};
-pub use budget::{Priority, Reservation};
+pub use budget::Priority;
 pub use direct_file::DirectIo;
 pub use error::{Interruption, Result, StoreError};
 pub use layout::{ENTRY_BYTES, PAGE_BYTES};

@@ -6,8 +6,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::acquire::Reservation;
 use crate::block::{BlockId, BlockMut, Slice};
-use crate::budget::{Priority, Reservation};
+use crate::budget::Priority;
 use crate::direct_file::DirectIo;
 use crate::error::{Result, StoreError};
 use crate::options::StoreOptions;

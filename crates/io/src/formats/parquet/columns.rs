@@ -13,8 +13,8 @@ use arrow_schema::DataType;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::SchemaDescriptor;
 
+use super::chunk::MIN_WINDOW;
 use super::pages::held_estimate;
-use super::windows::MIN_WINDOW;
 use crate::direct::RangeReader;
 use crate::source::LargePages;
 

@@ -11,11 +11,12 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 
+use super::chunk::Chunk;
 use super::columns::TOGETHER_BYTES;
 use super::pages;
 use super::shared_prefixes::{self, Decoded, Prefixed};
 use super::uneven::{self, PageRuns};
-use super::windows::{Access, Chunk, Windows};
+use super::windows::{Access, Windows};
 use super::FORMAT;
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};

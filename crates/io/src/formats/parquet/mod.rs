@@ -1,6 +1,7 @@
 //! Apache Parquet.
 
 mod checked;
+mod chunk;
 mod columns;
 mod dictionary;
 mod footer;

@@ -7,7 +7,7 @@
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 
-use super::windows::{Chunk, Window};
+use super::chunk::{Chunk, Window};
 use crate::direct::{page_ceil, page_floor, BufferPool, PooledBuffer, RangeReader};
 use crate::error::{IoError, Result};
 

@@ -5,8 +5,8 @@
 
 use parquet::file::metadata::ParquetMetaData;
 
+use super::chunk::{Chunk, MIN_WINDOW, TOTAL_BYTES};
 use super::pages::Declared;
-use super::windows::{Chunk, MIN_WINDOW, TOTAL_BYTES};
 
 /// Chunks that are read together, with what lies between them: they and the pages at both ends fit a pooled buffer.
 const TOGETHER_BYTES: u64 = (1 << 20) - (8 << 10);

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::chunk::{Chunk, Window, MIN_WINDOW, TOTAL_BYTES};
 use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::Regions;
@@ -20,20 +21,8 @@ use super::FORMAT;
 use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
 use crate::error::IoError;
 
-/// All windows of one reader, with those being prefetched.
-pub(super) const TOTAL_BYTES: usize = 16 << 20;
-pub(super) const MIN_WINDOW: usize = 64 << 10;
-
 /// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.
 const HEADER_BYTES: u64 = 256;
-
-/// A range of the file that is read front to back. The chunks of a lane are read one after the other.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Chunk {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) lane: usize,
-}
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy)]
@@ -67,28 +56,6 @@ struct Inner {
 struct Lane {
     window: Window,
     ahead: Option<Ahead>,
-}
-
-/// Bytes of the file from a page border on.
-#[derive(Default)]
-pub(super) struct Window {
-    pub(super) start: u64,
-    pub(super) bytes: Bytes,
-}
-
-impl Window {
-    pub(super) fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
-        self.start <= start && end <= self.end()
-    }
-
-    pub(super) fn slice(&self, start: u64, end: u64) -> Bytes {
-        self.bytes
-            .slice((start - self.start) as usize..(end - self.start) as usize)
-    }
 }
 
 impl Windows {

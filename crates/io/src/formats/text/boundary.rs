@@ -6,19 +6,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::{memchr, memchr2, memchr2_iter};
-
 use super::diagnose::{fault_error, header_error};
+use super::line_starts::{line_after, text_start};
 use super::records::{Piece, RecordReader, Rule};
-use super::scan::{ends_line, Scan};
+use super::scan::Scan;
 use super::Notation;
 use crate::direct::{RangeReader, ReadAhead};
-use crate::error::{IoError, Result};
+use crate::error::Result;
 use crate::source::{BadRows, Header, ReadOptions, Syntax};
-
-/// How much is read to find the next newline.
-const PROBE_BYTES: u64 = 64 << 10;
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Cuts the records of a file (without the header of CSV, if it has one) into byte ranges of about `target` bytes.
 pub(super) fn ranges(
@@ -99,72 +94,6 @@ pub(super) fn records_start(
             Piece::Record(_) | Piece::Long => return Ok(reader.position()),
             Piece::Fault(_, fault) => return Err(header_error(file, fault)?),
         }
-    }
-    Ok(file.len())
-}
-
-/// Where the text begins: after a byte order mark, and so many lines.
-pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
-    let mark = file.read(0, file.len().min(3) as usize)?;
-    let start = match mark.as_ref() {
-        BYTE_ORDER_MARK => 3,
-        _ => 0,
-    };
-    match skip_rows {
-        0 => Ok(start),
-        _ => behind_lines(file, start, skip_rows),
-    }
-}
-
-/// Start of what follows so many lines, of which a file that is not empty must have enough.
-fn behind_lines(file: &RangeReader, start: u64, count: u64) -> Result<u64> {
-    let (mut at, mut left, mut last) = (start, count, b'\n');
-    while at < file.len() {
-        let bytes = file.read(at, (file.len() - at).min(PROBE_BYTES) as usize)?;
-        for end in memchr2_iter(b'\n', b'\r', &bytes) {
-            let before = end.checked_sub(1).map_or(last, |before| bytes[before]);
-            // The second half of CRLF ends no other line.
-            left -= u64::from(bytes[end] == b'\r' || before != b'\r');
-            if left == 0 {
-                return behind_line_end(file, at + end as u64 + 1);
-            }
-        }
-        last = bytes.last().copied().unwrap_or(last);
-        at += bytes.len() as u64;
-    }
-    left -= u64::from(!ends_line(last));
-    match count - left {
-        lines if left > 0 && lines > 0 => Err(IoError::SkipsTooMany {
-            path: file.path().to_path_buf(),
-            skip_rows: count,
-            lines,
-        }),
-        _ => Ok(file.len()),
-    }
-}
-
-/// The position, or the next one if it is within CRLF: where lines are cut behind CR, the rest would be one without anything.
-pub(super) fn behind_line_end(file: &RangeReader, position: u64) -> Result<u64> {
-    let is_within =
-        position > 0 && position < file.len() && file.read(position - 1, 2)?.as_ref() == b"\r\n";
-    Ok(position + u64::from(is_within))
-}
-
-/// Start of the first line that begins after `position`.
-pub(super) fn line_after(file: &RangeReader, position: u64, notation: Notation) -> Result<u64> {
-    let mut at = position;
-    while at < file.len() {
-        let bytes = file.read(at, (file.len() - at).min(PROBE_BYTES) as usize)?;
-        let end = match notation {
-            Notation::Csv => memchr2(b'\n', b'\r', &bytes),
-            _ => memchr(b'\n', &bytes),
-        };
-        match end.map(|end| at + end as u64 + 1) {
-            Some(end) if notation == Notation::Csv => return behind_line_end(file, end),
-            Some(end) => return Ok(end),
-            None => {}
-        }
-        at += bytes.len() as u64;
     }
     Ok(file.len())
 }

@@ -12,9 +12,9 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 
-use super::boundary::behind_line_end;
 use super::diagnose::{describe, fault_error, fault_reason, long_row, not_utf8};
 use super::encoding::Encoding;
+use super::line_starts::behind_line_end;
 use super::lines::Lines;
 use super::records::{Piece, RecordReader};
 use super::run::{Divided, Run};

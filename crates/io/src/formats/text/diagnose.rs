@@ -10,9 +10,9 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use serde_json::value::RawValue;
 
-use super::boundary::text_start;
 use super::encoding::Encoding;
 use super::fields::Fields;
+use super::line_starts::text_start;
 use super::lines::Place;
 use super::records::{Piece, RecordReader};
 use super::scan::Fault;

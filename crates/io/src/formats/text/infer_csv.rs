@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::boundary::text_start;
 use super::csv_values::Values;
 use super::diagnose::{bad_record, fault_error, header_error, not_utf8};
 use super::encoding::Encoding;
 use super::fields::Fields;
+use super::line_starts::text_start;
 use super::nearest::nearest_names;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, lines, width_differs, INFER_ROWS, INFER_ROW_BYTES};

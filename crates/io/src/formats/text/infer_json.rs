@@ -9,9 +9,9 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::boundary::text_start;
 use super::diagnose::not_an_object;
 use super::json_syntax::{fault, without_place, NOT_ONE_OBJECT};
+use super::line_starts::text_start;
 use super::number::Numbers;
 use super::records::{Piece, RecordReader, Rule};
 use super::{compressed, encoding, INFER_ROWS, INFER_ROW_BYTES};

@@ -20,6 +20,7 @@ mod inspect;
 mod json_scan;
 mod json_syntax;
 mod jsonl;
+mod line_starts;
 mod lines;
 mod nearest;
 mod number;
@@ -69,7 +70,7 @@ enum Notation {
 
 /// Start of the first line that begins after `position`, where LF ends lines.
 pub(crate) fn line_after(file: &RangeReader, position: u64) -> Result<u64> {
-    boundary::line_after(file, position, Notation::JsonLines)
+    line_starts::line_after(file, position, Notation::JsonLines)
 }
 
 impl Notation {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr2};
 
-use super::boundary::line_after;
+use super::line_starts::line_after;
 use super::scan::{ends_line, Fault, Scan};
 use super::Notation;
 use crate::direct::RangeReader;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use arrow_array::{RecordBatch, UInt32Array};
 
-use super::boundary::line_after;
+use super::line_starts::line_after;
 use super::stream::batches;
 use super::Dialect;
 use super::Notation;
