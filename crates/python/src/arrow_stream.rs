@@ -14,7 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::errors::{options_error, RowError};
-use crate::row_source::Batches;
+
+/// Batches of one schema, in order; they end after the first error.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, RowError>> + Send>;
 
 /// The name that the protocol gives to capsules of streams.
 const NAME: &std::ffi::CStr = c"arrow_array_stream";

@@ -12,9 +12,9 @@ use exoshuffle_io::ChunkWriter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::arrow_stream::Batches;
 use crate::buffers::ByteViewMut;
 use crate::errors::{arrow_error, options_error};
-use crate::row_source::Batches;
 
 /// Buffers of a stream start at multiples of so many bytes: a cache line, as the format recommends.
 const ALIGNMENT: usize = 64;

@@ -12,7 +12,7 @@ use exoshuffle_io::{open_split, BatchStream, Split};
 use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
 
-use crate::arrow_stream::stream_error;
+use crate::arrow_stream::{stream_error, Batches};
 use crate::errors::RowError;
 use crate::sections::TaggedSections;
 use crate::source::ReadConfig;
@@ -24,9 +24,6 @@ const MAX_BATCH_ROWS: usize = 8 * 1024;
 /// is six rows.
 const COLUMN_BYTES: usize = 2 << 10;
 const WIDE_BATCH_BYTES: usize = 4 << 20;
-
-/// Batches of one schema, in order; they end after the first error.
-pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, RowError>> + Send>;
 
 /// Where rows come from.
 pub enum RowSource {

@@ -15,12 +15,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::arrow_stream::{export, import, stream_error, Failure};
+use crate::arrow_stream::{export, import, stream_error, Batches, Failure};
 use crate::buffers::ByteView;
 use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
-use crate::row_source::{Batches, RowSource, BATCH_BYTES};
+use crate::row_source::{RowSource, BATCH_BYTES};
 use crate::source::{parse_splits, ReadConfig};
 use crate::write_options::{partition_by, write_options};
 
