@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import execute, unshuffled
+from exoshuffle.dataset import execute
+from exoshuffle.dataset.jobs import unshuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.join.join import HOWS

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import output
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write import output
+from exoshuffle.dataset.write.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import DiskFullError
 from tests.end_to_end.generated import generated
@@ -272,7 +272,7 @@ def test_spilled_and_written_on_one_disk_count_together(
     assert bill.shares_disk
     assert bill.spilled_bytes > 40_000_000
     assert bill.output_bytes == 120_000_000
-    monkeypatch.setattr("exoshuffle.dataset.explain.free_bytes", lambda _: 130_000_000)
+    monkeypatch.setattr("exoshuffle.dataset.explain.explain.free_bytes", lambda _: 130_000_000)
     assert not dataset.explain(tmp_path / "out").fits_on_disk
     with_free(monkeypatch, 130_000_000)
     with pytest.raises(DiskFullError, match=r"114 MB beside about \d+\.\d MB that are spilled"):

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import partitioning
-from exoshuffle.dataset.seal import is_sealed
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write import partitioning
+from exoshuffle.dataset.write.seal import is_sealed
+from exoshuffle.dataset.write.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, OutputError, SchemaError
 from tests.end_to_end.duck import duck

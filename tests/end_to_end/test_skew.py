@@ -20,9 +20,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset import execute, jobs
+from exoshuffle.dataset import execute
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.logical import Shuffled
+from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
@@ -73,7 +74,7 @@ def tiny(
             buffer_bytes=0,
         )
 
-    monkeypatch.setattr(jobs, "plan_shuffle", planned)
+    monkeypatch.setattr(shuffle_job, "plan_shuffle", planned)
     monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
     counts: collections.Counter[str] = collections.Counter()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import exoshuffle as xs
 from exoshuffle.dataset import Dataset, execute, inputs
-from exoshuffle.dataset.inputs import MAX_TOGETHER, _groups
+from exoshuffle.dataset.inputs.inputs import MAX_TOGETHER, _groups
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.observe.events import TaskFinished
 from tests.end_to_end.generated import generated, query

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core.order import ByKeys

@@ -10,8 +10,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.top import TopJob
-from exoshuffle.dataset.unshuffled import LimitJob
+from exoshuffle.dataset.jobs.top import TopJob
+from exoshuffle.dataset.jobs.unshuffled import LimitJob
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.core.keys import parse_keys

@@ -14,9 +14,9 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset.inputs import FileInput
-from exoshuffle.dataset.windows import small_window, window_bytes
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.jobs.windows import small_window, window_bytes
+from exoshuffle.dataset.write.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import jobs
-from exoshuffle.dataset.jobs import collected
+from exoshuffle.dataset.jobs import shuffle as jobs
+from exoshuffle.dataset.jobs.shuffle import collected
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Engine, RefStream
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from exoshuffle.dataset import sampling
-from exoshuffle.dataset.bill import Bill
-from exoshuffle.dataset.commit import Overwrite
-from exoshuffle.dataset.explain import Destination, explain_node
-from exoshuffle.dataset.formats import FORMATS
+from exoshuffle.dataset.explain.bill import Bill
+from exoshuffle.dataset.explain.explain import Destination, explain_node
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.grouped import Grouped
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.jobs.windows import check_window, small_window
+from exoshuffle.dataset.narrow import Narrow, check_datasets
+from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.nodes import (
     MergeJoined,
     Shuffled,
     ShuffleOptions,
@@ -22,11 +24,9 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
-from exoshuffle.dataset.narrow import Narrow, check_datasets
-from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.seeds import seed_or_fresh, seeds_of
-from exoshuffle.dataset.windows import check_window, small_window
-from exoshuffle.dataset.write import WriteOptions, is_held
+from exoshuffle.dataset.tree.seeds import seed_or_fresh, seeds_of
+from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.write import WriteOptions, is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.learning import learnt
-from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.dataset.jobs.learning import learnt
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
 from exoshuffle.operators.group_by.shuffle import group_by_shuffle

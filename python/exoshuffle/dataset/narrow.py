@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset import sampling
-from exoshuffle.dataset.learning import learnt
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.jobs.learning import learnt
+from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.nodes import (
     Limited,
     Node,
     Stepped,
@@ -16,10 +17,9 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
-from exoshuffle.dataset.pruning import pruned
-from exoshuffle.dataset.results import Results
-from exoshuffle.dataset.seeds import seed_or_fresh
-from exoshuffle.dataset.unified import unified
+from exoshuffle.dataset.tree.pruning import pruned
+from exoshuffle.dataset.tree.seeds import seed_or_fresh
+from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.bad_rows import write_bad_rows
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs import ShuffleJob, in_advance
-from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions, left_out
-from exoshuffle.dataset.seeds import seed_or_fresh
-from exoshuffle.dataset.write import PlainErrors
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob, in_advance
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
+from exoshuffle.dataset.tree.seeds import seed_or_fresh
+from exoshuffle.dataset.write.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import rows_config

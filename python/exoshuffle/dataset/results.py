@@ -7,14 +7,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.bad_rows import write_bad_rows
-from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.in_order import batches_of, streams_of
-from exoshuffle.dataset.jobs import Job
-from exoshuffle.dataset.logical import Node, left_out
-from exoshuffle.dataset.sure_size import sure_bytes
-from exoshuffle.dataset.write import (
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
+from exoshuffle.dataset.jobs.shuffle import Job
+from exoshuffle.dataset.jobs.sure_size import sure_bytes
+from exoshuffle.dataset.tree.nodes import Node, left_out
+from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.write import (
     PlainErrors,
     WriteOptions,
     WriteResult,

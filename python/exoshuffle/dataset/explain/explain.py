@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exoshuffle.dataset.bill import Bill
-from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.inputs import Input, UnmadeInput
-from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.dataset.joins import SmallSide, cross_memory_bytes, other_side, rows_size
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.explain.bill import Bill
+from exoshuffle.dataset.files.place import kind_of
+from exoshuffle.dataset.inputs.inputs import Input, UnmadeInput
+from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes
+from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.nodes import (
     Limited,
     MergeJoined,
     Node,
@@ -23,13 +25,11 @@ from exoshuffle.dataset.logical import (
     num_pruned,
     sources,
 )
-from exoshuffle.dataset.output import OutputSize, Result, estimated_size
-from exoshuffle.dataset.partitioning import estimated_folders, partitioned
-from exoshuffle.dataset.place import kind_of
-from exoshuffle.dataset.seeds import seeds_of
-from exoshuffle.dataset.unshuffled import ScanJob, piece_bytes
-from exoshuffle.dataset.windows import WindowJob
-from exoshuffle.dataset.write import WriteOptions, check_format, output_of
+from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.output import OutputSize, Result, estimated_size
+from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
+from exoshuffle.dataset.write.write import WriteOptions, check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk

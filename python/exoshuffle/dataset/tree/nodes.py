@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.inputs import schema_of
+from exoshuffle.dataset.inputs.inputs import schema_of
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin
@@ -23,7 +23,7 @@ from exoshuffle.units import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.dataset.bad_rows import LeftOut
+    from exoshuffle.dataset.jobs.bad_rows import LeftOut
     from exoshuffle.operators.join.join import Join
 
 #: Arrow counts with 64 bits.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.logical import Node, Stepped
+from exoshuffle.dataset.tree.nodes import Node, Stepped
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Nullable, Select

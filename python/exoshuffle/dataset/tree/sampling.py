@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 
 from exoshuffle.arguments import is_number
-from exoshuffle.dataset.inputs import is_text
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.inputs.inputs import is_text
+from exoshuffle.dataset.tree.nodes import (
     Files,
     Limited,
     Node,

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.inputs import evenly
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.inputs.inputs import evenly
+from exoshuffle.dataset.tree.nodes import (
     Files,
     Node,
     Shuffled,
@@ -31,7 +31,7 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.dataset.write import WriteOptions
+    from exoshuffle.dataset.write.write import WriteOptions
 
 #: Files, and row groups of each, that tell how far the others are compressed.
 SAMPLED_FOOTERS = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from exoshuffle import _native
-from exoshuffle.dataset.formats import FORMATS
+from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.errors import OptionsError
 
 #: The path that is standard output.

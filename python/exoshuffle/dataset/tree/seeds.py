@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.logical import Node, Shuffled, Stepped, Windowed
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, Windowed
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.steps.columns import Drop

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.inputs import Input, evenly
-from exoshuffle.dataset.jobs import ShuffleJob
-from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
+from exoshuffle.dataset.inputs.inputs import Input, evenly
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
 from exoshuffle.futures import get, remote
 from exoshuffle.operators.core.inputs import MapInput

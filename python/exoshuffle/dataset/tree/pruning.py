@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.hive import partitions_of
-from exoshuffle.dataset.logical import Files, Node, Stepped, United
+from exoshuffle.dataset.inputs.hive import partitions_of
+from exoshuffle.dataset.tree.nodes import Files, Node, Stepped, United
 from exoshuffle.errors import InputError
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from exoshuffle.dataset.inputs import FileInput, Input
-from exoshuffle.dataset.key_samples import sampled_keys
-from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, ExoshuffleError, MemoryLimitError
 from exoshuffle.futures import Engine, Ref, RefStream, cancel, raise_errors, wait
 from exoshuffle.futures.options import Executor

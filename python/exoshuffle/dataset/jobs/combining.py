@@ -13,8 +13,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs import FileInput, measuring, weigh
-from exoshuffle.dataset.jobs import ShuffleJob
+from exoshuffle.dataset.inputs.inputs import FileInput, measuring, weigh
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.futures import get
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.inputs import FileInput, schema_of
-from exoshuffle.dataset.jobs import steps_of
-from exoshuffle.dataset.logical import Node, sources
+from exoshuffle.dataset.inputs.inputs import FileInput, schema_of
+from exoshuffle.dataset.jobs.shuffle import steps_of
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
 from exoshuffle.futures.options import Executor

@@ -19,8 +19,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from exoshuffle import _native
-from exoshuffle.dataset.formats import FORMATS
-from exoshuffle.dataset.place import STANDARD
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.errors import DiskFullError, InputError, OutputError
 from exoshuffle.futures import current_engine
 

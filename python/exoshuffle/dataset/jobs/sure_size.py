@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs import FileInput, Input
-from exoshuffle.dataset.jobs import Job, ShuffleJob
-from exoshuffle.dataset.joins import rows_size
-from exoshuffle.dataset.unshuffled import ScanJob
-from exoshuffle.dataset.windows import WindowJob
+from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.jobs.joins import rows_size
+from exoshuffle.dataset.jobs.shuffle import Job, ShuffleJob
+from exoshuffle.dataset.jobs.unshuffled import ScanJob
+from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
 
 if TYPE_CHECKING:

@@ -14,36 +14,36 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.bad_rows import count_bad_rows
-from exoshuffle.dataset.commit import (
-    Output,
-    OutputDirectory,
-    OutputFile,
-    Overwrite,
-    check_overwrite,
-)
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.formats import FORMATS
-from exoshuffle.dataset.in_order import rows_of, write_file, write_stream
-from exoshuffle.dataset.jobs import ShuffleJob, finished
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.files.place import STANDARD, check_ending, is_stream, kind_of
+from exoshuffle.dataset.jobs.bad_rows import count_bad_rows
+from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob, finished
+from exoshuffle.dataset.tree.nodes import (
     Node,
     dictionary_columns,
     is_records,
     left_out,
     sources,
 )
-from exoshuffle.dataset.output import check_room
-from exoshuffle.dataset.partitioning import (
+from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.commit import (
+    Output,
+    OutputDirectory,
+    OutputFile,
+    Overwrite,
+    check_overwrite,
+)
+from exoshuffle.dataset.write.output import check_room
+from exoshuffle.dataset.write.partitioning import (
     MAX_FOLDERS,
     check_folders,
     check_partition_by,
     estimated_folders,
     partitioned,
 )
-from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.place import STANDARD, check_ending, is_stream, kind_of
-from exoshuffle.dataset.seeds import seeds_of
 from exoshuffle.errors import (
     ExoshuffleError,
     OptionsError,

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from exoshuffle.dataset.jobs import ShuffleJob
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.plan import ShufflePlan, Workload, plan_shuffle
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.inputs import Input, evenly
+from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import Input
-from exoshuffle.dataset.jobs import steps_of
-from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions
-from exoshuffle.dataset.unshuffled import piece_bytes
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.shuffle import steps_of
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, remote
 from exoshuffle.operators.core.order import ByKeys, round_robin
 from exoshuffle.operators.core.shuffle import Side

@@ -27,9 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from exoshuffle.dataset import replacing
-from exoshuffle.dataset.patterns import finds
-from exoshuffle.dataset.seal import is_sealed, is_sealed_file, seal_file, seal_of
+from exoshuffle.dataset.write import replacing
+from exoshuffle.dataset.write.patterns import finds
+from exoshuffle.dataset.write.seal import is_sealed, is_sealed_file, seal_file, seal_of
 from exoshuffle.errors import OptionsError, OutputError, shown
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import Input
-from exoshuffle.dataset.jobs import Job, bounded, in_advance, steps_of
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.shuffle import Job, bounded, in_advance, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput

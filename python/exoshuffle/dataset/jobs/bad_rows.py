@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs import bounded
-from exoshuffle.dataset.jobs import in_advance
+from exoshuffle.dataset.inputs.inputs import bounded
+from exoshuffle.dataset.jobs.shuffle import in_advance
 from exoshuffle.errors import ExoshuffleError, OptionsError, OutputError, shown
 from exoshuffle.futures import Engine, get, remote
 

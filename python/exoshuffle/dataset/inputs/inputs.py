@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from exoshuffle.dataset.decoding import decoding_bytes
-from exoshuffle.dataset.formats import FORMATS
-from exoshuffle.dataset.hive import partitions_of
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.inputs.decoding import decoding_bytes
+from exoshuffle.dataset.inputs.hive import partitions_of
 from exoshuffle.futures import Ref, Refs, RemoteFunction, current_engine, get, remote, slice_bytes
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.batches import chunks_of
