@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.write.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, OutputError, SchemaError
 from exoshuffle.futures import Ref, TaskOptions

@@ -18,7 +18,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
 from exoshuffle.dataset.write.commit import OutputFile
-from exoshuffle.dataset.write.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed

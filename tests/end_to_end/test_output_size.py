@@ -16,7 +16,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.write import output
-from exoshuffle.dataset.write.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import DiskFullError
 from tests.end_to_end.generated import generated

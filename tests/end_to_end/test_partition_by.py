@@ -17,8 +17,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.write import partitioning
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.seal import is_sealed
-from exoshuffle.dataset.write.write import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, OutputError, SchemaError
 from tests.end_to_end.duck import duck

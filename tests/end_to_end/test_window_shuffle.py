@@ -16,7 +16,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.dataset.jobs.windows import small_window, window_bytes
-from exoshuffle.dataset.write.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine

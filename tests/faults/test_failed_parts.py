@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.jobs import shuffle as jobs
-from exoshuffle.dataset.jobs.shuffle import collected
+from exoshuffle.dataset.jobs import following
+from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import Engine, RefStream
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll
@@ -66,7 +66,7 @@ def test_a_failure_is_seen_before_earlier_streams_have_ended(
 
 @pytest.mark.usefixtures("engine")
 def test_streams_that_have_ended_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MAX_PENDING", 2)
+    monkeypatch.setattr(following, "MAX_PENDING", 2)
     quick = [lambda: iter([1]) for _ in range(5)]
     with pytest.raises(TaskError, match="this one fails"):
         collected(begin(make_hanging(), *quick, make_failing()), num_cpus=0)

@@ -17,7 +17,8 @@ from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import sources
-from exoshuffle.dataset.write.write import WriteOptions, WriteResult
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES

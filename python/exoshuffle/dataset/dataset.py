@@ -26,7 +26,8 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seed_or_fresh, seeds_of
 from exoshuffle.dataset.write.commit import Overwrite
-from exoshuffle.dataset.write.write import WriteOptions, is_held
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.write import is_held
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import current_engine
 from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof

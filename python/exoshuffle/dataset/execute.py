@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
+from exoshuffle.dataset.jobs.following import collected
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
 from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
-from exoshuffle.dataset.jobs.shuffle import Job, ShuffleJob, collected
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.top import TopJob
 from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
 from exoshuffle.dataset.jobs.windows import WindowJob

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
-from exoshuffle.dataset.jobs.shuffle import ShuffleJob, in_advance
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.dataset.tree.seeds import seed_or_fresh
-from exoshuffle.dataset.write.write import PlainErrors
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import rows_config

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
 from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
-from exoshuffle.dataset.jobs.shuffle import Job
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.dataset.jobs.sure_size import sure_bytes
 from exoshuffle.dataset.tree.nodes import Node, left_out
 from exoshuffle.dataset.write.commit import Overwrite
-from exoshuffle.dataset.write.write import (
-    PlainErrors,
-    WriteOptions,
-    WriteResult,
-    check_rows,
-    write_node,
-)
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.write import WriteResult, check_rows, write_node
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.progress import Progress

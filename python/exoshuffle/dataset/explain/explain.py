@@ -27,9 +27,10 @@ from exoshuffle.dataset.tree.nodes import (
 )
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import OutputSize, Result, estimated_size
 from exoshuffle.dataset.write.partitioning import estimated_folders, partitioned
-from exoshuffle.dataset.write.write import WriteOptions, check_format, output_of
+from exoshuffle.dataset.write.write import check_format, output_of
 from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk

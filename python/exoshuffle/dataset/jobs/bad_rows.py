@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON lines that cannot be read: how many are left out of files, and which.
+"""Finds the rows of CSV and JSON lines that are left out since they cannot be read: how many, and which.
 
 Readers leave them out wherever they come by. The bytes of files decide, so all tasks and attempts leave out the same.
 Which these are is found by tasks of their own: the result of a task counts once, however often it ran.
@@ -6,18 +6,18 @@ Which these are is found by tasks of their own: the result of a task counts once
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import bounded
-from exoshuffle.dataset.jobs.shuffle import in_advance
-from exoshuffle.errors import ExoshuffleError, OptionsError, OutputError, shown
+from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, get, remote
 
 if TYPE_CHECKING:
@@ -26,35 +26,6 @@ if TYPE_CHECKING:
 #: What a task looks through. If every row is bad, its result takes about ten times as much.
 SEARCHED_BYTES = 4_000_000
 SEARCH_MEMORY_BYTES = 12 * SEARCHED_BYTES
-#: The first line of a file of bad rows.
-HEADER = '"file","line","reason","text"\n'
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Rows that are left out of the files of a source.
-
-    Attributes:
-        source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
-        path: Where they are written, if anywhere: a CSV file with the columns file, line, reason and text.
-        kept: The files that are read, by their numbers in the source; None for all.
-        counts: How many were found in which files, so that one result after another searches them once. One for all
-            that are made of this by ``within``.
-    """
-
-    source: Any
-    path: str | None = None
-    kept: tuple[int, ...] | None = None
-    counts: dict[tuple[_Files, ...], int] = field(default_factory=dict)
-
-    def within(self, kept: Sequence[int]) -> LeftOut:
-        """Of some files, by their numbers among those that are read."""
-        numbers = kept if self.kept is None else [self.kept[number] for number in kept]
-        return replace(self, kept=tuple(numbers))
-
-
-#: Files of a source, all or some.
-_Files: TypeAlias = "tuple[Any, tuple[int, ...] | None]"
 
 
 def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
@@ -96,7 +67,7 @@ def _united(numbers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None
     return tuple(sorted(set().union(*known))) if len(known) == len(numbers) else None
 
 
-def _searched(files: Sequence[_Files]) -> Iterator[_Found]:
+def _searched(files: Sequence[FilesOf]) -> Iterator[_Found]:
     search = remote(find_bad_rows, name="bad_rows", executor="thread", memory=SEARCH_MEMORY_BYTES)
     for whole, kept in files:
         source = whole if kept is None else whole.with_files(kept)
@@ -122,57 +93,6 @@ class _Found:
 def find_bad_rows(read_options: str, schema: bytes, split: str, start: int) -> tuple[bytes, int]:
     """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
     return _native.bad_rows(read_options, schema, split, start)
-
-
-def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
-    """What to do about bad rows, ``raise`` or ``skip``, and where to write them.
-
-    Raises:
-        OptionsError: It is neither of these nor a path, or a path of something else.
-    """
-    if isinstance(bad_rows, str) and bad_rows in ("raise", "skip"):
-        return bad_rows, None
-    if not isinstance(bad_rows, str | os.PathLike) or not os.fspath(bad_rows):
-        raise OptionsError(
-            f"bad_rows is {shown(bad_rows)}; give 'raise', 'skip', or the path of a file for them"
-        )
-    path = Path(os.path.expanduser(os.fsdecode(bad_rows)))
-    if path.exists() and not path.is_file():
-        kind = "a directory" if path.is_dir() else "no regular file"
-        raise OptionsError(f"bad_rows is {str(path)!r}, {kind}; give the path of a file")
-    if path.exists() and not _is_ours(path):
-        raise OptionsError(
-            f"bad_rows is {str(path)!r}, which exists and is no file of bad rows; give another path"
-        )
-    if not path.parent.is_dir():
-        raise OptionsError(
-            f"bad_rows is {str(path)!r}, in a directory that does not exist; make it"
-        )
-    return "skip", str(path)
-
-
-def check_place(path: str, inputs: Sequence[str]) -> None:
-    """Raises ``OptionsError`` where the next reader of the inputs, names or patterns, would take the file for one."""
-    place = os.path.abspath(path)
-    if os.path.basename(place).startswith((".", "_")):  # which listings leave out
-        return
-    for name in inputs:
-        whole = os.path.abspath(name)
-        if place.startswith(f"{whole.rstrip('/')}/") or fnmatch.fnmatch(place, whole):
-            raise OptionsError(
-                f"bad_rows is {path!r}, which {name!r} would read as input the next time; give a path elsewhere"
-            )
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(HEADER))
-    except OSError as error:
-        raise OptionsError(
-            f"bad_rows is {str(path)!r}, which cannot be read ({error.strerror or error}); give another path"
-        ) from error
-    return start in (b"", HEADER.encode())
 
 
 def _tables(found: Iterator[_Found]) -> Iterator[tuple[str, pa.Table]]:

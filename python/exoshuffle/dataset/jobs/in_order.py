@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.jobs.shuffle import Job, bounded, in_advance
+from exoshuffle.dataset.jobs.following import bounded, in_advance
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, get
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_rows, own_errors

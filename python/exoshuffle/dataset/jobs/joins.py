@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.shuffle import steps_of
+from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, remote

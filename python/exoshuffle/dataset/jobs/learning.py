@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.write.write import PlainErrors
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
 from exoshuffle.futures import get, remote
 from exoshuffle.operators.steps.functions import MapBatches
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exoshuffle import _native
-from exoshuffle.dataset.jobs.shuffle import Job, in_advance, steps_of
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.jobs.job import Job, steps_of
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote

@@ -1,4 +1,4 @@
-"""Jobs: what turns inputs into results, part by part, each ending in a sink; here that of a shuffle.
+"""The job of a shuffle.
 
 It is measured, planned and assigned, and then handed to a strategy. Guarantee: one that memory or the spill directories
 have no room for is refused before any of its rows has moved.
@@ -6,58 +6,30 @@ have no room for is refused before any of its rows has moved.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from exoshuffle.dataset.inputs.inputs import FileInput, Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
-from exoshuffle.errors import DiskFullError, ExoshuffleError, MemoryLimitError
-from exoshuffle.futures import Engine, Ref, RefStream, cancel, raise_errors, wait
+from exoshuffle.errors import DiskFullError, MemoryLimitError
+from exoshuffle.futures import Engine
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sink import Sink
-from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
 from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.strategies.strategy import get_strategy, strategy_name
 from exoshuffle.units import format_bytes
-
-#: Reduces that are submitted and not done, at most: a task that waits costs its engine something for every argument
-#: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
-MAX_PENDING = 64
-MAX_PENDING_PER_CPU = 4
-#: What is made of a part, and spilled, before somebody takes it: so much that tasks seldom wait, and two blocks.
-MAX_AHEAD_BYTES = 500_000_000
-MIN_AHEAD = 2
-#: While results are made, failures are looked for so often.
-LOOK_SECONDS = 0.25
-
-
-class Job(Protocol):
-    """Makes a result, part by part."""
-
-    @property
-    def plan(self) -> ShufflePlan | None:
-        """The plan of its shuffle, if it is one."""
-        ...
-
-    def run(self, sink: Sink) -> Iterator[Any]:
-        """A ``Ref``, or a ``RefStream`` if that is how the sink returns, of each part, in order.
-
-        Work is submitted as they are taken.
-        """
 
 
 @dataclass
@@ -262,121 +234,3 @@ class ShuffleJob:
             ]
             samples = sampled_keys(self.inputs, items, num_partitions, self.engine.budget_bytes)
         return self.shuffle.assign(map_inputs[0].config.build(), samples, num_partitions)
-
-
-def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
-    """Parts of a job, none of which gets further ahead of who takes its blocks than ``MAX_AHEAD_BYTES``.
-
-    Those of a strategy of the user need not be streams.
-    """
-    for part in parts:
-        if isinstance(part, RefStream):
-            part.limit_ahead(max(MIN_AHEAD, MAX_AHEAD_BYTES // sink.piece_bytes))
-        yield part
-
-
-def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
-    """The items, each taken from where they come ``count`` items before it is wanted."""
-    pending: deque[Any] = deque()
-    for item in items:
-        pending.append(item)
-        if len(pending) > count:
-            yield pending.popleft()
-    yield from pending
-
-
-def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
-    """The references, once all are done. After a failure or Ctrl-C none of the tasks runs, or will run."""
-    taken: list[Ref] = []
-    pending: list[Ref] = []
-    try:
-        for ref in refs:
-            taken.append(ref)
-            pending.append(ref)
-            while len(pending) >= max_pending(num_cpus):
-                pending = _unfinished(pending, len(pending) // 2)
-        while pending:
-            pending = _unfinished(pending, len(pending))
-    except BaseException:
-        for ref in reversed(taken):
-            cancel(ref)
-        wait(taken, num_ready=len(taken))
-        raise
-    return taken
-
-
-def _unfinished(pending: list[Ref], num_ready: int) -> list[Ref]:
-    """Those that are not done, once so many are or after ``LOOK_SECONDS``.
-
-    Raises:
-        TaskError: One of them has failed.
-    """
-    done, pending = wait(pending, num_ready=num_ready, timeout=LOOK_SECONDS)
-    raise_errors(done)
-    return pending
-
-
-def collected(streams: Iterator[RefStream], num_cpus: int) -> list[Ref]:
-    """The items of all streams, in order, once all are made. After a failure or Ctrl-C as ``finished``.
-
-    A failure is seen about ``LOOK_SECONDS`` later, whichever stream it is in: all are looked at so often, which took
-    0.08 ms per stream on Ray.
-    """
-    taken: list[list[Ref]] = []
-    running: list[_Followed] = []
-    try:
-        for stream in streams:
-            running.append(_Followed(stream))
-            taken.append(running[-1].items)
-            while len(running) > max_pending(num_cpus):
-                running = _still_running(running)
-        while running:
-            running = _still_running(running)
-    except BaseException:
-        for followed in reversed(running):
-            cancel(followed.stream)
-        for followed in running:
-            with contextlib.suppress(ExoshuffleError):
-                list(followed.stream)
-        raise
-    return list(itertools.chain.from_iterable(taken))
-
-
-class _Followed:
-    """A stream, and the items of it that have been taken."""
-
-    def __init__(self, stream: RefStream) -> None:
-        self.stream = stream
-        self.items: list[Ref] = []
-
-    def has_ended(self, patience: float) -> bool:
-        """Takes items for ``LOOK_SECONDS``, or until one takes longer than ``patience``; whether that was all.
-
-        Raises:
-            TaskError: The task failed.
-        """
-        end = time.monotonic() + LOOK_SECONDS
-        with contextlib.suppress(TimeoutError):
-            while time.monotonic() < end:
-                item = self.stream.next(patience)
-                if item is None:
-                    return True
-                self.items.append(item)
-        return False
-
-
-def _still_running(followed: Sequence[_Followed]) -> list[_Followed]:
-    """Those that have not ended, when the first has, or after ``LOOK_SECONDS``: nobody can wait for several."""
-    first, *others = followed
-    ended = first.has_ended(LOOK_SECONDS)
-    return [*([] if ended else [first]), *(other for other in others if not other.has_ended(0))]
-
-
-def max_pending(num_cpus: int) -> int:
-    """Reduces that are submitted and not done, at most."""
-    return max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus)
-
-
-def steps_of(sink: Sink) -> tuple[Step, ...]:
-    """What a sink does to rows before it takes them."""
-    return sink.steps if isinstance(sink, SteppedSink) else ()

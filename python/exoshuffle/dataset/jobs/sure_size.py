@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import rows_size
-from exoshuffle.dataset.jobs.shuffle import Job, ShuffleJob
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.shuffle import Job, bounded, in_advance, steps_of
+from exoshuffle.dataset.jobs.following import bounded, in_advance
+from exoshuffle.dataset.jobs.job import Job, steps_of
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.inputs import FileInput, schema_of
-from exoshuffle.dataset.jobs.shuffle import steps_of
+from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote

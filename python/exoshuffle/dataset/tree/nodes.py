@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.inputs import schema_of
+from exoshuffle.dataset.inputs.left_out import LeftOut
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin
@@ -23,7 +24,6 @@ from exoshuffle.units import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.dataset.jobs.bad_rows import LeftOut
     from exoshuffle.operators.join.join import Join
 
 #: Arrow counts with 64 bits.

@@ -23,6 +23,7 @@ from exoshuffle.dataset.tree.nodes import (
     dictionary_columns,
     sources,
 )
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.plan.plan import ShufflePlan
@@ -30,8 +31,6 @@ from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from exoshuffle.dataset.write.write import WriteOptions
 
 #: Files, and row groups of each, that tell how far the others are compressed.
 SAMPLED_FOOTERS = 8

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
-from exoshuffle.dataset.files.place import STANDARD, check_ending, is_stream, kind_of
+from exoshuffle.dataset.files.place import STANDARD, check_ending, kind_of
 from exoshuffle.dataset.jobs.bad_rows import count_bad_rows
+from exoshuffle.dataset.jobs.following import finished
 from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
-from exoshuffle.dataset.jobs.shuffle import ShuffleJob, finished
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.nodes import (
     Node,
-    dictionary_columns,
     is_records,
     left_out,
     sources,
@@ -36,9 +35,9 @@ from exoshuffle.dataset.write.commit import (
     Overwrite,
     check_overwrite,
 )
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.output import check_room
 from exoshuffle.dataset.write.partitioning import (
-    MAX_FOLDERS,
     check_folders,
     check_partition_by,
     estimated_folders,
@@ -49,86 +48,20 @@ from exoshuffle.errors import (
     OptionsError,
     OutputError,
     ShuffleCheckError,
-    TaskError,
-    WorkerDiedError,
     shown,
 )
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
-from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import WriteSink
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.units import parse_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Of a result that no shuffle made.
 ROW_GROUP_BYTES = 8_000_000
-
-
-@dataclass(frozen=True)
-class WriteOptions:
-    """How to write files.
-
-    Attributes:
-        format: ``parquet``, ``arrow``, ``csv``, ``jsonl`` or ``records``.
-        compression: See ``Dataset.write_parquet``.
-        target_file_size: See ``Dataset.write_parquet``.
-        partition_by: See ``Dataset.write_parquet``.
-    """
-
-    format: str
-    compression: str = "none"
-    target_file_size: int | str | None = None
-    partition_by: str | Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.format not in tuple(FORMATS):
-            raise OptionsError(f"unknown format {self.format!r}; known are {', '.join(FORMATS)}")
-        if self.compression not in FORMATS[self.format].compressions:
-            known = ", ".join(FORMATS[self.format].compressions)
-            raise OptionsError(
-                f"{self.format} cannot be compressed by {self.compression!r}; known are {known}"
-            )
-        target = self.target_bytes
-        if target is not None and target < 1:
-            raise OptionsError(f"target_file_size is {target}; it must be at least 1 byte")
-        if self.partition_by is not None and not self.folders:
-            raise OptionsError("partition_by names no column; name one, or leave it out")
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The columns that become folders."""
-        return (
-            () if self.partition_by is None else once(names_of(self.partition_by, "partition_by"))
-        )
-
-    @property
-    def target_bytes(self) -> int | None:
-        """The size of a file, if one was asked for."""
-        return None if self.target_file_size is None else parse_bytes(self.target_file_size)
-
-    def to_json(self, node: Node, row_group_bytes: int, path: str = "") -> str:
-        """The options as the native writer reads them; ``path`` is that of a single file."""
-        return json.dumps(
-            {
-                "format": self.format,
-                "compression": self.compression,
-                "target_file_bytes": self.target_bytes,
-                "row_group_bytes": row_group_bytes,
-                "dictionary_columns": dictionary_columns(node),
-                "ipc_stream": is_stream(path),
-                "csv_tabs": path.lower().endswith(".tsv"),
-                **(
-                    {"partition_by": self.folders, "max_folders": MAX_FOLDERS}
-                    if self.folders
-                    else {}
-                ),
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -357,29 +290,6 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
     finally:
         engine.remove_observer(progress)
         progress.stop()
-
-
-class PlainErrors(contextlib.AbstractContextManager[None]):
-    """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy.
-
-    That a process died names neither, so there the task stays in the message.
-
-    Why not a function with ``contextmanager``: left by the end of a generator that was abandoned, such a one keeps what
-    the generator held until garbage is collected (Python 3.10).
-    """
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Passes on what is no such error."""
-        del kind, traceback
-        if not isinstance(error, TaskError) or isinstance(error.__cause__, WorkerDiedError):
-            return
-        if isinstance(error.__cause__, ExoshuffleError):
-            raise error.__cause__ from error
 
 
 def check_rows(node: Node, num_rows: int) -> None:
