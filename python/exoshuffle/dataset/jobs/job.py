@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from exoshuffle.operators.core.sink import Sink
-from exoshuffle.operators.core.sinks import SteppedSink
-from exoshuffle.operators.steps.step import Step
 from exoshuffle.plan.plan import ShufflePlan
 
 
@@ -24,8 +22,3 @@ class Job(Protocol):
 
         Work is submitted as they are taken.
         """
-
-
-def steps_of(sink: Sink) -> tuple[Step, ...]:
-    """What a sink does to rows before it takes them."""
-    return sink.steps if isinstance(sink, SteppedSink) else ()

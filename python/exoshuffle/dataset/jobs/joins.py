@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
-from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, remote
@@ -96,7 +95,7 @@ class CrossJob:
     def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         memory = cross_memory_bytes(self.engine) + functions_bytes(sink_steps(sink))
-        executor = executor_of("thread", steps_of(sink))
+        executor = executor_of("thread", sink_steps(sink))
         run = remote(
             cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
         )

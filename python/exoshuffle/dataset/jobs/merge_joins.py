@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import in_advance
-from exoshuffle.dataset.jobs.job import Job, steps_of
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
@@ -117,7 +117,7 @@ class MergeJoinJob:
             "num_returns": sink.num_returns,
             "memory": memory,
             "name": self.join.name,
-            "executor": executor_of("thread", steps_of(sink)),
+            "executor": executor_of("thread", sink_steps(sink)),
         }
         joining = Joining(self.join, sink)
         found = [_found(lefts, rights, meeting) for meeting in meetings]

@@ -14,7 +14,6 @@ from typing import Any
 
 from exoshuffle.dataset.inputs.inputs import FileInput, Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
-from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
 from exoshuffle.futures import Engine
@@ -23,7 +22,7 @@ from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
-from exoshuffle.operators.core.sink import Sink
+from exoshuffle.operators.core.sink import Sink, sink_steps
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
@@ -211,7 +210,7 @@ class ShuffleJob:
             self._assignment(map_inputs, starts),
             self.shuffle.finish,
             sink,
-            executor_of(self.executor, steps_of(sink)),
+            executor_of(self.executor, sink_steps(sink)),
         )
         return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.following import bounded, in_advance
-from exoshuffle.dataset.jobs.job import Job, steps_of
+from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput
@@ -76,7 +76,7 @@ class ScanJob:
     def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *steps_of(sink)])
+        executor = executor_of("thread", [*steps, *sink_steps(sink)])
         run = remote(
             scan,
             num_returns=sink.num_returns,
@@ -131,7 +131,7 @@ class LimitJob:
 
     def run(self, sink: Sink) -> Iterator[Any]:
         """See ``Job``."""
-        executor = executor_of("thread", steps_of(sink))
+        executor = executor_of("thread", sink_steps(sink))
         run = remote(
             rewrite,
             num_returns=sink.num_returns,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.inputs import FileInput, schema_of
-from exoshuffle.dataset.jobs.job import steps_of
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote
@@ -85,7 +84,7 @@ class WindowJob:
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *steps_of(sink)])
+        executor = executor_of("thread", [*steps, *sink_steps(sink)])
         run = remote(
             shuffle_windows,
             num_returns=sink.num_returns,
