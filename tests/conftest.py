@@ -1,4 +1,4 @@
-"""Fixtures: an engine with a small budget; and the check that no test leaves anything behind (``leaks.py``)."""
+"""Fixtures: an engine with a small budget; and the check that no test leaves anything behind (``support/leaks.py``)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pyarrow import csv
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.testing.meeting import poll
-from tests.held import assert_closed, held
-from tests.leaks import LeakCheck
+from tests.support.held import assert_closed, held
+from tests.support.leaks import LeakCheck
 
 settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("default")

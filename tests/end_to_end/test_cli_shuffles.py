@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import read_directory, write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import read_directory, write_files
 
 ROWS = 20_000
 LIMIT = ("--memory-limit", "2GB")

@@ -13,7 +13,7 @@ from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.inputs import inputs
 from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
-from tests.end_to_end.generated import assert_same_rows, query
+from tests.support.generated import assert_same_rows, query
 
 ROWS = 150_000
 PARTS = ["rows()", "total(x)", "min(x)"]

@@ -18,7 +18,7 @@ from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes
-from tests.end_to_end.oracle import write_files
+from tests.support.oracle import write_files
 
 ROWS = 200_000
 ROOM = 700_000_000

@@ -19,9 +19,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.write.seal import PREFIX
 from exoshuffle.errors import OutputError
-from tests.end_to_end.formats import READERS, WRITERS
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.formats import READERS, WRITERS
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 pytestmark = pytest.mark.usefixtures("engine")
 

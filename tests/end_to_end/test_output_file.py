@@ -20,8 +20,8 @@ from exoshuffle.cloudsort import gensort
 from exoshuffle.dataset.write.commit import OutputFile
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 ROWS = 30_000
 LIMIT = ("--memory-limit", "2GB")

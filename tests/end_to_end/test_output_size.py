@@ -19,9 +19,9 @@ from exoshuffle.dataset.write import output
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import DiskFullError
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.test_bad_options import CASES
+from tests.refusals.test_command_line import CASES
+from tests.support.generated import generated
+from tests.support.oracle import write_files
 
 ROWS = 40_000
 TABLE = generated(ROWS, keys=30_000, seed=3).drop_columns(["nested"])

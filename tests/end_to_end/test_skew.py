@@ -32,8 +32,8 @@ from exoshuffle.strategies import TaskSet
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.strategy import stage
 from exoshuffle.testing import failing
-from tests.end_to_end.generated import assert_same_rows, query
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import assert_same_rows, query
+from tests.support.oracle import assert_same, write_files
 
 ROWS = 6_000
 #: Bytes of a partition that can be reduced beside others, and alone; and of a split.

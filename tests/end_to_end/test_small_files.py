@@ -21,7 +21,7 @@ from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.plan.workload import Workload
-from tests.end_to_end.oracle import assert_same
+from tests.support.oracle import assert_same
 
 FILES = 600
 ROWS = 7  # of a file

@@ -16,7 +16,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.errors import InputError, OptionsError
-from tests.end_to_end.formats import WRITERS
+from tests.support.formats import WRITERS
 
 pytestmark = pytest.mark.usefixtures("engine")
 

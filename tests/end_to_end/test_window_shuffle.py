@@ -22,8 +22,8 @@ from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.steps.sample import numbers_within
 from tests.conftest import large_memory_limit, small_memory_limit
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import write_files
 
 ROWS = 60_000
 WINDOW = 1000

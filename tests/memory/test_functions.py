@@ -79,7 +79,7 @@ IDLE_PROGRAM = """
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.testing.meeting import poll
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 def same(rows):
     return rows

@@ -11,7 +11,7 @@ import exoshuffle as xs
 from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.operators.core.readers import FileReader
-from tests.end_to_end.formats import WRITERS
+from tests.support.formats import WRITERS
 
 
 @pytest.mark.usefixtures("engine")

@@ -14,8 +14,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError, TaskError
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import generated
+from tests.support.oracle import write_files
 
 pytestmark = pytest.mark.shares_engine
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import exoshuffle as xs
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.duck import duck
+from tests.support.duck import duck
 
 ROW = "row_number"
 

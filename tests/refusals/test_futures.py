@@ -21,8 +21,8 @@ from exoshuffle.errors import (
     TaskError,
 )
 from exoshuffle.plan.plan import ShufflePlan
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from exoshuffle.futures import session
-from tests.held import Held, come_since, held, spill_files_below
+from tests.support.held import Held, come_since, held, spill_files_below
 
 #: Its node stays from test to test, and has threads, processes, sockets and shared memory in and beside this process as
 #: it pleases. What has our name is looked at there too.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.end_to_end.duck import duck
+from tests.support.duck import duck
 
 #: Rows with few and with many keys, nulls, special numbers, a string and a nested column.
 _QUERY = """

@@ -25,8 +25,8 @@ from exoshuffle.strategies import (
     TaskSet,
 )
 from exoshuffle.strategies.strategy import stage
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import assert_same, write_files
 
 PARTITIONS = 7
 KEYS = 150
