@@ -21,8 +21,8 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.steps.sample import numbers_within
-from tests.conftest import large_memory_limit, small_memory_limit
 from tests.support.generated import assert_same_rows, generated, query
+from tests.support.limits import large_memory_limit, small_memory_limit
 from tests.support.oracle import write_files
 
 ROWS = 60_000

@@ -9,7 +9,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
-from tests.ray.test_sort import contents
+from tests.ray.outputs import contents
 from tests.support.formats import READERS, WRITERS
 from tests.support.generated import generated
 from tests.support.oracle import write_files
