@@ -1,4 +1,4 @@
-"""What users ask wrongly of operators, and what their functions do wrong: from Python and from the command line."""
+"""What users' functions and strategies do wrong: their own error, with the place, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.errors import OptionsError, SchemaError, TaskError
+from exoshuffle.errors import SchemaError, TaskError
+from exoshuffle.plan.plan import ShufflePlan
 from tests.support.generated import generated
 from tests.support.oracle import write_files
 
@@ -32,115 +33,6 @@ def dataset(source: Path, shared_engine: LocalEngine) -> xs.Dataset:
     del shared_engine
     return xs.read_parquet(source)
 
-
-# --- what is asked for -------------------------------------------------------------------------------------------
-
-IN_PARTITIONS: dict[str, Callable[[xs.Dataset, int], object]] = {
-    "sort": lambda d, n: d.sort("k", num_partitions=n),
-    "shuffle": lambda d, n: d.random_shuffle(num_partitions=n),
-    "repartition": lambda d, n: d.repartition(n),
-    "group_by": lambda d, n: d.group_by("k", num_partitions=n),
-    "distinct": lambda d, n: d.distinct("k", num_partitions=n),
-    "join": lambda d, n: d.join(d.select("k"), on="k", num_partitions=n),
-}
-
-
-@pytest.mark.parametrize("name", IN_PARTITIONS)
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (0, "0 partitions; choose between 1 and 100000"),
-        (-3, "-3 partitions; choose between"),
-        (100_001, "100001 partitions; choose between"),
-        (2**70, "partitions; choose between"),
-        (1.5, r"num_partitions is 1\.5; it must be a whole number"),
-    ],
-)
-def test_partitions(name: str, number: int, words: str, source: Path) -> None:
-    """At once, before anything runs."""
-    with pytest.raises(OptionsError, match=words):
-        IN_PARTITIONS[name](xs.read_parquet(source), number)
-
-
-@pytest.mark.parametrize("number", ["0", "-3", "100001"])
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ["sort", "good", "out", "--by", "key"],
-        ["shuffle", "good", "out"],
-        ["repartition", "good", "out"],
-        ["groupby", "good", "out", "--by", "key", "--agg", "n=count()"],
-        ["distinct", "good", "out", "--on", "key"],
-        ["join", "good", "good", "out", "--on", "key"],
-    ],
-    ids=lambda asked: asked[0],
-)
-def test_partitions_on_the_command_line(
-    asked: list[str], number: str, check_refused: Callable[..., None]
-) -> None:
-    check_refused([*asked, "--partitions", number], 2, [f"{number} partitions", "between 1 and"])
-
-
-MISTAKES: dict[str, tuple[Callable[[xs.Dataset], object], type[Exception], str]] = {
-    "types of keys": (
-        lambda d: d.join(d.select("text"), left_on="k", right_on="text"),
-        SchemaError,
-        r"cannot join 'k' \(int64\) with 'text' \(string\): .* cast one",
-    ),
-    "a name that both sides have, with the suffix": (
-        lambda d: d.with_columns(x_right="1").join(d.select("k", "x"), on="k"),
-        OptionsError,
-        "two columns named 'x_right' with suffix='_right'; choose another suffix",
-    ),
-    "no suffix": (
-        lambda d: d.join(d.select("k", "x"), on="k", suffix=""),
-        OptionsError,
-        "two columns named 'x' with suffix=''; choose another suffix",
-    ),
-    "sum of text": (
-        lambda d: d.group_by("k").agg(s=("text", "sum")),
-        SchemaError,
-        "sum is asked of column 'text', which is string, and it takes numbers",
-    ),
-    "mean of moments": (
-        lambda d: d.group_by("k").agg(s=("moment", "mean")),
-        SchemaError,
-        r"mean is asked of column 'moment', which is timestamp\[us\]",
-    ),
-    "unknown aggregate": (
-        lambda d: d.group_by("k").agg(s=("x", "summ")),
-        OptionsError,
-        "asks for 'summ', which is none of all, any",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str, source: Path) -> None:
-    make, error, words = MISTAKES[name]
-    with pytest.raises(error, match=words):
-        make(xs.read_parquet(source))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (
-            ["join", "good", "good", "out", "--left-on", "key", "--right-on", "text"],
-            1,
-            ["'key' (int64)", "'text' (string)", "cast one"],
-        ),
-        (["join", "good", "good", "out", "--on", "key", "--suffix", ""], 2, ["'text'", "suffix"]),
-        (["groupby", "good", "out", "--by", "key", "--agg", "s=sum(text)"], 1, ["sum", "string"]),
-    ],
-)
-def test_mistakes_on_the_command_line(
-    arguments: list[str], code: int, words: list[str], check_refused: Callable[..., None]
-) -> None:
-    check_refused(arguments, code, words)
-
-
-# --- users' functions --------------------------------------------------------------------------------------------
 
 RUNS: dict[str, Callable[[xs.Dataset, Callable[[pa.Table], object]], xs.Dataset]] = {
     "alone": lambda d, function: d.map_batches(function),
@@ -277,3 +169,19 @@ def test_the_schema_is_learnt_once(name: str, dataset: xs.Dataset, tmp_path: Pat
     assert log.read_text() == "0\n"
     assert made.to_arrow().num_rows == ROWS
     assert log.read_text().splitlines().count("0") == 1
+
+
+def test_an_error_of_a_users_strategy_keeps_its_cause(dataset: xs.Dataset) -> None:
+    def fail(_: int) -> None:
+        raise ZeroDivisionError("the user's own")
+
+    class Failing:
+        def shuffle(self, tasks: object, splits: object, plan: ShufflePlan) -> object:
+            del tasks, splits, plan
+            yield xs.remote(fail).remote(1)
+
+    with pytest.raises(
+        TaskError, match=r"the user's own\n.*\n  task fail failed in attempt 1"
+    ) as caught:
+        dataset.sort("k", strategy=Failing()).to_arrow()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -220,22 +220,6 @@ def test_contradictions_are_refused(source: Path, tmp_path: Path) -> None:
     assert list(tmp_path.glob("*")) == [tmp_path / "spill"]
 
 
-@pytest.mark.parametrize(
-    ("output", "more", "words"),
-    [
-        ("out.tsv", ["--output-format", "jsonl"], ["ends in .tsv", "jsonl"]),
-        ("out.csv.gz", [], ["out.csv.gz", "ending of no format"]),
-        ("out.csv", ["--output-format", "jsonl"], ["ends in .csv", "jsonl"]),
-        ("out.csv", ["--target-file-size", "1MB"], ["target_file_size", "out.csv/"]),
-        ("out.dat", [], ["tables cannot be written as records"]),
-    ],
-)
-def test_the_command_line_refuses(
-    output: str, more: list[str], words: list[str], check_refused
-) -> None:
-    check_refused(["sort", "good", output, "--by", "key", *more], 2, words)
-
-
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "arrow", "parquet"])
 def test_standard_output(extension: str, source: Path, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -19,7 +19,6 @@ from exoshuffle.dataset.write import output
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import DiskFullError
-from tests.refusals.test_command_line import CASES
 from tests.support.generated import generated
 from tests.support.oracle import write_files
 
@@ -154,31 +153,6 @@ def test_a_target_size_makes_as_many_files_as_are_billed(
     for words in (["explain", *arguments], ["sort", *arguments, "--explain"]):
         bill = json.loads(command(*words, "--overwrite").out)
         assert bill["output_files"] == pytest.approx(len(files), rel=0.3)
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name not in ("nested to CSV", "output exists")]
-)
-@pytest.mark.parametrize("in_sort", [False, True])
-def test_explaining_refuses_what_sorting_refuses(
-    name: str, in_sort: bool, check_refused: Callable[..., None]
-) -> None:
-    arguments, where, code, words = CASES[name]
-    start, more = ("sort", ["--explain"]) if in_sort else ("explain", [])
-    check_refused([start, arguments[0], where, *arguments[1:], *more], code, words)
-
-
-def test_explaining_refuses_in_the_same_words(
-    world: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(world)
-    for name, (arguments, where, code, _) in CASES.items():
-        if name == "nested to CSV":
-            continue
-        sorting, explaining = (
-            command(word, arguments[0], where, *arguments[1:]) for word in ("sort", "explain")
-        )
-        assert (explaining.code, explaining.err) == (code, sorting.err)
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
