@@ -15,7 +15,6 @@ from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob
 from exoshuffle.dataset.jobs.windows import WindowJob
-from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,9 +45,7 @@ def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
 
     steps = (step for source in inputs for step in source.steps)
     has_dictionaries = any(map(pa.types.is_dictionary, schema.types))
-    return not has_dictionaries and all(
-        isinstance(step, Select | Rename | Nullable | Drop) for step in steps
-    )
+    return not has_dictionaries and all(step.keeps_all for step in steps)
 
 
 def _may_have(source: Input, num_bytes: int) -> bool:

@@ -18,10 +18,7 @@ from exoshuffle.errors import InputError
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression
-from exoshuffle.operators.steps.cast import Cast
-from exoshuffle.operators.steps.columns import Drop, Filter, Nullable, Rename, Select, WithColumns
-from exoshuffle.operators.steps.sample import Chosen, Numbered
-from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.steps.columns import Filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,26 +77,10 @@ def _without_files(node: Node, condition: _Condition, names: Mapping[str, str]) 
     if isinstance(node, United):
         return United(tuple(_without_files(child, condition, names) for child in node.children))
     if isinstance(node, Stepped):
-        before = _before(node.step, names)
+        before = node.step.names_before(names)
         if before:
             return Stepped(_without_files(node.child, condition, before), node.step)
     return node
-
-
-def _before(step: Step, names: Mapping[str, str]) -> dict[str, str]:
-    """Of columns that a step only passes on, the names that they had before it."""
-    if isinstance(step, Filter | Nullable | Drop | Numbered | Chosen):
-        return dict(names)
-    if isinstance(step, Select | WithColumns):
-        computed = {name for name, _ in step.expressions}
-        return {name: own for name, own in names.items() if own not in computed}
-    if isinstance(step, Cast):
-        cast = {name for name, _ in step.columns}
-        return {name: own for name, own in names.items() if own not in cast}
-    if isinstance(step, Rename):
-        old = {new: old for old, new in step.names}
-        return {name: old.get(own, own) for name, own in names.items()}
-    return {}  # a user's function may do anything
 
 
 def _matching(node: Files, condition: _Condition, names: Mapping[str, str]) -> Files:

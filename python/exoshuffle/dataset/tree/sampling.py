@@ -30,10 +30,8 @@ from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.random_order.shuffle import numbered_order_shuffle, random_order_shuffle
 from exoshuffle.operators.sort.shuffle import sort_shuffle
-from exoshuffle.operators.steps.columns import Drop, Select
-from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.columns import Drop
 from exoshuffle.operators.steps.sample import Chosen, Numbered
-from exoshuffle.operators.steps.step import Step
 
 #: Columns of numbers begin with it.
 _PREFIX = "__exoshuffle_number_"
@@ -104,12 +102,6 @@ def _numbered(node: Node, step: Numbered) -> Node:
     """The tree with numbers from as far below as rows stay what they are."""
     if isinstance(node, United):
         return United(tuple(_numbered(child, step) for child in node.children))
-    if isinstance(node, Stepped) and not isinstance(node.step, MapBatches):
-        return Stepped(_numbered(node.child, step), _carrying(node.step, step.column))
+    if isinstance(node, Stepped) and not node.step.is_function:
+        return Stepped(_numbered(node.child, step), node.step.carrying(step.column))
     return Stepped(node, step)
-
-
-def _carrying(step: Step, column: str) -> Step:
-    if isinstance(step, Select):
-        return dataclasses.replace(step, columns=(*step.columns, column))
-    return step

@@ -295,8 +295,8 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
 def check_rows(node: Node, num_rows: int) -> None:
     """Whether a tree made as many rows as it should, where that is known beforehand.
 
-    Partition by partition they have been checked as they were made (``operators.core.checks``); this finds a result that is
-    missing as a whole, or there twice.
+    Partition by partition they have been checked as they were made (``operators.core.checks``). This finds a result
+    that is missing as a whole, or there twice.
 
     Raises:
         ShuffleCheckError: It did not.
