@@ -1,4 +1,4 @@
-"""Fixtures: an engine with a small budget; and the check that no test leaves anything behind (``leaks.py``)."""
+"""Fixtures: an engine with a small budget; and the check that no test leaves anything behind (``support/leaks.py``)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,12 @@ from pyarrow import csv
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.testing.meeting import poll
-from tests.held import assert_closed, held
-from tests.leaks import LeakCheck
+from tests.support.held import assert_closed, held
+from tests.support.leaks import LeakCheck
+from tests.support.limits import ROOMY_BUDGET_BYTES, SMALL_BUDGET_BYTES
 
 settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("default")
-
-#: Budget of the small engine: two tasks fit, 100 MB do not.
-SMALL_BUDGET_BYTES = 90_000_000
-
-
-#: Beside two worker processes, which take half of the small one.
-ROOMY_BUDGET_BYTES = 160_000_000
-#: What a program has within a gigabyte.
-LARGE_BUDGET_BYTES = 700_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,16 +52,6 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """At exit libraries look whether their objects were freed."""
     gc.unfreeze()
-
-
-def small_memory_limit() -> int:
-    """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
-    return limits.limit_for(SMALL_BUDGET_BYTES)
-
-
-def large_memory_limit() -> int:
-    """One that leaves a gigabyte or so; a fixed one is used up by what pytest has resident after thousands of tests."""
-    return limits.limit_for(LARGE_BUDGET_BYTES)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from benchmarks.experiments.experiment import (
 )
 from benchmarks.rounds import spread
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset.logical import Shuffled
+from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.events import TaskFinished
 

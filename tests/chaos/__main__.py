@@ -18,8 +18,8 @@ import duckdb
 
 from exoshuffle.units import parse_bytes
 from tests.chaos.faults import KINDS, Faults
-from tests.faults.disks import CannotMountError, may_mount, mount, unmount
-from tests.fuzz.peak import Peak
+from tests.support.disks import CannotMountError, may_mount, mount, unmount
+from tests.support.peak import Peak
 
 NUM_ROWS, NUM_FILES = 1_600_000, 8
 #: Of a job of some seconds. One that takes this long never ends.

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import execute, unshuffled
+from exoshuffle.dataset import execute
+from exoshuffle.dataset.jobs import unshuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.join.join import HOWS
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import write_files
 
 FEW, MANY = 40, 3_000
 LIMIT_BYTES = 4_000

@@ -16,7 +16,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
 from exoshuffle.dataset import Dataset
-from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
@@ -38,8 +38,8 @@ from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.strategy import stage
 from exoshuffle.strategies.streaming import Streaming
 from exoshuffle.testing.meeting import poll
-from tests.end_to_end.generated import assert_same_rows, generated
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import assert_same_rows, generated
+from tests.support.oracle import assert_same, write_files
 
 NUM_PARTITIONS = 5
 HEADER_BYTES = 40

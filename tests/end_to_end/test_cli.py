@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle import __version__
-from exoshuffle.dataset import replacing
+from exoshuffle.dataset.write import replacing
 from exoshuffle.strategies.strategy import strategy_names
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 LIMIT = ("--memory-limit", "2GB")
 

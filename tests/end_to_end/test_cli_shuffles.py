@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import read_directory, write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import read_directory, write_files
 
 ROWS = 20_000
 LIMIT = ("--memory-limit", "2GB")
@@ -108,41 +108,3 @@ def test_join(source: Path, command, tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     wanted = query("select count(*) from t where k < 50", t=TABLE)[0][0].as_py()
     assert f"{wanted:,} rows" in done.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["shuffle", "nowhere", "out"], 1, ["nowhere", "does not exist"]),
-        (["shuffle", "good", "good"], 1, ["good", "another place"]),
-        (["shuffle", "good", "out", "--window", "0"], 2, ["window is 0", "number of rows"]),
-        (["shuffle", "good", "out", "--window", "-1"], 2, ["'-1' is not a size"]),
-        (["shuffle", "good", "out", "--window", "9", "--partitions", "3"], 2, ["num_partitions"]),
-        (["shuffle", "good", "out", "--window", "9GB", *LIMIT], 2, ["9.00 GB", "smaller window"]),
-        (["sample", "good", "out"], 2, ["one of n and fraction"]),
-        (["sample", "good", "out", "--fraction", "2"], 2, ["fraction is 2.0", "at most 1"]),
-        (["sort", "good", "out", "--by", "key", "--limit", "-1"], 2, ["limit is -1"]),
-        (["repartition", "good", "out"], 2, ["num_partitions", "target_size"]),
-        (["repartition", "good", "out", "--partitions", "0"], 2, ["0 partitions"]),
-        (["repartition", "good", "out", "--partitions", "2", "--by", "kye"], 1, ["kye", "text"]),
-        (
-            ["repartition", "good", "out", "--partitions", "2", "--method", "range"],
-            2,
-            ["'range'", "name them in by="],
-        ),
-        (["sample", "s3://good/x", "out", "--fraction", "0.5"], 1, ["'s3'", "only local paths"]),
-        (["distinct", "good", "s3://out"], 1, ["'s3'", "only local paths"]),
-        (["groupby", "good", "out", "--agg", "sum(x"], 2, ["sum(x", "write for example"]),
-        (["groupby", "good", "out", "--by", "kye", "--agg", "n=count()"], 1, ["kye"]),
-        (["groupby", "good", "out", "--by", "key", "--agg", "n=best(text)"], 2, ["best"]),
-        (["distinct", "good", "out", "--on", "kye"], 1, ["kye"]),
-        (["join", "good", "good", "out", "--on", "kye"], 1, ["kye"]),
-        (["join", "good", "good", "out", "--on", ""], 2, ["--on names no column"]),
-        (["distinct", "good", "out", "--on", " "], 2, ["--on names no column", "leave --on out"]),
-        (["repartition", "good", "out", "--partitions", "2", "--by", ""], 2, ["--by names no"]),
-        (["join", "good", "good", "out"], 2, ["on"]),
-        (["shuffle", "good", "out", "--memory-limit", "1MB"], 2, ["smallest that works"]),
-    ],
-)
-def test_mistakes(arguments: list[str], code: int, words: list[str], check_refused) -> None:
-    check_refused(arguments, code, words)

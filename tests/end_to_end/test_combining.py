@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import inputs
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.logical import Shuffled
+from exoshuffle.dataset.inputs import inputs
+from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
-from tests.end_to_end.generated import assert_same_rows, query
+from tests.support.generated import assert_same_rows, query
 
 ROWS = 150_000
 PARTS = ["rows()", "total(x)", "min(x)"]

@@ -14,8 +14,8 @@ import exoshuffle as xs
 from exoshuffle.dataset.results import MAX_LENT
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.oracle import assert_same, expected, with_row_numbers, write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import assert_same, expected, with_row_numbers, write_files
+from tests.support.tables import distributed
 
 
 @pytest.fixture

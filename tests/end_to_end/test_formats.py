@@ -15,9 +15,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.duck import duck
-from tests.end_to_end.formats import READERS, WRITERS
-from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers
+from tests.support.duck import duck
+from tests.support.formats import READERS, WRITERS
+from tests.support.oracle import assert_same, expected, read_directory, with_row_numbers
 
 pytestmark = pytest.mark.usefixtures("engine")
 

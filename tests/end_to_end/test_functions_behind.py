@@ -1,7 +1,11 @@
-"""Functions that run where the results of a shuffle, a scan or a join are made are in its plan, as those before are."""
+"""Functions that run where the results of a shuffle, a scan or a join are made.
+
+They run in worker processes, and are in the plan, as those before are.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +18,7 @@ from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes
-from tests.end_to_end.oracle import write_files
+from tests.support.oracle import write_files
 
 ROWS = 200_000
 ROOM = 700_000_000
@@ -39,6 +43,10 @@ def same(rows: pa.Table) -> pa.Table:
     return rows
 
 
+def with_process(rows: pa.Table) -> pa.Table:
+    return pa.table({"process": pa.array([os.getpid()] * rows.num_rows, pa.int64())})
+
+
 def few(rows: xs.Dataset) -> xs.Dataset:
     return rows.limit(100).select("k", small="a")
 
@@ -57,6 +65,15 @@ WAYS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
 SCANS = ("scan", "join of a scan with little")
 #: Batches of these are made in their blocks, unless something comes behind.
 IN_PLACE = ("sort", "join of a sort with little")
+
+
+@pytest.mark.usefixtures("roomy")
+@pytest.mark.parametrize("way", WAYS)
+def test_they_run_in_worker_processes(way: str, source: Path) -> None:
+    made = WAYS[way](xs.read_parquet(source)).map_batches(with_process).to_arrow()
+    processes = set(made["process"].to_pylist())
+    assert processes
+    assert os.getpid() not in processes
 
 
 @pytest.mark.parametrize("results", ["files", "batches"])

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 import exoshuffle as xs
 from exoshuffle.errors import TaskError, WorkerDiedError
-from tests.end_to_end.endings import SCHEMA, WAYS, Ends
+from tests.support.endings import SCHEMA, WAYS, Ends
 
 pytestmark = pytest.mark.shares_engine
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import exoshuffle as xs
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import generated
+from tests.support.oracle import write_files
 
 ROWS = 24_000
 

@@ -20,7 +20,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError
-from tests.end_to_end.duck import duck
+from tests.support.duck import duck
 
 #: Folders of a tree of three keys, as Spark names them.
 FOLDERS = [

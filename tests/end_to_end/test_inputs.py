@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError
-from tests.end_to_end.formats import WRITERS
+from tests.support.formats import WRITERS
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -14,9 +14,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.matrix import cut_small
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.matrix import cut_small
+from tests.support.oracle import write_files
 
 
 @pytest.fixture(scope="module")

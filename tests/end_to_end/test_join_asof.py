@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 import exoshuffle as xs
 from exoshuffle.cli.main import cli
-from exoshuffle.dataset import merge_joins
 from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs import merge_joins
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
 

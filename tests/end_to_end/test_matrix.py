@@ -13,9 +13,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.meeting import poll
-from tests.end_to_end.generated import assert_same_rows, query
-from tests.end_to_end.matrix import OPERATORS, STRATEGIES, Tables, make_tables
-from tests.end_to_end.oracle import assert_same
+from tests.support.generated import assert_same_rows, query
+from tests.support.matrix import OPERATORS, STRATEGIES, Tables, make_tables
+from tests.support.oracle import assert_same
 
 pytestmark = pytest.mark.shares_engine
 

@@ -9,14 +9,14 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.meeting import poll
-from tests.end_to_end.generated import generated, query
-from tests.end_to_end.matrix import (
+from tests.support.generated import generated, query
+from tests.support.matrix import (
     OPERATORS,
     PARTITIONS,
     STRATEGIES,
     Tables,
 )
-from tests.end_to_end.oracle import write_files
+from tests.support.oracle import write_files
 
 pytestmark = pytest.mark.shares_engine
 

@@ -18,8 +18,8 @@ from exoshuffle.dataset.online import Partial
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError
 from exoshuffle.testing.meeting import poll
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import write_files
 
 ROWS = 50_000
 AGGREGATES: dict[str, Any] = {

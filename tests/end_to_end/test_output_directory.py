@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.seal import PREFIX
+from exoshuffle.dataset.write.seal import PREFIX
 from exoshuffle.errors import OutputError
-from tests.end_to_end.formats import READERS, WRITERS
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.formats import READERS, WRITERS
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -17,11 +17,11 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort
-from exoshuffle.dataset.commit import OutputFile
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write.commit import OutputFile
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import OptionsError, OutputError
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 ROWS = 30_000
 LIMIT = ("--memory-limit", "2GB")
@@ -218,22 +218,6 @@ def test_contradictions_are_refused(source: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="the next time"):
         xs.read_parquet(f"{source}/*.parquet").write_parquet(source / "x.parquet")
     assert list(tmp_path.glob("*")) == [tmp_path / "spill"]
-
-
-@pytest.mark.parametrize(
-    ("output", "more", "words"),
-    [
-        ("out.tsv", ["--output-format", "jsonl"], ["ends in .tsv", "jsonl"]),
-        ("out.csv.gz", [], ["out.csv.gz", "ending of no format"]),
-        ("out.csv", ["--output-format", "jsonl"], ["ends in .csv", "jsonl"]),
-        ("out.csv", ["--target-file-size", "1MB"], ["target_file_size", "out.csv/"]),
-        ("out.dat", [], ["tables cannot be written as records"]),
-    ],
-)
-def test_the_command_line_refuses(
-    output: str, more: list[str], words: list[str], check_refused
-) -> None:
-    check_refused(["sort", "good", output, "--by", "key", *more], 2, words)
 
 
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "arrow", "parquet"])

@@ -14,14 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import output
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write import output
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import DiskFullError
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.test_bad_options import CASES
+from tests.support.generated import generated
+from tests.support.oracle import write_files
 
 ROWS = 40_000
 TABLE = generated(ROWS, keys=30_000, seed=3).drop_columns(["nested"])
@@ -156,31 +155,6 @@ def test_a_target_size_makes_as_many_files_as_are_billed(
         assert bill["output_files"] == pytest.approx(len(files), rel=0.3)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name not in ("nested to CSV", "output exists")]
-)
-@pytest.mark.parametrize("in_sort", [False, True])
-def test_explaining_refuses_what_sorting_refuses(
-    name: str, in_sort: bool, check_refused: Callable[..., None]
-) -> None:
-    arguments, where, code, words = CASES[name]
-    start, more = ("sort", ["--explain"]) if in_sort else ("explain", [])
-    check_refused([start, arguments[0], where, *arguments[1:], *more], code, words)
-
-
-def test_explaining_refuses_in_the_same_words(
-    world: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(world)
-    for name, (arguments, where, code, _) in CASES.items():
-        if name == "nested to CSV":
-            continue
-        sorting, explaining = (
-            command(word, arguments[0], where, *arguments[1:]) for word in ("sort", "explain")
-        )
-        assert (explaining.code, explaining.err) == (code, sorting.err)
-
-
 def with_free(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
     """Makes the disk of outputs look as if it had so much room; that of spilling keeps its own."""
     monkeypatch.setattr(output, "free_bytes", lambda _: num_bytes)
@@ -272,7 +246,7 @@ def test_spilled_and_written_on_one_disk_count_together(
     assert bill.shares_disk
     assert bill.spilled_bytes > 40_000_000
     assert bill.output_bytes == 120_000_000
-    monkeypatch.setattr("exoshuffle.dataset.explain.free_bytes", lambda _: 130_000_000)
+    monkeypatch.setattr("exoshuffle.dataset.explain.explain.free_bytes", lambda _: 130_000_000)
     assert not dataset.explain(tmp_path / "out").fits_on_disk
     with_free(monkeypatch, 130_000_000)
     with pytest.raises(DiskFullError, match=r"114 MB beside about \d+\.\d MB that are spilled"):

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import partitioning
-from exoshuffle.dataset.seal import is_sealed
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write import partitioning
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.seal import is_sealed
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, OutputError, SchemaError
-from tests.end_to_end.duck import duck
-from tests.end_to_end.formats import READERS, WRITERS
+from tests.support.duck import duck
+from tests.support.formats import READERS, WRITERS
 
 #: Texts that are hard to make names of folders of.
 TEXTS = [

@@ -14,8 +14,8 @@ import exoshuffle as xs
 from exoshuffle.dataset.narrow import MAX_STEPS
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError, OptionsError, SchemaError
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import assert_same, read_directory, write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.oracle import assert_same, read_directory, write_files
 
 ROWS = 200_000
 

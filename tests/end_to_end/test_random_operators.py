@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import exoshuffle as xs
 from exoshuffle.strategies.strategy import strategy_names
-from tests.end_to_end.generated import assert_same_rows, query
-from tests.end_to_end.matrix import cut_small
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import KEY_TYPES, columns
+from tests.support.generated import assert_same_rows, query
+from tests.support.matrix import cut_small
+from tests.support.oracle import write_files
+from tests.support.tables import KEY_TYPES, columns
 
 pytestmark = pytest.mark.shares_engine
 

@@ -12,9 +12,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
-from tests.conftest import large_memory_limit, small_memory_limit
-from tests.end_to_end.generated import assert_same_rows, generated
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated
+from tests.support.limits import large_memory_limit, small_memory_limit
+from tests.support.oracle import write_files
 
 ROWS = 300_000
 

@@ -11,8 +11,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
-from tests.end_to_end.generated import assert_same_rows, generated
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated
+from tests.support.oracle import write_files
 
 ROWS = 200_000
 

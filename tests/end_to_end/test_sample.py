@@ -13,9 +13,9 @@ from exoshuffle.cloudsort import gensort
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.steps import sample as steps_sample
-from tests.conftest import large_memory_limit, small_memory_limit
-from tests.end_to_end.generated import assert_same_rows, generated
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import assert_same_rows, generated
+from tests.support.limits import large_memory_limit, small_memory_limit
+from tests.support.oracle import assert_same, write_files
 
 ROWS = 60_000
 

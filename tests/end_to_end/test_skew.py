@@ -20,9 +20,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset import execute, jobs
+from exoshuffle.dataset import execute
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.logical import Shuffled
+from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
@@ -31,8 +32,8 @@ from exoshuffle.strategies import TaskSet
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.strategy import stage
 from exoshuffle.testing import failing
-from tests.end_to_end.generated import assert_same_rows, query
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import assert_same_rows, query
+from tests.support.oracle import assert_same, write_files
 
 ROWS = 6_000
 #: Bytes of a partition that can be reduced beside others, and alone; and of a split.
@@ -73,7 +74,7 @@ def tiny(
             buffer_bytes=0,
         )
 
-    monkeypatch.setattr(jobs, "plan_shuffle", planned)
+    monkeypatch.setattr(shuffle_job, "plan_shuffle", planned)
     monkeypatch.setattr(execute, "MAX_BROADCAST_BYTES", 0)
     counts: collections.Counter[str] = collections.Counter()
 

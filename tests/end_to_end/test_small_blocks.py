@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import exoshuffle as xs
 from exoshuffle.dataset import Dataset, execute, inputs
-from exoshuffle.dataset.inputs import MAX_TOGETHER, _groups
+from exoshuffle.dataset.inputs.inputs import MAX_TOGETHER, _groups
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.observe.events import TaskFinished
-from tests.end_to_end.generated import generated, query
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import generated, query
+from tests.support.oracle import assert_same, write_files
 
 ROWS = 40_000
 PARTITIONS = 200

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.plan.workload import Workload
-from tests.end_to_end.oracle import assert_same
+from tests.support.oracle import assert_same
 
 FILES = 600
 ROWS = 7  # of a file

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from exoshuffle.cloudsort import gensort
-from tests.end_to_end.oracle import write_files
-from tests.end_to_end.tables import distributed
+from tests.support.oracle import write_files
+from tests.support.tables import distributed
 
 #: Sizes as messages have them.
 SIZE = r"(\d[\d.]* [kMG]B)"

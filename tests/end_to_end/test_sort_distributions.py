@@ -12,7 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.oracle import (
+from tests.support.oracle import (
     assert_same,
     check_both_strategies,
     expected,
@@ -20,7 +20,7 @@ from tests.end_to_end.oracle import (
     with_row_numbers,
     write_files,
 )
-from tests.end_to_end.tables import DISTRIBUTIONS, distributed
+from tests.support.tables import DISTRIBUTIONS, distributed
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -11,8 +11,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.oracle import assert_same, expected, read_directory, with_row_numbers
-from tests.end_to_end.tables import column_of
+from tests.support.oracle import assert_same, expected, read_directory, with_row_numbers
+from tests.support.tables import column_of
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import exoshuffle as xs
 from exoshuffle.operators.core.keys import SortKey
-from tests.end_to_end.oracle import (
+from tests.support.oracle import (
     assert_same,
     check_both_strategies,
     expected,
     with_row_numbers,
     write_files,
 )
-from tests.end_to_end.tables import KEY_TYPES, column_of, tables_and_keys
+from tests.support.tables import KEY_TYPES, column_of, tables_and_keys
 
 pytestmark = pytest.mark.usefixtures("engine")
 quick = settings(max_examples=40, suppress_health_check=list(HealthCheck))

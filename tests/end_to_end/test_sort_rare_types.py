@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError
-from tests.end_to_end.oracle import assert_same, with_row_numbers
-from tests.end_to_end.tables import column_of
+from tests.support.oracle import assert_same, with_row_numbers
+from tests.support.tables import column_of
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -16,7 +16,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.errors import InputError, OptionsError
-from tests.end_to_end.formats import WRITERS
+from tests.support.formats import WRITERS
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -309,7 +309,7 @@ def test_what_text_cannot_hold_is_refused_before_any_work(
     with pa.ipc.new_file(str(tmp_path / "in.arrow"), pa.schema([("odd", kind)])) as writer:
         writer.write_table(pa.table({"odd": pa.nulls(3, pa.null()).cast(kind)}))
     dataset = xs.read_ipc(tmp_path / "in.arrow").repartition(1)
-    monkeypatch.setattr("exoshuffle.dataset.write.Execution", None)
+    monkeypatch.setattr("exoshuffle.dataset.write.write.Execution", None)
     for write in (dataset.write_json, dataset.write_csv):
         with pytest.raises(InputError, match=r"'odd' of type .*drop or cast the column"):
             write(tmp_path / "out")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.errors import InputError, MemoryLimitError, OutputError
 
 pytestmark = pytest.mark.shares_engine

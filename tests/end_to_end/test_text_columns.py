@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import InputError, SchemaError
-from tests.end_to_end.matrix import cut_small
+from tests.support.matrix import cut_small
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -10,14 +10,14 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.top import TopJob
-from exoshuffle.dataset.unshuffled import LimitJob
+from exoshuffle.dataset.jobs.top import TopJob
+from exoshuffle.dataset.jobs.unshuffled import LimitJob
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, SchemaError
 from exoshuffle.operators.core.keys import parse_keys
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import ROW, assert_same, expected, with_row_numbers, write_files
-from tests.end_to_end.tables import distributed
+from tests.support.generated import generated
+from tests.support.oracle import ROW, assert_same, expected, with_row_numbers, write_files
+from tests.support.tables import distributed
 
 ROWS = 60_000
 

@@ -13,10 +13,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from tests.end_to_end.duck import duck
-from tests.end_to_end.matrix import cut_small
 from tests.end_to_end.tpch_queries import NAMES, QUERIES
 from tests.end_to_end.tpch_sql import SQL
+from tests.support.duck import duck
+from tests.support.matrix import cut_small
 
 pytestmark = pytest.mark.shares_engine
 

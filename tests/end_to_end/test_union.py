@@ -12,7 +12,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import SchemaError
-from tests.end_to_end.duck import duck
+from tests.support.duck import duck
 
 KEYS = pa.table({"k": [1, 2, 3, 4]})
 #: Nothing of it can be null.

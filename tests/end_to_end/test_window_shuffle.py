@@ -14,16 +14,16 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset.inputs import FileInput
-from exoshuffle.dataset.windows import small_window, window_bytes
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.jobs.windows import small_window, window_bytes
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine
 from exoshuffle.operators.steps.sample import numbers_within
-from tests.conftest import large_memory_limit, small_memory_limit
-from tests.end_to_end.generated import assert_same_rows, generated, query
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import assert_same_rows, generated, query
+from tests.support.limits import large_memory_limit, small_memory_limit
+from tests.support.oracle import write_files
 
 ROWS = 60_000
 WINDOW = 1000

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from tests.end_to_end.generated import query
-from tests.end_to_end.oracle import write_files
+from tests.support.generated import query
+from tests.support.oracle import write_files
 
 README = Path(__file__).parents[2] / "README.md"
 #: What each folder holds.

@@ -13,7 +13,7 @@ import pytest
 import exoshuffle as xs
 from benchmarks.experiments.loss import damage_spill_files
 from exoshuffle.cloudsort import gensort, valsort
-from tests.faults import disks
+from tests.support import disks
 
 #: Twice and more of what the small engine keeps in memory.
 MANY_RECORDS = 1_500_000

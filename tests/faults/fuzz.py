@@ -22,7 +22,7 @@ from exoshuffle.errors import ActorDiedError, TaskCancelledError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper, poll
 from tests.faults import programs
 from tests.faults.model import Entry, Group, Leaf, Risk, Spec, digest_of
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 log = logging.getLogger(__name__)
 

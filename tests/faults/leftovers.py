@@ -13,7 +13,7 @@ from exoshuffle.engines.local.objects import ObjectState
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
-from tests.held import assert_closed, held
+from tests.support.held import assert_closed, held
 
 
 @contextlib.contextmanager

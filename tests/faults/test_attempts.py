@@ -14,7 +14,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.write import WriteOptions
+from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import current_engine

@@ -21,7 +21,7 @@ from exoshuffle.engines.local.processes import WorkerProcess
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Log, helper, poll
-from tests.faults.test_drivers import ROOT, is_running
+from tests.faults.processes import ROOT, is_running
 
 
 def reads_nowhere(*_: Any) -> Any:

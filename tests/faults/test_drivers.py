@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from exoshuffle.testing.meeting import poll
-
-ROOT = Path(__file__).parents[2]
+from tests.faults.processes import ROOT, is_running
 
 
 class Driver:
@@ -63,14 +61,6 @@ def start(tmp_path: Path) -> Iterator[Any]:
 
 def await_ends(pids: list[int]) -> None:
     poll(lambda: not any(map(is_running, pids)))
-
-
-def is_running(pid: int) -> bool:
-    """A zombie is not: who has adopted it may not care."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def files_of(pid: int) -> list[str]:

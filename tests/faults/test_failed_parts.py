@@ -1,88 +1,9 @@
-"""Blocks for a later shuffle, which generator tasks make: their order, and when one that fails is seen.
-
-``tests/ray`` runs these on Ray, too: tasks are written where they are used, so that its workers need not find them.
-"""
+"""Blocks for a later shuffle on the embedded engine: their order, and when one that fails is seen."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-
-import pytest
-
-import exoshuffle as xs
-from exoshuffle.dataset import jobs
-from exoshuffle.dataset.jobs import collected
-from exoshuffle.errors import TaskError
-from exoshuffle.futures import Engine, RefStream
-from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll
+from tests.support.failed_parts import FailedParts
 
 
-def make_hanging() -> Callable[[], Iterator[int]]:
-    """Of a task without items that does not end by itself before patience does."""
-
-    def hang() -> Iterator[int]:
-        poll(lambda: False)
-        yield 0
-
-    return hang
-
-
-def make_endless() -> Callable[[], Iterator[int]]:
-    """Of a task that always has another item."""
-    patience_seconds = PATIENCE_SECONDS
-
-    def go_on() -> Iterator[int]:
-        end = time.monotonic() + patience_seconds
-        while time.monotonic() < end:
-            yield 0
-        raise TimeoutError("nobody has ended it")
-
-    return go_on
-
-
-def make_failing() -> Callable[[], Iterator[int]]:
-    """Of a task that fails behind some items."""
-
-    def fail() -> Iterator[int]:
-        yield from range(3)
-        raise ValueError("this one fails")
-
-    return fail
-
-
-def begin(*tasks: Callable[[], Iterator[int]]) -> Iterator[RefStream]:
-    """Their streams, each begun when it is taken."""
-    return (xs.remote(task, num_returns="streaming").remote() for task in tasks)
-
-
-@pytest.mark.parametrize("make_first", [make_hanging, make_endless])
-def test_a_failure_is_seen_before_earlier_streams_have_ended(
-    engine: Engine, make_first: Callable[[], Callable[[], Iterator[int]]]
-) -> None:
-    with pytest.raises(TaskError, match="this one fails"):
-        collected(begin(make_first(), make_failing()), engine.num_cpus)
-
-
-@pytest.mark.usefixtures("engine")
-def test_streams_that_have_ended_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MAX_PENDING", 2)
-    quick = [lambda: iter([1]) for _ in range(5)]
-    with pytest.raises(TaskError, match="this one fails"):
-        collected(begin(make_hanging(), *quick, make_failing()), num_cpus=0)
-
-
-def test_items_are_in_the_order_of_the_streams(engine: Engine) -> None:
-    gate = Gate()
-
-    def wait_for_others() -> Iterator[int]:
-        yield 0
-        gate.await_opening()
-        yield 1
-
-    def let_others_go_on() -> Iterator[int]:
-        yield from [2, 3]
-        gate.open()
-
-    streams = begin(wait_for_others, let_others_go_on, lambda: iter([]), lambda: iter([4]))
-    assert xs.get(collected(streams, engine.num_cpus)) == [0, 1, 2, 3, 4]
+class TestLocal(FailedParts):
+    pass

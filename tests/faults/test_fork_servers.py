@@ -27,7 +27,7 @@ from exoshuffle.testing.programs import double
 from tests.faults.fuzz import has_ended
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Spot
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import pytest
 
 from exoshuffle.testing.meeting import poll
 from tests.faults.forked import PROGRAMS
-from tests.faults.test_drivers import ROOT, is_running
+from tests.faults.processes import ROOT, is_running
 
 
 def begun(what: str, tmp_path: Path) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.pool import WORKER_BYTES
 from tests.faults.fuzz import Program
 from tests.faults.leftovers import assert_nothing_is_left
-from tests.held import assert_closed, held
+from tests.support.held import assert_closed, held
 
 NUM_STEPS = 150
 #: Two that run, some that wait for others, and actors: programs never need more at once.

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import jobs, output
+from exoshuffle.dataset.jobs import shuffle as shuffle_job
+from exoshuffle.dataset.write import output
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
 from exoshuffle.futures import Ref
@@ -136,7 +137,7 @@ def test_a_sort_that_fills_the_disk_leaves_nothing(
         xs.read_records(records).sort().write_records(output)
     assert engine.stats()["num_tasks"] == 0
     # As if it had been free when it was looked at.
-    monkeypatch.setattr(jobs, "free_bytes", lambda _: None)
+    monkeypatch.setattr(shuffle_job, "free_bytes", lambda _: None)
     words = rf"{disk}: No space left.*; free disk space or name more directories in spill_dirs="
     with pytest.raises(DiskFullError, match=words) as caught:
         xs.read_records(records).sort().write_records(output)

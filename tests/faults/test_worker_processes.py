@@ -27,7 +27,7 @@ from exoshuffle.testing.programs import Servant, double, fill, nest, positions
 from tests.faults import programs
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Wrapped, payload
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 #: Workers that the engine of these tests has room for.
 NUM_WORKERS = 3

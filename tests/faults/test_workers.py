@@ -23,7 +23,7 @@ from tests.faults import programs
 from tests.faults.fuzz import has_ended
 from tests.faults.leftovers import checked_engine
 from tests.faults.programs import Spot, Wrapped, payload
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 DATA = payload(7, 2_000_000)
 PHASES = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.cases import Case
-from tests.fuzz.peak import Peak, family
+from tests.support.peak import Peak, family
 
 _PROGRAM = "from exoshuffle_command import main; main()"
 

@@ -17,7 +17,7 @@ import psutil
 
 from exoshuffle.units import parse_bytes
 from tests.fuzz.cases import Case
-from tests.fuzz.peak import Peak, family
+from tests.support.peak import Peak, family
 
 #: A case takes some tenths of a second. One that takes this long never ends.
 PATIENCE_SECONDS = 120

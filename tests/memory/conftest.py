@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import limits
-
-SAMPLE_SECONDS = 0.01
-PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
+from tests.memory.sampling import PROGRAM, Sampler
 
 
 @dataclass(frozen=True)
@@ -34,34 +29,6 @@ class Refused:
 
     message: str
     peak_bytes: int
-
-
-def tree_bytes(process: psutil.Process) -> int:
-    """Resident memory of a process and its descendants."""
-    total = 0
-    for member in [process, *process.children(recursive=True)]:
-        try:
-            total += member.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total
-
-
-class Sampler(threading.Thread):
-    """Watches a process until it ends."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self.process = psutil.Process(pid)
-        self.peak_bytes = 0
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        while not self.ended.wait(SAMPLE_SECONDS):
-            try:
-                self.peak_bytes = max(self.peak_bytes, tree_bytes(self.process))
-            except psutil.NoSuchProcess:
-                return
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ import sys
 
 import psutil
 
-from tests.memory.test_functions import shared_out_bytes
-
 
 def measured(program: str) -> tuple[str, int]:
     """What a program printed, which has to end well, and the most that its processes had resident together."""
@@ -24,3 +22,17 @@ def measured(program: str) -> tuple[str, int]:
         out, err = running.communicate()
     assert running.returncode == 0, err.decode()
     return out.decode(), peak_bytes
+
+
+def shared_out_bytes(process: psutil.Process) -> int:
+    """Resident memory of a process and its descendants, what several have shared out among them.
+
+    A worker has the libraries and the blocks in common with the program, so a sum of resident sizes would count them
+    once for each.
+    """
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for member in [process, *process.children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += member.memory_full_info().pss
+    return total

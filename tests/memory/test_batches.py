@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.test_resident import write_table
+from tests.memory.tables import write_table
 
 ROWS = 6_000
 LIMIT_BYTES = 330_000_000

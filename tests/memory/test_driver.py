@@ -12,7 +12,7 @@ import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes, shuffle
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.errors import TaskError
-from tests.held import held
+from tests.support.held import held
 
 on_thread = functools.partial(xs.remote, executor="thread")
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle.units import parse_bytes
-from tests.memory.conftest import Sampler
+from tests.memory.sampling import Sampler
 
 PROGRAM = """
 import sys

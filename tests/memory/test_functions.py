@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import subprocess
 import sys
@@ -14,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.conftest import SAMPLE_SECONDS
-from tests.memory.test_resident import write_table
+from tests.memory.measuring import shared_out_bytes
+from tests.memory.sampling import SAMPLE_SECONDS
+from tests.memory.tables import write_table
 
 ROWS, FILES = 300_000, 2
 LIMIT_BYTES = 250_000_000
@@ -43,20 +43,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_table(tmp_path_factory.mktemp("functions") / "in", FILES, ROWS, 192)
 
 
-def shared_out_bytes(process: psutil.Process) -> int:
-    """Resident memory of a process and its descendants, what several have shared out among them.
-
-    A worker has the libraries and the blocks in common with the program, so a sum of resident sizes would count them
-    once for each.
-    """
-    total = 0
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for member in [process, *process.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                total += member.memory_full_info().pss
-    return total
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_around_a_limit_they_stay_within_memory(way: str, source: Path, tmp_path: Path) -> None:
     program = PROGRAM.format(
@@ -79,7 +65,7 @@ IDLE_PROGRAM = """
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.testing.meeting import poll
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 def same(rows):
     return rows

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.test_functions import shared_out_bytes
-from tests.memory.test_resident import write_table
+from tests.memory.measuring import shared_out_bytes
+from tests.memory.tables import write_table
 
 LIMIT_BYTES = 512_000_000
 PROGRAM = """

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.memory.test_functions import shared_out_bytes
-from tests.memory.test_resident import numbers, texts
+from tests.memory.measuring import shared_out_bytes
+from tests.memory.tables import numbers, texts
 
 LIMIT_BYTES = 450_000_000
 PROGRAM = """

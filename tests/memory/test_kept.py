@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.memory.test_resident import write_table
+from tests.memory.tables import write_table
 
 ROWS, FILES = 600_000, 5
 PROGRAM = """

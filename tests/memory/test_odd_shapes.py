@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.memory.measuring import measured
-from tests.memory.test_resident import numbers, texts
+from tests.memory.tables import numbers, texts
 
 PROGRAM = """
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exoshuffle.units import parse_bytes
-from tests.memory.test_resident import write_table
+from tests.memory.tables import write_table
 
 ROWS, FILES = 1_000_000, 8
 

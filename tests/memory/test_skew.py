@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from exoshuffle.units import parse_bytes
-from tests.memory.conftest import PROGRAM
-from tests.memory.test_resident import texts
+from tests.memory.sampling import PROGRAM
+from tests.memory.tables import texts
 
 FILES, ROWS, WIDTH = 8, 250_000, 250
 NUM_ROWS = FILES * ROWS

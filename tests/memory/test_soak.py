@@ -13,7 +13,7 @@ from benchmarks.driver_memory import anonymous_bytes
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import count
-from tests.worker_processes import worker_processes
+from tests.support.worker_processes import worker_processes
 
 #: What an allocator may keep beside what is in use: 2 to 3 MB were seen, up and down.
 SLACK_BYTES = 6_000_000

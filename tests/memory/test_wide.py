@@ -14,7 +14,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.units import parse_bytes
-from tests.memory.test_resident import numbers
+from tests.memory.tables import numbers
 
 
 def wide_table(num_columns: int, num_rows: int) -> pa.Table:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -20,8 +15,12 @@ from ray.cluster_utils import Cluster  # noqa: E402  after the check that there 
 
 from exoshuffle.engines.ray import RayEngine  # noqa: E402  likewise
 from exoshuffle.engines.ray.starting import system_config  # noqa: E402  likewise
+from tests.ray.cluster import (  # noqa: E402  likewise
+    STORE_BYTES,
+    add_node,
+    engine_on_the_ray_that_runs,
+)
 
-STORE_BYTES = 200_000_000
 NUM_CPUS = 2
 
 
@@ -79,27 +78,6 @@ def engine(node: None) -> Iterator[RayEngine]:
     yield from engine_on_the_ray_that_runs(NUM_CPUS)
 
 
-def engine_on_the_ray_that_runs(num_cpus: int) -> Iterator[RayEngine]:
-    """An engine for a fixture, on what this process is connected to; leaves it running if it has all its CPUs."""
-    made = xs.init(engine="ray")
-    assert isinstance(made, RayEngine)
-    with mock.patch.object(ray, "cancel", wraps=ray.cancel) as cancel:
-        yield made
-    xs.shutdown()
-    if cancel.called:
-        leave_ray_without_its_cpus(num_cpus)
-
-
-def leave_ray_without_its_cpus(num_cpus: int) -> None:
-    """Ray 2.60 has lost the CPU of a task that was cancelled while it was given a worker; tests may need all."""
-    deadline = time.monotonic() + 20
-    while ray.is_initialized() and ray.available_resources().get("CPU") != num_cpus:
-        if time.monotonic() > deadline:
-            logging.getLogger(__name__).warning("Ray has lost a CPU; it is started anew")
-            ray.shutdown()
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def _cluster(without_node: None) -> Iterator[Cluster]:
     del without_node
@@ -117,11 +95,6 @@ def _cluster(without_node: None) -> Iterator[Cluster]:
     made.shutdown()
 
 
-def add_node(cluster: Cluster, number: int, **options: object) -> None:
-    resources = {f"node{number}": 1}
-    cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES, resources=resources, **options)
-
-
 @pytest.fixture
 def cluster(_cluster: Cluster) -> Iterator[Cluster]:
     """Three nodes of one CPU each, this program's first; the resources ``node0`` to ``node2`` tell them apart.
@@ -133,18 +106,3 @@ def cluster(_cluster: Cluster) -> Iterator[Cluster]:
         _cluster.wait_for_nodes()
     yield _cluster
     xs.shutdown()
-
-
-def children_of_this_process() -> set[int]:
-    """Processes that this one has started and that still run."""
-    path = f"/proc/self/task/{os.getpid()}/children"
-    with open(path) as file:
-        return {int(word) for word in file.read().split()}
-
-
-def unused_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as unused:
-        unused.bind(("", 0))
-        port: int = unused.getsockname()[1]
-        return port

@@ -28,8 +28,8 @@ from exoshuffle.errors import (
 from exoshuffle.futures import Ref
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.strategies import ShufflePlan, Simple, TaskSet
-from tests.end_to_end.oracle import write_files
-from tests.ray.conftest import STORE_BYTES, unused_port
+from tests.ray.cluster import STORE_BYTES, unused_port
+from tests.support.oracle import write_files
 
 NUM_RECORDS = 600_000
 

@@ -13,7 +13,7 @@ from exoshuffle.engines.ray import RayEngine
 from exoshuffle.engines.ray.starting import _RETRIES_SINCE, system_config
 from exoshuffle.engines.ray.versions import ray_version
 from exoshuffle.testing import EngineConformance
-from tests.ray.conftest import STORE_BYTES, engine_on_the_ray_that_runs
+from tests.ray.cluster import STORE_BYTES, engine_on_the_ray_that_runs
 
 
 class OnRay(EngineConformance):

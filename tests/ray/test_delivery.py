@@ -16,7 +16,7 @@ from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.ray.delivery import Greeting
 from exoshuffle.errors import ProtocolError
 from exoshuffle.futures.engine import PROTOCOL
-from tests.ray.conftest import add_node
+from tests.ray.cluster import add_node
 
 NUM_RECORDS = 200_000
 

@@ -9,11 +9,11 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.ray import state
 from exoshuffle.engines.ray.values import Status
-from tests.faults.test_failed_parts import (  # noqa: F401  collected here, with the engine of this folder
-    test_a_failure_is_seen_before_earlier_streams_have_ended,
-    test_items_are_in_the_order_of_the_streams,
-    test_streams_that_have_ended_make_room_for_others,
-)
+from tests.support.failed_parts import FailedParts
+
+
+class TestRay(FailedParts):
+    pass
 
 
 @pytest.mark.usefixtures("engine")

@@ -9,10 +9,10 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
-from tests.end_to_end.formats import READERS, WRITERS
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import write_files
-from tests.ray.test_sort import contents
+from tests.ray.outputs import contents
+from tests.support.formats import READERS, WRITERS
+from tests.support.generated import generated
+from tests.support.oracle import write_files
 
 #: Parquet is what ``test_sort`` sorts.
 FORMATS = sorted(WRITERS.keys() - {"parquet"})

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import merge_joins
+from exoshuffle.dataset.jobs import merge_joins
 
 ROWS = 30_000
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from tests.end_to_end.matrix import OPERATORS, Tables, cut_small, make_tables
-from tests.end_to_end.oracle import assert_same
+from tests.support.matrix import OPERATORS, Tables, cut_small, make_tables
+from tests.support.oracle import assert_same
 
 STRATEGIES = ["simple", "push", "push-keeping", "pre_shuffle_merge", "streaming", "own"]
 

@@ -10,8 +10,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
-from tests.end_to_end.generated import generated
-from tests.end_to_end.oracle import assert_same, write_files
+from tests.support.generated import generated
+from tests.support.oracle import assert_same, write_files
 
 PROGRAMS: dict[str, Callable[[xs.Dataset], xs.Dataset]] = {
     "top": lambda dataset: dataset.top_k(700, ["small", "x"], nulls="first"),

@@ -13,7 +13,7 @@ from pyarrow import parquet
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError, OptionsError, TaskCancelledError, TaskError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, await_count, helper
-from tests.end_to_end.endings import SCHEMA, WAYS, Ends
+from tests.support.endings import SCHEMA, WAYS, Ends
 
 pytestmark = pytest.mark.usefixtures("node")
 

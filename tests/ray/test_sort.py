@@ -17,6 +17,7 @@ from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import CorruptFileError
 from exoshuffle.observe.events import TaskFinished
+from tests.ray.outputs import contents
 
 STRATEGIES = ["simple", "push", "pre_shuffle_merge"]
 NUM_RECORDS = 300_000
@@ -66,10 +67,6 @@ def sort_table(data: Path, output: Path, strategy: str) -> None:
     table = xs.read_parquet(data / "table")
     ordered = table.sort(["key", "text"], [True, False], strategy=strategy, num_partitions=4)
     ordered.write_parquet(output)
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.glob("part-*")}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

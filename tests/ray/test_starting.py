@@ -15,7 +15,7 @@ import ray
 import exoshuffle as xs
 from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import ClosedError, OptionsError
-from tests.ray.conftest import children_of_this_process
+from tests.ray.cluster import children_of_this_process
 
 pytestmark = pytest.mark.usefixtures("without_node")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from exoshuffle.dataset import commit, replacing
-from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.dataset.write import commit, replacing
+from exoshuffle.dataset.write.commit import OutputDirectory
 from exoshuffle.errors import OptionsError, OutputError
 
 
@@ -133,8 +133,8 @@ def test_readers_always_find_a_result(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from exoshuffle.dataset import replacing
-from exoshuffle.dataset.commit import OutputDirectory
+from exoshuffle.dataset.write import replacing
+from exoshuffle.dataset.write.commit import OutputDirectory
 
 replacing.exchange = lambda *_: False
 plain, left = Path.rename, [int(sys.argv[2])]

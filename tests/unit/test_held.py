@@ -17,9 +17,9 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.testing.programs import double
-from tests import held as looking
-from tests.conftest import large_memory_limit
-from tests.held import come_since, held, spill_files_below
+from tests.support import held as looking
+from tests.support.held import come_since, held, spill_files_below
+from tests.support.limits import large_memory_limit
 
 
 @contextlib.contextmanager

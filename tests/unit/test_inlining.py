@@ -13,7 +13,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine, limits
 from exoshuffle.engines.local.values import _Packed
 from exoshuffle.testing.meeting import poll
-from tests.conftest import ROOMY_BUDGET_BYTES
+from tests.support.limits import ROOMY_BUDGET_BYTES
 
 DEFAULT_BYTES = 100 * 1024
 #: What a value is stored with: its pickle and its buffers each begin at a multiple of 64 bytes, behind their lengths.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import itertools
 import random
 from decimal import Decimal
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from exoshuffle.errors import InputError
 from exoshuffle.operators.join import payload as join_payload
 from exoshuffle.operators.join.join import HOWS, Join, JoinOptions, parse_join
+from tests.unit.join_oracle import oracle
 
 NAN = float("nan")
 KEYED = [how for how in HOWS if how != "cross"]
@@ -55,12 +54,6 @@ KEY_TYPES: dict[str, tuple[pa.DataType, pa.DataType, list[object]]] = {
     "zones and units": (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("us", "UTC"), MOMENTS),
     "null": (pa.null(), pa.int64(), [None]),
 }
-
-
-@functools.cache
-def oracle() -> duckdb.DuckDBPyConnection:
-    """A database of the tests' own; without the option DuckDB 1.5 has pyarrow drop rows whose key is NaN."""
-    return duckdb.connect(config={"threads": 1, "disabled_optimizers": "join_filter_pushdown"})
 
 
 def pairs_of_duckdb(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exoshuffle.operators.join.broadcast import BROADCAST_SIDES, LEFT, BroadcastJoin
 from exoshuffle.operators.join.join import HOWS, JoinOptions, parse_join
-from tests.unit.test_join import oracle
+from tests.unit.join_oracle import oracle
 
 KEYS = st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=12)
 CASES = [(how, side) for how in HOWS for side in BROADCAST_SIDES[how]]

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset import inputs
-from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.dataset.inputs import inputs
+from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.columns import Filter

@@ -13,7 +13,7 @@ from exoshuffle.futures import Ref
 from exoshuffle.strategies import PreShuffleMerge, Push, Simple, Speculation, Streaming, as_finished
 from exoshuffle.strategies.mechanisms.speculation import run_all
 from exoshuffle.testing import assert_every_row_arrives
-from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
+from tests.unit.stepped import NEVER, Call, Script, SteppedEngine, stepped
 
 #: Two CPUs: ten tasks of a second each take five.
 NUM_TASKS = 10

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exoshuffle.dataset.patterns import finds
+from exoshuffle.dataset.write.patterns import finds
 
 names = st.sampled_from(["a", "b", "ab", "c.x"])
 pieces = st.sampled_from(["*", "**", "?", "a*", "[ab]", "[!a]", "*.x", "a", "ab", "c.x"])

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.inputs import FileInput
+from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.operators.core.readers import FileReader
-from tests.end_to_end.formats import WRITERS
+from tests.support.formats import WRITERS
 
 
 @pytest.mark.usefixtures("engine")

@@ -34,7 +34,7 @@ from exoshuffle.testing import failing
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import stepped
+from tests.unit.stepped import stepped
 
 #: Bytes of a partition that is not large: some tens of pickled numbers.
 LARGE = 300

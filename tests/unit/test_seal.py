@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exoshuffle.dataset.commit import OutputDirectory
-from exoshuffle.dataset.seal import PREFIX, is_sealed, seal_of
+from exoshuffle.dataset.write.commit import OutputDirectory
+from exoshuffle.dataset.write.seal import PREFIX, is_sealed, seal_of
 
 
 @pytest.fixture

@@ -24,14 +24,7 @@ from exoshuffle.strategies import (
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import (
-    NEVER,
-    Call,
-    Script,
-    SteppedEngine,
-    stepped,
-    task_of,
-)
+from tests.unit.stepped import NEVER, Call, Script, SteppedEngine, stepped, task_of
 
 # --- what is merged ------------------------------------------------------------------------------------------------
 

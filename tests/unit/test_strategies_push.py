@@ -17,7 +17,7 @@ from exoshuffle.strategies.mechanisms.sizes import block_sizes, value_bytes
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import NEVER, Call, Script, SteppedEngine, stepped
+from tests.unit.stepped import NEVER, Call, Script, SteppedEngine, stepped
 
 
 class Sized:

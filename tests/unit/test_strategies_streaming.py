@@ -24,7 +24,7 @@ from exoshuffle.strategies.strategy import strategy_name, strategy_names
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
-from tests.unit.test_strategies_exactly_once import Call, Script, Task, stepped, task_of
+from tests.unit.stepped import Call, Script, Task, stepped, task_of
 
 WORDS = ["to be or not", "to be that", "is the question", "whether tis", "nobler in", "the mind"]
 

@@ -20,7 +20,7 @@ from exoshuffle.observe.activity import Activity, Frame, telling_frame
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.observe.watchdog import Watchdog
 from exoshuffle.units import format_bytes
-from tests.conftest import small_memory_limit
+from tests.support.limits import small_memory_limit
 
 FINISHED = TaskFinished("map", 1, 0.1)
 STUCK = Activity("map", None, 2, 300.0, 77, Frame("job.py", 12, "stuck"))

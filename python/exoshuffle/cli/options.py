@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
-from exoshuffle.dataset.column_types import TYPE_NAMES
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.formats import FORMATS
-from exoshuffle.dataset.logical import sources
-from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.place import STANDARD, format_of, kind_of
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
+from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
 from exoshuffle.dataset.read import open_dataset, schema_option
-from exoshuffle.dataset.write import WriteOptions, WriteResult
+from exoshuffle.dataset.tree.nodes import sources
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES

@@ -11,7 +11,7 @@ import click
 from exoshuffle.cli.options import overwrite_option
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.cloudsort.gensort import RECORD_BYTES
-from exoshuffle.dataset.commit import Overwrite
+from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.progress import Progress
 from exoshuffle.units import counted, format_bytes, parse_bytes

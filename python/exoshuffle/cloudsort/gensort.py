@@ -12,8 +12,8 @@ from typing import Any
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
 from exoshuffle.cloudsort.files import each_file
-from exoshuffle.dataset.commit import OutputDirectory, Overwrite
-from exoshuffle.dataset.paths import local_path
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.observe.progress import Progress

@@ -1,7 +1,7 @@
 """The lazy dataset."""
 
-from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.online import Aggregated, Partial
+from exoshuffle.dataset.dataset import Aggregated, Dataset
+from exoshuffle.dataset.online import Partial
 from exoshuffle.dataset.read import (
     read_binary,
     read_csv,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from exoshuffle.dataset import sampling
-from exoshuffle.dataset.bill import Bill
-from exoshuffle.dataset.commit import Overwrite
-from exoshuffle.dataset.explain import Destination, explain_node
-from exoshuffle.dataset.formats import FORMATS
 from exoshuffle.dataset.grouped import Grouped
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.jobs.windows import check_window, small_window
+from exoshuffle.dataset.narrow import Narrow, check_datasets
+from exoshuffle.dataset.online import Partial, partials
+from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.nodes import (
     MergeJoined,
+    Node,
     Shuffled,
     ShuffleOptions,
     Windowed,
@@ -22,13 +22,8 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
-from exoshuffle.dataset.narrow import Narrow, check_datasets
-from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.seeds import seed_or_fresh, seeds_of
-from exoshuffle.dataset.windows import check_window, small_window
-from exoshuffle.dataset.write import WriteOptions, is_held
-from exoshuffle.errors import OptionsError, OutputError
-from exoshuffle.futures import current_engine
+from exoshuffle.dataset.tree.seeds import seed_or_fresh
+from exoshuffle.errors import OptionsError
 from exoshuffle.operators.asof.asof import DIRECTIONS, AsofOptions, Tolerance, parse_asof
 from exoshuffle.operators.core.keys import (
     SortKey,
@@ -43,51 +38,25 @@ from exoshuffle.operators.core.order import ByKeys, ByRecordKey, assignment_name
 from exoshuffle.operators.core.shuffle import Shuffle, rows_config
 from exoshuffle.operators.distinct.distinct import parse_distinct
 from exoshuffle.operators.distinct.shuffle import distinct_shuffle
+from exoshuffle.operators.group_by.aggregate import GroupBy
+from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 from exoshuffle.operators.join.join import JoinOptions, parse_join
 from exoshuffle.operators.join.shuffle import join_shuffle
 from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.sql.parsing import column
-from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
 
 PathLike = str | os.PathLike[str]
 
 
-class Dataset(Narrow):
+class Dataset(Narrow["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     Nothing is read until a result is asked for, by ``write_*``, ``to_arrow``, ``iter_batches`` or the Arrow stream
     protocol (so ``pyarrow.table(dataset)``, ``polars.DataFrame(dataset)`` and DuckDB take it as it is).
     """
-
-    @property
-    def files(self) -> list[str]:
-        """The input files in reading order."""
-        return [file for source in sources(self.node) for file in source.files]
-
-    @property
-    def format(self) -> str:
-        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``."""
-        name: str = sources(self.node)[0].format
-        return name
-
-    @property
-    def output_format(self) -> str:
-        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
-
-        Formats that hold tables stay: what they cannot hold is an error when it is written.
-        """
-        name = self.format
-        if not FORMATS[name].holds_tables and not is_held(self.node, name):
-            return "parquet"
-        return name
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seeds of its random operations, given or fresh, each once; of operations in a row in their order."""
-        return seeds_of(self.node)
 
     # --- shuffles ----------------------------------------------------------------------------------------------
 
@@ -289,7 +258,7 @@ class Dataset(Narrow):
         *keys: str | Sequence[str],
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
-    ) -> Grouped:
+    ) -> Grouped[Dataset, Aggregated]:
         """Groups rows with equal keys: ``group_by("k").agg(n="count", total=("x", "sum"))``.
 
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
@@ -308,7 +277,7 @@ class Dataset(Narrow):
         names = once(names_in(keys, "group_by"))
         for name in names:
             column(name, self.schema)  # one that there is not says so here
-        return Grouped(self.schema, names, options, self._shuffled)
+        return Grouped(self.schema, names, options, self._shuffled, self._aggregated)
 
     def distinct(
         self,
@@ -439,40 +408,63 @@ class Dataset(Narrow):
         node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
         return Dataset(node)
 
-    def explain(
-        self,
-        output: PathLike | None = None,
-        *,
-        results: ResultPlace = "files",
-        options: WriteOptions | None = None,
-        overwrite: Overwrite = False,
-    ) -> Bill:
-        """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
-
-        Args:
-            output: Where the result would go, to tell the free space there, and whether it can.
-            results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
-            options: How files would be written; default: in the format of the input, without compression.
-            overwrite: As for ``write_parquet``.
-
-        Raises:
-            MemoryLimitError: It cannot fit into memory.
-            OptionsError: Another word for ``results``, or the result cannot be written in this format.
-            OutputError: The output exists, or cannot be written.
-        """
-        if results not in ("files", "batches"):
-            raise OptionsError(f'results is {results!r}; write "files" or "batches"')
-        path = None if output is None else local_path(output, OutputError)
-        to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
-        return explain_node(self.node, current_engine(), to)
-
     def __repr__(self) -> str:
         return f"Dataset({describe(self.node)})"
 
     # --- internals ---------------------------------------------------------------------------------------------
 
+    def _made(self, node: Node) -> Dataset:
+        return Dataset(node)
+
     def _shuffled(self, shuffle: Shuffle, options: ShuffleOptions) -> Dataset:
         return Dataset(Shuffled((self.node,), _checked(shuffle), options))
+
+    def _aggregated(self, grouping: GroupBy, options: ShuffleOptions) -> Aggregated:
+        groups = self._shuffled(group_by_shuffle(grouping), options)
+        return Aggregated(groups.node, grouping, options)
+
+
+class Aggregated(Dataset):
+    """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
+
+    Attributes:
+        grouping: What is aggregated.
+        options: How to run it; ``stream`` has a strategy of its own.
+    """
+
+    def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
+        super().__init__(node)
+        self.grouping = grouping
+        self.options = options
+
+    def stream(self, seed: int | None = None) -> Iterator[Partial]:
+        """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
+
+        Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
+        the unit of the estimate: the truth is within so much of it in about 95 % of cases, as far as the parts that
+        were read, at random, are like the others; after two or three parts, or where few parts have most rows, that is
+        a rough guess. Errors are zero in the last result and only there, and null where they cannot be told (one part
+        read, no value seen, a mean of values of one part or of equal ones, a sum of zeros). ``min``, ``max``,
+        ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not
+        seen yet are missing, and estimates that do not fit the type of their column are null.
+
+        The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
+
+        Args:
+            seed: Of the order in which the input is read, from 0 to 2**64 - 1; default: a fresh one, which the results
+                tell.
+
+        Raises:
+            OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
+                ``count_distinct`` …), or a column that already has the name of an error.
+            InputError: While it runs: a sum of what has been read that its type cannot hold.
+
+        Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
+        ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
+        is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
+        ``exoshuffle.operators.online.estimates``.
+        """
+        return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
 
 
 def _checked(shuffle: Shuffle) -> Shuffle:

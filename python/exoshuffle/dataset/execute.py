@@ -11,11 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.combining import counts_by_values, lighter
-from exoshuffle.dataset.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
-from exoshuffle.dataset.jobs import Job, ShuffleJob, collected
-from exoshuffle.dataset.joins import CrossJob, SmallSide, other_side, rows_size
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.inputs.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
+from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
+from exoshuffle.dataset.jobs.following import collected
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.joins import CrossJob, SmallSide, other_side, rows_size
+from exoshuffle.dataset.jobs.merge_joins import MergeJoinJob, SortedSide
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.top import TopJob
+from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
+from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.dataset.tree.nodes import (
     Files,
     Limited,
     MergeJoined,
@@ -26,10 +32,6 @@ from exoshuffle.dataset.logical import (
     United,
     Windowed,
 )
-from exoshuffle.dataset.merge_joins import MergeJoinJob, SortedSide
-from exoshuffle.dataset.top import TopJob
-from exoshuffle.dataset.unshuffled import LimitJob, ScanJob, SteppedJob, piece_bytes
-from exoshuffle.dataset.windows import WindowJob
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Engine, Ref, get
 from exoshuffle.observe.progress import Progress

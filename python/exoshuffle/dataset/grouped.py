@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from exoshuffle.dataset.learning import learnt
-from exoshuffle.dataset.logical import ShuffleOptions
+from exoshuffle.dataset.jobs.learning import learnt
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.operators.core.shuffle import Shuffle
+from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
-from exoshuffle.operators.group_by.shuffle import group_by_shuffle
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.units import option_bytes
@@ -18,12 +18,13 @@ from exoshuffle.units import option_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.dataset.dataset import Dataset
-    from exoshuffle.dataset.online import Aggregated
+#: What groups become. The classes of these names know this file, and not the other way round.
+Dataset = TypeVar("Dataset")
+Aggregated = TypeVar("Aggregated")
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Generic[Dataset, Aggregated]):
     """Groups of rows with equal keys; made by ``Dataset.group_by``.
 
     Attributes:
@@ -31,12 +32,14 @@ class Grouped:
         keys: Columns to group by.
         options: How to run the shuffle.
         shuffled: Makes the dataset of a shuffle.
+        aggregated: Makes that of aggregates.
     """
 
     schema: pa.Schema
     keys: tuple[str, ...]
     options: ShuffleOptions
     shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
+    aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
 
     def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
         """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
@@ -66,11 +69,7 @@ class Grouped:
         Cost: maps combine the rows of a split where fewer bytes travel for it, which is measured before work starts;
         only keys and the columns that are aggregated travel.
         """
-        from exoshuffle.dataset.online import Aggregated
-
-        grouping = parse_aggregates(self.schema, self.keys, aggregates)
-        dataset = self.shuffled(group_by_shuffle(grouping), self.options)
-        return Aggregated(dataset.node, grouping, self.options)
+        return self.aggregated(parse_aggregates(self.schema, self.keys, aggregates), self.options)
 
     def count(self) -> Aggregated:
         """One row per group, with the keys and the number of its rows as ``count``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from exoshuffle.dataset import sampling
-from exoshuffle.dataset.learning import learnt
-from exoshuffle.dataset.logical import (
+from exoshuffle.dataset.jobs.learning import learnt
+from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.tree import sampling
+from exoshuffle.dataset.tree.nodes import (
     Limited,
     Node,
     Stepped,
@@ -16,10 +17,9 @@ from exoshuffle.dataset.logical import (
     is_records,
     sources,
 )
-from exoshuffle.dataset.pruning import pruned
-from exoshuffle.dataset.results import Results
-from exoshuffle.dataset.seeds import seed_or_fresh
-from exoshuffle.dataset.unified import unified
+from exoshuffle.dataset.tree.pruning import pruned
+from exoshuffle.dataset.tree.seeds import seed_or_fresh
+from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.core.keys import names_in
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
@@ -30,14 +30,13 @@ from exoshuffle.units import option_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from exoshuffle.dataset.dataset import Dataset
-
-
+#: What operations make. The class of that name inherits what is here, so its file imports this one.
+Dataset = TypeVar("Dataset", bound=Results)
 #: Steps that follow each other: each takes rows from the one before it. Python went deep enough for 300, not for 400.
 MAX_STEPS = 256
 
 
-class Narrow(Results):
+class Narrow(Results, Generic[Dataset]):
     """A dataset's rows and columns."""
 
     def select(self, /, *columns: str | Sequence[str], **expressions: str) -> Dataset:
@@ -195,9 +194,8 @@ class Narrow(Results):
         return self._made(pruned(node))
 
     def _made(self, node: Node) -> Dataset:
-        from exoshuffle.dataset.dataset import Dataset
-
-        return Dataset(node)
+        """The dataset of a tree."""
+        raise NotImplementedError
 
 
 def _num_steps(node: Node) -> int:

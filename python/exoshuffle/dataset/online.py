@@ -15,13 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.bad_rows import write_bad_rows
-from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.jobs import ShuffleJob, in_advance
-from exoshuffle.dataset.logical import Node, Shuffled, ShuffleOptions, left_out
-from exoshuffle.dataset.seeds import seed_or_fresh
-from exoshuffle.dataset.write import PlainErrors
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions, left_out
 from exoshuffle.futures import Ref, current_engine, get
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import rows_config
@@ -65,52 +64,6 @@ class Partial:
     seed: int
 
 
-class Aggregated(Dataset):
-    """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
-
-    Attributes:
-        grouping: What is aggregated.
-        options: How to run it; ``stream`` has a strategy of its own.
-    """
-
-    def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
-        super().__init__(node)
-        self.grouping = grouping
-        self.options = options
-
-    def stream(self, seed: int | None = None) -> Iterator[Partial]:
-        """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
-
-        Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
-        the unit of the estimate: the truth is within so much of it in about 95 % of cases, as far as the parts that
-        were read, at random, are like the others; after two or three parts, or where few parts have most rows, that is
-        a rough guess. Errors are zero in the last result and only there, and null where they cannot be told (one part
-        read, no value seen, a mean of values of one part or of equal ones, a sum of zeros). ``min``, ``max``,
-        ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not
-        seen yet are missing, and estimates that do not fit the type of their column are null.
-
-        The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
-
-        Args:
-            seed: Of the order in which the input is read, from 0 to 2**64 - 1; default: a fresh one, which the results
-                tell.
-
-        Raises:
-            OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
-                ``count_distinct`` …), or a column that already has the name of an error.
-            InputError: While it runs: a sum of what has been read that its type cannot hold.
-
-        Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
-        ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
-        is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
-        ``exoshuffle.operators.online.estimates``.
-        """
-        online = parse_online(self.grouping)
-        options = replace(self.options, strategy="simple")
-        node = Shuffled(self.node.children, shuffle_online(online), options)
-        return _partials(node, online, seed_or_fresh(seed))
-
-
 @dataclass(frozen=True)
 class _Split:
     """What one map reads.
@@ -124,6 +77,19 @@ class _Split:
     source: MapInput
     item: Any
     size: float
+
+
+def partials(
+    groups: Node, grouping: GroupBy, options: ShuffleOptions, seed: int
+) -> Iterator[Partial]:
+    """What ``Aggregated.stream`` yields, of the node of its groups.
+
+    Raises:
+        OptionsError: At once: see there.
+    """
+    online = parse_online(grouping)
+    options = replace(options, strategy="simple")
+    return _partials(Shuffled(groups.children, shuffle_online(online), options), online, seed)
 
 
 def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
-from exoshuffle.dataset.bad_rows import LeftOut, check_place, checked_bad_rows
-from exoshuffle.dataset.column_types import ColumnTypes, read_as, schema_of_types
 from exoshuffle.dataset.dataset import Dataset
-from exoshuffle.dataset.formats import FORMATS
-from exoshuffle.dataset.inputs import schema_of
-from exoshuffle.dataset.logical import Files, Stepped
-from exoshuffle.dataset.paths import local_path
-from exoshuffle.dataset.spool import spooled
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.inputs.column_types import ColumnTypes, read_as, schema_of_types
+from exoshuffle.dataset.inputs.inputs import schema_of
+from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
+from exoshuffle.dataset.inputs.spool import spooled
+from exoshuffle.dataset.tree.nodes import Files, Stepped
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown
 from exoshuffle.operators.steps.cast import Cast
 

@@ -1,4 +1,4 @@
-"""What a dataset can become: files, or Arrow data in memory."""
+"""What a dataset can become, files or Arrow data in memory; and the bill before."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exoshuffle.dataset.bad_rows import write_bad_rows
-from exoshuffle.dataset.commit import Overwrite
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.in_order import batches_of, streams_of
-from exoshuffle.dataset.jobs import Job
-from exoshuffle.dataset.logical import Node, left_out
-from exoshuffle.dataset.sure_size import sure_bytes
-from exoshuffle.dataset.write import (
-    PlainErrors,
-    WriteOptions,
-    WriteResult,
-    check_rows,
-    write_node,
-)
-from exoshuffle.errors import MemoryLimitError, OptionsError, shown
+from exoshuffle.dataset.explain.bill import Bill
+from exoshuffle.dataset.explain.explain import Destination, explain_node
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.sure_size import sure_bytes
+from exoshuffle.dataset.tree.nodes import Node, left_out, sources
+from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.commit import Overwrite
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.write import WriteResult, check_rows, is_held, write_node
+from exoshuffle.errors import MemoryLimitError, OptionsError, OutputError, shown
 from exoshuffle.futures import Engine, current_engine
 from exoshuffle.observe.progress import Progress
+from exoshuffle.plan.workload import ResultPlace
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 #: Results of this many partitions may be with the caller: a loop still has the last batch of one when it asks for the
-#: next. Plans count them (``shuffle.memory``).
+#: next. Plans count them (``plan.memory``).
 MAX_LENT = 2
 #: By so much a result must exceed the memory limit to be refused as a table: sizes are measured from stretches.
 UNSURE_PERCENT = 30
@@ -57,6 +59,33 @@ class Results:
     def schema(self) -> pa.Schema:
         """The schema, as ``pyarrow.Schema``."""
         return self.node.schema
+
+    @property
+    def files(self) -> list[str]:
+        """The input files in reading order."""
+        return [file for source in sources(self.node) for file in source.files]
+
+    @property
+    def format(self) -> str:
+        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``."""
+        name: str = sources(self.node)[0].format
+        return name
+
+    @property
+    def output_format(self) -> str:
+        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
+
+        Formats that hold tables stay: what they cannot hold is an error when it is written.
+        """
+        name = self.format
+        if not FORMATS[name].holds_tables and not is_held(self.node, name):
+            return "parquet"
+        return name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of its random operations, given or fresh, each once; of operations in a row in their order."""
+        return seeds_of(self.node)
 
     def write_parquet(
         self,
@@ -174,6 +203,33 @@ class Results:
     ) -> WriteResult:
         """Writes a directory in the format of ``options``; see ``write_parquet``."""
         return write_node(self.node, current_engine(), path, options, overwrite, progress)
+
+    def explain(
+        self,
+        output: PathLike | None = None,
+        *,
+        results: ResultPlace = "files",
+        options: WriteOptions | None = None,
+        overwrite: Overwrite = False,
+    ) -> Bill:
+        """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
+
+        Args:
+            output: Where the result would go, to tell the free space there, and whether it can.
+            results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
+            options: How files would be written; default: in the format of the input, without compression.
+            overwrite: As for ``write_parquet``.
+
+        Raises:
+            MemoryLimitError: It cannot fit into memory.
+            OptionsError: Another word for ``results``, or the result cannot be written in this format.
+            OutputError: The output exists, or cannot be written.
+        """
+        if results not in ("files", "batches"):
+            raise OptionsError(f'results is {results!r}; write "files" or "batches"')
+        path = None if output is None else local_path(output, OutputError)
+        to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
+        return explain_node(self.node, current_engine(), to)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow record batches in order. Cost: a few partitions in memory at a time.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from exoshuffle.futures.session import engine_in_use
 from exoshuffle.operators.batches import CHUNK_ROWS, chunks_of, streamed
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ def rows_at_once(row_bytes: int = ROW_BYTES) -> int:
 
 
 @dataclass(frozen=True)
-class AtOnce:
+class AtOnce(Step):
     """A step that needs all rows at once.
 
     Attributes:

@@ -107,7 +107,7 @@ class BatchInput:
 
     @property
     def _num_numberings(self) -> int:
-        """Steps that number rows come first: see ``dataset.sampling``."""
+        """Steps that number rows come first: see ``dataset.tree.sampling``."""
         return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
 
     def read(self, item: Any) -> pa.RecordBatchReader:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from exoshuffle import _native
-from exoshuffle.operators.steps.sample import Place
+from exoshuffle.operators.steps.place import Place
 
 
 class Reader(Protocol):

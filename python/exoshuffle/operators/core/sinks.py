@@ -13,7 +13,7 @@ from typing import Any, Literal
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
-from exoshuffle.operators.steps.sample import Place
+from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step, apply_steps
 
 #: How large a block gets that holds a part of what a partition became.

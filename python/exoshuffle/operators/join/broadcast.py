@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.operators.join.join import Join
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ BROADCAST_SIDES = {
 
 
 @dataclass(frozen=True)
-class BroadcastJoin:
+class BroadcastJoin(Step):
     """The step that joins what it gets with a whole other side.
 
     Attributes:

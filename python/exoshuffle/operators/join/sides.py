@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class KeyColumns:
+class KeyColumns(Step):
     """The step that adds key columns in their common type.
 
     Attributes:

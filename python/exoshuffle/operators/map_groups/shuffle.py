@@ -45,7 +45,7 @@ def map_groups_shuffle(
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), learnt(call, schema))
     # A group alone is handed over as it came; a function that declares nothing may copy it once.
-    declared = call.memory_bytes
+    declared = call.declared_bytes
     alone = Alone(0 if declared else 100, 0, declared)
     finish = dataclasses.replace(gathered(schema, keys, step), alone=alone)
     side = Side(schema, finish.config.order)

@@ -10,13 +10,14 @@ from exoshuffle.errors import Noted
 from exoshuffle.operators.batches import streamed
 from exoshuffle.operators.sql.groups import iter_groups
 from exoshuffle.operators.steps.functions import MapBatches
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class MapGroups:
+class MapGroups(Step):
     """The step that hands each group of a partition to a function, as one table.
 
     Attributes:
@@ -28,9 +29,9 @@ class MapGroups:
     call: MapBatches
 
     @property
-    def memory_bytes(self) -> int:
-        """What the function has declared."""
-        return self.call.memory_bytes
+    def declared_bytes(self) -> int:
+        """See ``Step``."""
+        return self.call.declared_bytes
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""

@@ -6,19 +6,21 @@ nearest float where no float is exactly that, at any depth.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, SchemaError
 from exoshuffle.operators.batches import streamed, tables_of
 from exoshuffle.operators.sql.relational import plain, plain_type
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Step):
     """Gives columns other types.
 
     Attributes:
@@ -39,6 +41,11 @@ class Cast:
         """See ``Step``."""
         del schema
         return needed
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        cast = {name for name, _ in self.columns}
+        return {name: own for name, own in names.items() if own not in cast}
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``. Cost: a copy of these columns."""

@@ -7,7 +7,7 @@ copies what it keeps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exoshuffle.errors import SchemaError
@@ -15,13 +15,14 @@ from exoshuffle.operators.batches import chunks_of, movable, picking, streamed, 
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import column, parse_expression
 from exoshuffle.operators.sql.types import Expression
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(Step):
     """Keeps columns and adds computed ones, in this order.
 
     Attributes:
@@ -43,6 +44,20 @@ class Select:
             name for expression in self._parsed(schema).values() for name in expression.columns
         )
 
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        computed = {name for name, _ in self.expressions}
+        return {name: own for name, own in names.items() if own not in computed}
+
+    def carrying(self, column: str) -> Select:
+        """See ``Step``."""
+        return replace(self, columns=(*self.columns, column))
+
+    @property
+    def keeps_all(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         return _computed(self._parsed(batches.schema), batches)
@@ -57,7 +72,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class WithColumns:
+class WithColumns(Step):
     """Adds computed columns at the end, or replaces columns of these names where they are.
 
     All expressions see the columns as they were before.
@@ -79,6 +94,11 @@ class WithColumns:
         }
         return frozenset(name for name in schema.names if name in needed | read)
 
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        computed = {name for name, _ in self.expressions}
+        return {name: own for name, own in names.items() if own not in computed}
+
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         return _computed(self._parsed(batches.schema), batches)
@@ -90,7 +110,7 @@ class WithColumns:
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(Step):
     """Keeps rows for which a condition is true; null is not.
 
     Attributes:
@@ -107,6 +127,10 @@ class Filter:
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """See ``Step``."""
         return needed | frozenset(self._parsed(schema).columns)
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
@@ -132,7 +156,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Nullable:
+class Nullable(Step):
     """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
 
     Attributes:
@@ -155,6 +179,15 @@ class Nullable:
         del schema
         return needed
 
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
+
+    @property
+    def keeps_all(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         import pyarrow as pa
@@ -167,7 +200,7 @@ class Nullable:
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Step):
     """Leaves columns out.
 
     Attributes:
@@ -189,6 +222,15 @@ class Drop:
         del schema
         return needed
 
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
+
+    @property
+    def keeps_all(self) -> bool:
+        """See ``Step``."""
+        return True
+
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
         schema = self._without(batches.schema)
@@ -202,7 +244,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Rename:
+class Rename(Step):
     """Gives columns other names.
 
     Attributes:
@@ -224,6 +266,16 @@ class Rename:
         """See ``Step``."""
         names = dict(self.names)
         return frozenset(old for old in schema.names if names.get(old, old) in needed)
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        old = {new: old for old, new in self.names}
+        return {name: old.get(own, own) for name, own in names.items()}
+
+    @property
+    def keeps_all(self) -> bool:
+        """See ``Step``."""
+        return True
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""

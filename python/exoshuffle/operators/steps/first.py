@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.operators.steps.step import Step
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class First:
+class First(Step):
     """Keeps the first rows of what it is given.
 
     Attributes:

@@ -15,6 +15,8 @@ from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.engine import note_function
 from exoshuffle.operators.batches import streamed, tables_of
+from exoshuffle.operators.steps.place import Place
+from exoshuffle.operators.steps.step import Step
 from exoshuffle.operators.steps.values import typed_array
 from exoshuffle.units import counted
 
@@ -26,7 +28,7 @@ ONE_TABLE = "return one table, for example pyarrow.concat_tables(list_of_tables)
 
 
 @dataclass(frozen=True)
-class MapBatches:
+class MapBatches(Step):
     """Hands each batch to a user's function.
 
     Exceptions of the function pass through, with a note of the batch that it had (Python 3.11 and later show it).
@@ -67,9 +69,19 @@ class MapBatches:
         _check_names(resolved)
         return replace(self, schema=resolved)
 
-    def at(self, place: str) -> MapBatches:
-        """The step for rows of this place."""
-        return replace(self, place=place)
+    def at(self, place: Place) -> MapBatches:
+        """See ``Step``."""
+        return replace(self, place=place.name)
+
+    @property
+    def is_function(self) -> bool:
+        """See ``Step``."""
+        return True
+
+    @property
+    def declared_bytes(self) -> int:
+        """See ``Step``."""
+        return self.memory_bytes
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``: without a schema, that of what the function returns for a table without rows."""

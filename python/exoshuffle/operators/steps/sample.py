@@ -10,12 +10,14 @@ they are a column that the steps behind it carry along. Cost: 40 ns per row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
+from exoshuffle.operators.steps.place import Place
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,30 +83,12 @@ def uint64(value: int) -> Any:
     return pa.scalar(value, pa.uint64())
 
 
-@dataclass(frozen=True)
-class Place:
-    """Which rows of the input a task has.
-
-    Attributes:
-        part: Number of the part of the input, of a map or of a partition.
-        source: Number of the file that they come from; the part, if it is none.
-        first_row: Number of the first row in that.
-        name: What to call them in errors, if that is known.
-    """
-
-    part: int
-    source: int
-    first_row: int = 0
-    name: str = ""
-
-    @classmethod
-    def of_part(cls, part: int, name: str = "") -> Place:
-        """Of rows that no file numbers."""
-        return cls(part, part, name=name)
+#: Of rows outside a task, which nobody numbers.
+_NO_PLACE = Place.of_part(0)
 
 
 @dataclass(frozen=True)
-class Numbered:
+class Numbered(Step):
     """Adds the number of each row as a column.
 
     Attributes:
@@ -119,7 +103,7 @@ class Numbered:
     column: str
     level: int = 0
     window: int | None = None
-    place: Place = Place(0, 0)
+    place: Place = _NO_PLACE
 
     def at(self, place: Place) -> Numbered:
         """The step for rows of this place."""
@@ -135,6 +119,10 @@ class Numbered:
         """See ``Step``."""
         del schema
         return needed - {self.column}
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""
@@ -164,7 +152,7 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Step):
     """Keeps each row with the same probability, by its number, whose column it drops.
 
     Attributes:
@@ -183,6 +171,10 @@ class Chosen:
         """See ``Step``."""
         del schema
         return needed | {self.column}
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        return dict(names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""

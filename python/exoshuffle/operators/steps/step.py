@@ -9,31 +9,68 @@ are in ``columns.py``, users' functions in ``functions.py``, those of samples in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from exoshuffle.futures.options import Executor
-from exoshuffle.operators.steps.functions import MapBatches
-from exoshuffle.operators.steps.sample import Numbered, Place
+from exoshuffle.operators.steps.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Step(Protocol):
-    """Makes rows of rows."""
+class Step(ABC):
+    """Makes rows of rows. What a step says of itself beside that is what most steps are; others say otherwise."""
 
+    @abstractmethod
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of what is made of rows of ``schema``; raises SchemaError if the step does not fit."""
 
+    @abstractmethod
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """The rows, made as they are asked for."""
 
+    @abstractmethod
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
         """The columns of ``schema`` that must be read so that the ``needed`` ones of the output can be made.
 
         The step can be applied to rows of these columns alone, in the order of ``schema``.
         """
+
+    def at(self, place: Place) -> Step:
+        """The step for the rows of a task."""
+        del place
+        return self
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Of ``names`` of columns behind the step, those of columns that it only passes on, with their names before.
+
+        Args:
+            names: What somebody calls the columns, and what they are called behind the step.
+        """
+        del names
+        return {}
+
+    def carrying(self, column: str) -> Step:
+        """The step that lets one more column through, which a step before it adds."""
+        del column
+        return self
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a user's function makes rows: it runs in worker processes, and its rows are in no file."""
+        return False
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows come out, with the values of their columns as they were."""
+        return False
+
+    @property
+    def declared_bytes(self) -> int:
+        """What a user's function has declared to take."""
+        return 0
 
 
 def apply_steps(
@@ -42,26 +79,21 @@ def apply_steps(
     """The rows after all steps, made as they are asked for; ``place`` says which rows they are before."""
     place = place or Place.of_part(0)
     for step in steps:
-        if isinstance(step, Numbered):
-            batches = step.at(place).apply(batches)
-        elif isinstance(step, MapBatches):
-            batches = step.at(place.name).apply(batches)
+        batches = step.at(place).apply(batches)
+        if step.is_function:
             # What comes back are other rows, which are in no file.
             place = Place.of_part(place.part, place.name)
-        else:
-            batches = step.apply(batches)
     return batches
 
 
-def executor_of(shuffle_executor: Executor, steps: Sequence[Step]) -> Executor:
+def executor_of(shuffle_executor: Executor, steps: Iterable[Step]) -> Executor:
     """Where tasks run: users' Python functions in worker processes, all else on threads."""
-    has_functions = any(isinstance(step, MapBatches) for step in steps)
-    return "process" if has_functions else shuffle_executor
+    return "process" if any(step.is_function for step in steps) else shuffle_executor
 
 
 def functions_bytes(steps: Iterable[Step]) -> int:
     """What users' functions among the steps have declared to take, all of them in one task."""
-    return sum(getattr(step, "memory_bytes", 0) for step in steps)
+    return sum(step.declared_bytes for step in steps)
 
 
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:

@@ -1,0 +1,1 @@
+"""What a result will take, before it is made."""

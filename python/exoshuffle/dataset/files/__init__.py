@@ -1,0 +1,1 @@
+"""Files by their names: formats, paths, and where a result goes."""

@@ -1,0 +1,91 @@
+"""Rows of CSV and JSON lines that cannot be read: what users say about them, and what that means for a source."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from exoshuffle.errors import OptionsError, shown
+
+#: The first line of a file of bad rows.
+HEADER = '"file","line","reason","text"\n'
+#: Files of a source, all or some.
+FilesOf: TypeAlias = "tuple[Any, tuple[int, ...] | None]"
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows that are left out of the files of a source.
+
+    Attributes:
+        source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
+        path: Where they are written, if anywhere: a CSV file with the columns file, line, reason and text.
+        kept: The files that are read, by their numbers in the source; None for all.
+        counts: How many were found in which files, so that one result after another searches them once. One for all
+            that are made of this by ``within``.
+    """
+
+    source: Any
+    path: str | None = None
+    kept: tuple[int, ...] | None = None
+    counts: dict[tuple[FilesOf, ...], int] = field(default_factory=dict)
+
+    def within(self, kept: Sequence[int]) -> LeftOut:
+        """Of some files, by their numbers among those that are read."""
+        numbers = kept if self.kept is None else [self.kept[number] for number in kept]
+        return replace(self, kept=tuple(numbers))
+
+
+def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
+    """What to do about bad rows, ``raise`` or ``skip``, and where to write them.
+
+    Raises:
+        OptionsError: It is neither of these nor a path, or a path of something else.
+    """
+    if isinstance(bad_rows, str) and bad_rows in ("raise", "skip"):
+        return bad_rows, None
+    if not isinstance(bad_rows, str | os.PathLike) or not os.fspath(bad_rows):
+        raise OptionsError(
+            f"bad_rows is {shown(bad_rows)}; give 'raise', 'skip', or the path of a file for them"
+        )
+    path = Path(os.path.expanduser(os.fsdecode(bad_rows)))
+    if path.exists() and not path.is_file():
+        kind = "a directory" if path.is_dir() else "no regular file"
+        raise OptionsError(f"bad_rows is {str(path)!r}, {kind}; give the path of a file")
+    if path.exists() and not _is_ours(path):
+        raise OptionsError(
+            f"bad_rows is {str(path)!r}, which exists and is no file of bad rows; give another path"
+        )
+    if not path.parent.is_dir():
+        raise OptionsError(
+            f"bad_rows is {str(path)!r}, in a directory that does not exist; make it"
+        )
+    return "skip", str(path)
+
+
+def check_place(path: str, inputs: Sequence[str]) -> None:
+    """Raises ``OptionsError`` where the next reader of the inputs, names or patterns, would take the file for one."""
+    place = os.path.abspath(path)
+    if os.path.basename(place).startswith((".", "_")):  # which listings leave out
+        return
+    for name in inputs:
+        whole = os.path.abspath(name)
+        if place.startswith(f"{whole.rstrip('/')}/") or fnmatch.fnmatch(place, whole):
+            raise OptionsError(
+                f"bad_rows is {path!r}, which {name!r} would read as input the next time; give a path elsewhere"
+            )
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(HEADER))
+    except OSError as error:
+        raise OptionsError(
+            f"bad_rows is {str(path)!r}, which cannot be read ({error.strerror or error}); give another path"
+        ) from error
+    return start in (b"", HEADER.encode())

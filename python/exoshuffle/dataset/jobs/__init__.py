@@ -1,0 +1,1 @@
+"""What turns inputs into results, part by part."""

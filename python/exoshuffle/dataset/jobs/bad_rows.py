@@ -1,0 +1,141 @@
+"""Finds the rows of CSV and JSON lines that are left out since they cannot be read: how many, and which.
+
+Readers leave them out wherever they come by. The bytes of files decide, so all tasks and attempts leave out the same.
+Which these are is found by tasks of their own: the result of a task counts once, however often it ran.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.inputs import bounded
+from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.errors import ExoshuffleError, OutputError
+from exoshuffle.futures import Engine, get, remote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What a task looks through. If every row is bad, its result takes about ten times as much.
+SEARCHED_BYTES = 4_000_000
+SEARCH_MEMORY_BYTES = 12 * SEARCHED_BYTES
+
+
+def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
+    """Rows that are left out of files; writes them where that was asked for. A file that is read twice counts once.
+
+    Raises:
+        OutputError: The file for them cannot be written.
+        InputError: A file changed since it was listed.
+
+    Cost: the first call reads the files.
+    """
+    paths = dict.fromkeys(each.path for each in found)
+    return sum(
+        _count([each for each in found if each.path == path], path, engine) for path in paths
+    )
+
+
+def write_bad_rows(found: Sequence[LeftOut], engine: Engine) -> None:
+    """Writes what is left out of files where that was asked for; see ``count_bad_rows``."""
+    count_bad_rows([each for each in found if each.path is not None], engine)
+
+
+def _count(found: Sequence[LeftOut], path: str | None, engine: Engine) -> int:
+    """Of all that is to be written to one file, or to none."""
+    files = tuple(
+        (source, _united([each.kept for each in found if each.source is source]))
+        for source in dict.fromkeys(each.source for each in found)
+    )
+    counts = found[0].counts
+    if files not in counts:
+        parts = in_advance(_searched(files), engine.num_cpus)
+        counts[files] = _counted(parts) if path is None else _written(parts, path)
+    return counts[files]
+
+
+def _united(numbers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """The files that are in one of these at least; None is all."""
+    known = [one for one in numbers if one is not None]
+    return tuple(sorted(set().union(*known))) if len(known) == len(numbers) else None
+
+
+def _searched(files: Sequence[FilesOf]) -> Iterator[_Found]:
+    search = remote(find_bad_rows, name="bad_rows", executor="thread", memory=SEARCH_MEMORY_BYTES)
+    for whole, kept in files:
+        source = whole if kept is None else whole.with_files(kept)
+        file, end = -1, 0
+        for split in source.splits(SEARCHED_BYTES):
+            place = json.loads(split)
+            # The first part of a file has what comes before its rows.
+            start = end if place["file_index"] == file else 0
+            file, end = place["file_index"], place["end"]
+            ref = search.remote(bounded(source), source.schema_ipc, split, start)
+            yield _Found(_native.shown_path(place["path"]), start == 0, ref)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a task finds in a part of a file."""
+
+    file: str
+    is_first: bool
+    ref: Any
+
+
+def find_bad_rows(read_options: str, schema: bytes, split: str, start: int) -> tuple[bytes, int]:
+    """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
+    return _native.bad_rows(read_options, schema, split, start)
+
+
+def _tables(found: Iterator[_Found]) -> Iterator[tuple[str, pa.Table]]:
+    """The bad rows of each part of a file, with their lines in the file, from 1."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lines = 0
+    for part in found:
+        lines = 0 if part.is_first else lines
+        stream, more = get(part.ref)
+        table = pa.ipc.open_stream(stream).read_all()
+        table = table.set_column(0, "line", pc.add(table["line"], lines + 1))
+        yield part.file, table.sort_by("line")
+        lines += more
+
+
+def _counted(found: Iterator[_Found]) -> int:
+    return sum(table.num_rows for _, table in _tables(found))
+
+
+def _written(found: Iterator[_Found], path: str) -> int:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    count = 0
+    unfinished = f"{path}.unfinished-{os.getpid()}"
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(HEADER.encode())
+            options = pyarrow.csv.WriteOptions(include_header=False)
+            for name, table in _tables(found):
+                count += table.num_rows
+                files = pa.array([name] * table.num_rows, pa.string())
+                if table.num_rows:
+                    pyarrow.csv.write_csv(table.add_column(0, "file", files), file, options)
+        os.replace(unfinished, path)
+    except ExoshuffleError:  # of the search; some are errors of the system, too
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"bad rows cannot be written to {path!r}: {error.strerror or error}; give another path"
+        ) from error
+    finally:
+        Path(unfinished).unlink(missing_ok=True)
+    return count

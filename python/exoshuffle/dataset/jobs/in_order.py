@@ -1,0 +1,72 @@
+"""Results taken in their order: as Arrow streams, as batches, or by one writer, for a file or standard output.
+
+Guarantee: a few parts are made ahead of who takes them, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.jobs.following import bounded, in_advance
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.futures import Engine, get
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.streams import as_rows, own_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
+    """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller.
+
+    And a few blocks: what a join or a function makes of a partition may be larger than the disk.
+    """
+    sink = BlocksSink()
+    for part in in_advance(bounded(job.run(sink), sink), engine.num_cpus):
+        for ref in part:
+            made = get(ref)
+            del ref
+            yield made
+            del made
+
+
+def batches_of(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """The batches of Arrow streams; each stream is let go of with its last batch."""
+    import pyarrow as pa
+
+    for stream in streams:
+        buffer = pa.py_buffer(stream)
+        del stream
+        with pa.ipc.open_stream(buffer) as reader:
+            del buffer
+            for batch in reader:
+                yield batch
+                del batch
+
+
+def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> Any:
+    """All rows as ``_native.Rows``, to be consumed once, within ``own_errors``."""
+    import pyarrow as pa
+
+    batches = batches_of(streams_of(job, engine))
+    return as_rows(pa.RecordBatchReader.from_batches(schema, batches))
+
+
+def write_file(rows: Any, folder: str, options: str) -> list[dict[str, Any]]:
+    """Writes rows of ``rows_of`` into one file; returns its name, rows, bytes and crc32, in a list."""
+    with own_errors():
+        files: list[dict[str, Any]] = rows.write_files(folder, 0, options).wait()
+        return files
+
+
+def write_stream(rows: Any, descriptor: int, options: str) -> list[dict[str, Any]]:
+    """Writes rows of ``rows_of`` to an open file, which need not be one that can seek.
+
+    Raises:
+        BrokenPipeError: Its reader has gone.
+    """
+    with own_errors():
+        files: list[dict[str, Any]] = rows.write_stream(descriptor, options).wait()
+        return files

@@ -1,0 +1,124 @@
+"""Joins without a shuffle: every task gets one side, or, without keys, each piece of one meets each of the other.
+
+Guarantee: rows of a part come in the order of the left side, and for each in that of the right side, as those of a
+partition that was shuffled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
+from exoshuffle.futures import Engine, Ref, remote
+from exoshuffle.operators.core.order import ByKeys, round_robin
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.join.join import Join
+from exoshuffle.operators.join.payload import BATCH_BYTES
+from exoshuffle.operators.repartition.shuffle import repartition_shuffle
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
+from exoshuffle.plan.plan import ShufflePlan, Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class SmallSide:
+    """A side of a join that every task can have.
+
+    Attributes:
+        side: 0 for the left one, 1 for the right one.
+        schema: Of its rows.
+        inputs: What has to be read for it.
+    """
+
+    side: int
+    schema: pa.Schema
+    inputs: list[Input]
+
+    @cached_property
+    def size(self) -> Workload:
+        """Size of its rows."""
+        return rows_size(self.inputs, self.schema)
+
+
+def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
+    """Size of all rows of some inputs."""
+    measured = [source.measure(Side(schema, ByKeys())) for source in inputs]
+    return Workload(
+        sum(work.total_bytes for work in measured),
+        sum(work.num_rows for work in measured),
+        max((work.max_row_bytes for work in measured), default=0),
+    )
+
+
+def other_side(node: Shuffled, side: int) -> Node:
+    """What the tasks of a join read whom the rows of ``side`` are given to.
+
+    In a cross join that was given a strategy or a number of partitions, the other side is dealt out by these first.
+    """
+    other = node.children[1 - side]
+    if node.options == ShuffleOptions():
+        return other
+    dealt = repartition_shuffle(other.schema, (), round_robin)
+    return Shuffled((other,), dealt, node.options)
+
+
+@dataclass
+class CrossJob:
+    """A cross join of two sides of which none is small.
+
+    Attributes:
+        join: The join.
+        lefts: The pieces of the left side, in the store.
+        rights: Those of the right side.
+        engine: Where it runs.
+
+    Cost: a task for each two pieces, which reads both from the store.
+    """
+
+    join: Join
+    lefts: Sequence[Ref]
+    rights: Sequence[Ref]
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        memory = cross_memory_bytes(self.engine) + functions_bytes(sink_steps(sink))
+        executor = executor_of("thread", sink_steps(sink))
+        run = remote(
+            cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
+        )
+        for index, (left, right) in enumerate(itertools.product(self.lefts, self.rights)):
+            yield run.remote(index, self.join, left, right, sink)
+
+
+def cross_memory_bytes(engine: Engine) -> int:
+    """Working memory of a task of a ``CrossJob``: a copy of both pieces, and a batch of their pairs."""
+    # Where there is little memory, pieces are small and so are most batches.
+    at_most = engine.budget_bytes // (2 * engine.num_cpus)
+    return min(2 * piece_bytes(engine) + BATCH_BYTES, at_most)
+
+
+def cross(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Any:
+    """Task: all pairs of the rows of two pieces, to a sink."""
+    return handed(sink, _crossed(index, join, left, right, sink))
+
+
+def _crossed(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Iterator[Any]:
+    import pyarrow as pa
+
+    sides = [as_reader(_native.Rows.from_ipc(block)).read_all() for block in (left, right)]
+    batches = pa.RecordBatchReader.from_batches(join.output_schema, join.run(*sides))
+    with own_errors():
+        yield from sink(index, as_rows(batches))

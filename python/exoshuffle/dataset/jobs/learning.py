@@ -1,0 +1,36 @@
+"""What users' functions return is learnt in worker processes: one that exits or crashes does not end the program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.futures import get, remote
+from exoshuffle.operators.steps.functions import MapBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
+    """The step with the schema of what its function returns, which then travels: else every task would learn it again.
+
+    Raises:
+        OptionsError: What was given is no function, or no schema.
+        SchemaError: The schema cannot be learnt, has no column, or two of one name.
+        TaskError: The function failed.
+
+    Cost: a call of the function in a worker process, unless the schema was given.
+    """
+    step.check()
+    if step.schema is not None:
+        return step.resolved(schema)
+    learn = remote(schema_of, name="learn the schema", executor="process", memory=step.memory_bytes)
+    with PlainErrors():
+        return replace(step, schema=get(learn.remote(step, schema)))
+
+
+def schema_of(step: MapBatches, schema: pa.Schema) -> pa.Schema | None:
+    """Task: the schema of what the step's function returns."""
+    return step.resolved(schema).schema

@@ -1,0 +1,310 @@
+"""Sort-merge joins: both sides become sorted pieces in the store, and tasks join those that meet, two at a time.
+
+Guarantee: parts come in the order of the pieces, so that the result is in the order of the left side. A side that is in
+order as it is read is not sorted again; a piece out of order shows that it is not.
+
+Cost: reads both sides once. What exceeds memory is spilled by the sorts, and once more as pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from exoshuffle import _native
+from exoshuffle.dataset.jobs.following import in_advance
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.unshuffled import piece_bytes
+from exoshuffle.errors import ExoshuffleError
+from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
+from exoshuffle.operators.core.at_once import rows_at_once
+from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
+from exoshuffle.operators.sql.relational import row_numbers, take
+from exoshuffle.operators.steps.step import executor_of, functions_bytes
+from exoshuffle.plan.plan import ShufflePlan, Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Left pieces that a task goes through, at most: so much of them becomes a part of the result.
+PART_BYTES = 256_000_000
+#: Rows of a piece: their numbers stay in the cache. 30 million of one byte took 1.4 s, with 2 million at a time 2.6 s.
+MAX_PIECE_ROWS = 400_000
+#: Copies of a large row in a task beside its pieces: of both sides in a batch of the result, and in what that becomes.
+#: Without them, rows of 100 MB took 634 MB within 600.
+ROW_COPIES = 4
+#: Of the task that looks at a piece: the edge, and as it is handed over.
+EDGE_COPIES = 2
+#: Pieces of narrow rows are smaller, but not smaller than this: each takes a task.
+MIN_PIECE_BYTES = 256_000
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """A piece in the store.
+
+    Attributes:
+        block: Its rows.
+        edge: The row that neighbours have to know; None of left pieces.
+        piece: What is known of it.
+    """
+
+    block: Ref
+    edge: Ref | None
+    piece: Piece
+
+
+class Found(NamedTuple):
+    """A meeting of pieces in the store; see ``Meeting``."""
+
+    left: Ref
+    right: Ref | None
+    edge: Ref | None
+    keeps_beyond: bool
+
+
+class Fetched(NamedTuple):
+    """The same, with their rows."""
+
+    left: pa.Table
+    right: pa.Table | None
+    edge: Any | None
+    keeps_beyond: bool
+
+
+@dataclass(frozen=True)
+class SortedSide:
+    """One side of a merge join.
+
+    Attributes:
+        size: Size of its rows.
+        as_read: Makes its pieces without a sort; None if they are in no order then.
+        sort: Makes the job that sorts it.
+    """
+
+    size: Workload
+    as_read: Job | None
+    sort: Callable[[], Job]
+
+
+@dataclass
+class MergeJoinJob:
+    """A sort-merge join of two sides.
+
+    Attributes:
+        join: The join.
+        sides: The left side and the right one.
+        engine: Where it runs.
+    """
+
+    join: MergeJoin
+    sides: tuple[SortedSide, SortedSide]
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        lefts, rights = (self._pieces(side) for side in range(2))
+        meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
+        memory = self.task_bytes + functions_bytes(sink_steps(sink))
+        options = {
+            "num_returns": sink.num_returns,
+            "memory": memory,
+            "name": self.join.name,
+            "executor": executor_of("thread", sink_steps(sink)),
+        }
+        joining = Joining(self.join, sink)
+        found = [_found(lefts, rights, meeting) for meeting in meetings]
+        if self._may_hold(memory):
+            many = remote(joining.many, **options)
+            for index, part in enumerate(self._parts(found)):
+                yield many.remote(index, part)
+        else:
+            two = remote(joining.two, **options)
+            for index, meeting in enumerate(found):
+                yield two.remote(index, *meeting)
+
+    @property
+    def piece_bytes(self) -> int:
+        """How large pieces are: as those of a scan, less where joining their narrow rows takes far more memory."""
+        sizes = [side.size for side in self.sides if side.size.num_rows]
+        row_bytes = min((size.total_bytes // size.num_rows for size in sizes), default=1)
+        fitting = self._num_rows * max(1, row_bytes)
+        return min(piece_bytes(self.engine), max(MIN_PIECE_BYTES, fitting))
+
+    @property
+    def task_bytes(self) -> int:
+        """Working memory of a task: both pieces, what joining their rows takes, and batches of the result."""
+        return self._matching_bytes + ROW_COPIES * self._largest_row
+
+    @property
+    def _matching_bytes(self) -> int:
+        """Working memory of a task where rows are small."""
+        rows = 2 * self._num_rows * self.join.row_bytes
+        most = self.engine.budget_bytes // (2 * self.engine.num_cpus)
+        return min(3 * piece_bytes(self.engine) + rows, most)
+
+    @property
+    def _largest_row(self) -> int:
+        """Bytes of the largest row of either side."""
+        return max(side.size.max_row_bytes for side in self.sides)
+
+    @property
+    def _num_rows(self) -> int:
+        """Rows of a piece, at most."""
+        return min(MAX_PIECE_ROWS, rows_at_once(2 * self.join.row_bytes))
+
+    def _may_hold(self, memory: int) -> bool:
+        """Whether a task may fetch pieces one after the other.
+
+        Else tasks that hold some would wait for others that do: as arguments pieces come all at once.
+        """
+        held = 2 * self.piece_bytes + 3 * self._largest_row
+        return self.engine.num_cpus * (memory + held) <= self.engine.budget_bytes
+
+    def num_parts(self, num_meetings: int) -> int:
+        """Parts of the result: as few as are not too large, but something for each CPU; one at least."""
+        by_size = -(-self.sides[0].size.total_bytes // PART_BYTES)
+        return max(1, min(num_meetings, max(2 * self.engine.num_cpus, by_size)))
+
+    def _parts(self, found: Sequence[Found]) -> list[Sequence[Found]]:
+        """What each task joins."""
+        num_parts = self.num_parts(len(found))
+        ends = [len(found) * number // num_parts for number in range(num_parts + 1)]
+        return [found[start:end] for start, end in itertools.pairwise(ends)]
+
+    def _pieces(self, side: int) -> list[LookedAt]:
+        """The sorted pieces of a side."""
+        as_read = self.sides[side].as_read
+        found = None
+        if as_read is not None:
+            found = self._looked_at(side, as_read, must_follow=True)
+        if found is None:
+            found = self._looked_at(side, self.sides[side].sort(), must_follow=False)
+        return found or []
+
+    def _looked_at(self, side: int, job: Job, *, must_follow: bool) -> list[LookedAt] | None:
+        """The pieces that a job makes; None as soon as one of them is out of order, if they have to follow."""
+        sink = BlocksSink(self.piece_bytes)
+        run = remote(
+            look_at,
+            num_returns=2,
+            memory=self._matching_bytes + EDGE_COPIES * self._largest_row,
+            name=f"{self.join.name}: look",
+            executor="thread",
+        )
+        streams: list[RefStream] = []
+
+        def looks() -> Iterator[tuple[Ref, Ref, Ref]]:
+            for stream in in_advance(_noted(job.run(sink), streams), 2):
+                for block in stream:
+                    piece, edge = run.remote(self.join, side, block)
+                    yield block, piece, edge
+
+        found: list[LookedAt] = []
+        try:
+            for block, looked, edge in in_advance(looks(), self.engine.num_cpus):
+                piece: Piece | None = get(looked)
+                if piece is None:
+                    continue
+                found.append(LookedAt(block, edge if side else None, piece))
+                if must_follow and not self._follows(found):
+                    _cancelled(streams)
+                    return None
+        except BaseException:
+            _cancelled(streams)
+            raise
+        return found
+
+    def _follows(self, found: Sequence[LookedAt]) -> bool:
+        """Whether the last piece is in order, and behind the one before it."""
+        last = [one.piece for one in found[-2:]]
+        return last[-1].is_sorted and self.join.follow(last)
+
+
+def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
+    """Task: what a merge join has to know of a piece, None without rows; and the row that neighbours have to know."""
+    with own_errors():
+        table = _table(block)
+        if not table.num_rows:
+            return None, None
+        # A copy: a slice would keep, and be pickled with, the whole piece.
+        edge = take(join.edge_of(table), row_numbers(1)) if side else None
+        return join.look(side, table), edge
+
+
+@dataclass(frozen=True)
+class Joining:
+    """The tasks that join pieces.
+
+    Attributes:
+        join: The join.
+        sink: What takes the rows.
+    """
+
+    join: MergeJoin
+    sink: Sink
+
+    def many(self, index: int, part: Sequence[Found]) -> Any:
+        """Task: joins pieces that meet, one meeting after the other, which it fetches."""
+        return handed(self.sink, self._joined(index, _fetched(part)))
+
+    def two(
+        self, index: int, left: Any, right: Any | None, edge: Any | None, keeps_beyond: bool
+    ) -> Any:
+        """Task: joins two pieces, which it is given."""
+        rights = None if right is None else _table(right)
+        meeting = Fetched(_table(left), rights, edge, keeps_beyond)
+        return handed(self.sink, self._joined(index, iter([meeting])))
+
+    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for left, right, edge, keeps_beyond in meetings:
+                yield from self.join.run(left, right, edge, keeps_beyond=keeps_beyond)
+
+        with own_errors():
+            made = pa.RecordBatchReader.from_batches(self.join.output_schema, batches())
+            yield from self.sink(index, as_rows(made))
+
+
+def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
+    """What a task joins, when it is its turn. Meetings that follow each other mostly share a piece."""
+    last: dict[Ref, pa.Table] = {}
+    for left, right, edge, keeps_beyond in part:
+        wanted = [ref for ref in (left, right) if ref is not None]
+        last = {ref: last[ref] if ref in last else _table(get(ref)) for ref in wanted}
+        rights = None if right is None else last[right]
+        yield Fetched(last[left], rights, None if edge is None else get(edge), keeps_beyond)
+
+
+def _table(block: Any) -> pa.Table:
+    return as_reader(_native.Rows.from_ipc(block)).read_all()
+
+
+def _found(lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeting) -> Found:
+    right = None if meeting.right is None else rights[meeting.right].block
+    edge = None if meeting.edge is None else rights[meeting.edge].edge
+    return Found(lefts[meeting.left].block, right, edge, meeting.keeps_beyond)
+
+
+def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
+    for stream in streams:
+        noted.append(stream)
+        yield stream
+
+
+def _cancelled(streams: Sequence[RefStream]) -> None:
+    """Ends what nobody takes the results of."""
+    for stream in streams:
+        cancel(stream)
+    for stream in streams:
+        with contextlib.suppress(ExoshuffleError):
+            list(stream)

@@ -1,0 +1,235 @@
+"""The job of a shuffle.
+
+It is measured, planned and assigned, and then handed to a strategy. Guarantee: one that memory or the spill directories
+have no room for is refused before any of its rows has moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.inputs.key_samples import sampled_keys
+from exoshuffle.dataset.tree.nodes import ShuffleOptions
+from exoshuffle.errors import DiskFullError, MemoryLimitError
+from exoshuffle.futures import Engine
+from exoshuffle.futures.options import Executor
+from exoshuffle.observe.disks import disk_kind, free_bytes
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.shuffle import Shuffle, Side
+from exoshuffle.operators.core.sink import Sink, sink_steps
+from exoshuffle.operators.core.tasks import TableTasks
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.strategies.strategy import get_strategy, strategy_name
+from exoshuffle.units import format_bytes
+
+
+@dataclass
+class ShuffleJob:
+    """One shuffle on one engine: its numbers, and its tasks.
+
+    Attributes:
+        inputs: What is read, with which side of the shuffle reads it.
+        shuffle: The operator.
+        options: How to run it.
+        engine: Where it runs.
+        results: Where they go, for the plan.
+        progress: Told of the plan.
+        behind: Steps that its results go through before they are where they go, for the plan: functions among them
+            run in worker processes, which take memory.
+    """
+
+    inputs: Sequence[tuple[Input, Side]]
+    shuffle: Shuffle
+    options: ShuffleOptions
+    engine: Engine
+    results: ResultPlace = "files"
+    progress: Progress | None = None
+    behind: tuple[Step, ...] = ()
+
+    @cached_property
+    def workloads(self) -> list[Workload]:
+        """Size of each input's rows as they will travel."""
+        return [source.measure(side) for source, side in self.inputs]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """Size of all rows."""
+        return self.total_workload()
+
+    def total_workload(self) -> Workload:
+        """The sum of the workloads of all inputs."""
+        return Workload(
+            sum(work.total_bytes for work in self.workloads),
+            sum(work.num_rows for work in self.workloads),
+            max((work.max_row_bytes for work in self.workloads), default=0),
+            max((work.max_item_bytes for work in self.workloads), default=0),
+            read_bytes=sum(max(work.total_bytes, work.read_bytes) for work in self.workloads),
+            reduce_percent=self.shuffle.reduce_percent,
+            reduce_row_bytes=self.shuffle.reduce_row_bytes,
+            held_bytes=sum(
+                work.total_bytes
+                for (source, _), work in zip(self.inputs, self.workloads, strict=True)
+                if not isinstance(source, FileInput)
+            ),
+            result_bytes=self._result_bytes(),
+            results=self.results,
+            is_even=self.shuffle.is_even,
+            streams_in_place=self.shuffle.finish.streams_in_place and not self.behind,
+            is_passed_on=self.shuffle.is_passed_on,
+            decoding_bytes=max((work.decoding_bytes for work in self.workloads), default=0),
+            num_columns=max((work.num_columns for work in self.workloads), default=0),
+        )
+
+    def _result_bytes(self) -> int | None:
+        return self.shuffle.finish.result_bytes(*self._side_sizes())
+
+    @property
+    def result_rows(self) -> int:
+        """About how many rows come out."""
+        return self.shuffle.finish.result_rows(self._side_sizes()[0])
+
+    def _side_sizes(self) -> tuple[list[int], list[int]]:
+        """Rows of each side, and their bytes."""
+        num_rows, num_bytes = [0] * len(self.shuffle.sides), [0] * len(self.shuffle.sides)
+        for (_, side), work in zip(self.inputs, self.workloads, strict=True):
+            num_rows[side.tag] += work.num_rows
+            num_bytes[side.tag] += work.total_bytes
+        return num_rows, num_bytes
+
+    @cached_property
+    def plan(self) -> ShufflePlan:
+        """The plan; refuses what cannot fit into memory."""
+        return self._planned(replace(self.workload, num_items=self.num_maps))
+
+    @cached_property
+    def split_bytes(self) -> int:
+        """Size of what a map reads, as it will travel."""
+        return self._planned(self.workload).split_bytes
+
+    def _planned(self, workload: Workload) -> ShufflePlan:
+        strategy = self.options.strategy
+        plan = plan_shuffle(
+            workload,
+            self.resources,
+            strategy_name(strategy),
+            self._num_partitions(),
+            round_size=getattr(strategy, "round_size", None),
+        )
+        self._check_group(plan)
+        return plan
+
+    def _check_group(self, plan: ShufflePlan) -> None:
+        """Raises ``MemoryLimitError`` if all rows are one group, which surely does not fit."""
+        work = self.workload
+        needed = self.shuffle.alone_bytes(work.total_bytes, work.num_rows)
+        if needed > plan.alone_bytes:
+            raise MemoryLimitError(
+                f"all rows are one group, which needs {format_bytes(needed)} of memory, and the memory limit of "
+                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it: use functions that "
+                "need no group whole (approx_quantile for median and quantile), or raise memory_limit to "
+                f"{format_bytes(plan.limit_for(needed, plan.alone_bytes))}"
+            )
+
+    @property
+    def executor(self) -> Executor:
+        """Where its tasks run, if the sink has no wish of its own."""
+        steps = [step for source, _ in self.inputs for step in source.steps]
+        return executor_of(self.shuffle.executor, steps)
+
+    @property
+    def functions_bytes(self) -> int:
+        """What users' functions have declared to take, those of the tasks that run at once, within the budget."""
+        in_maps = max((functions_bytes(source.steps) for source, _ in self.inputs), default=0)
+        in_reduces = functions_bytes((*self.shuffle.finish.steps, *self.behind))
+        room = max(0, self.engine.budget_bytes - self.plan.peak_bytes)
+        return min(self.engine.num_cpus * max(in_maps, in_reduces), room)
+
+    @property
+    def resources(self) -> Resources:
+        """What the engine has."""
+        engine = self.engine
+        executor = executor_of(self.executor, self.behind)
+        workers_bytes = engine.workers_bytes(executor)
+        budget_bytes = engine.budget_bytes - workers_bytes
+        return Resources(
+            budget_bytes,
+            engine.num_cpus,
+            engine.memory_limit - budget_bytes,
+            sum(node.resources.get("CPU", 0) > 0 for node in engine.nodes()) or 1,
+            disk_kind(engine.spill_dirs),
+            workers_bytes,
+        )
+
+    def _num_partitions(self) -> int | None:
+        if self.shuffle.num_partitions is not None:
+            return self.shuffle.num_partitions
+        if self.options.target_bytes is not None:
+            return max(1, -(-self.workload.total_bytes // self.options.target_bytes))
+        return self.options.num_partitions
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the maps read, input by input."""
+        return [
+            source.cut(side, self.split_bytes, work)
+            for (source, side), work in zip(self.inputs, self.workloads, strict=True)
+        ]
+
+    @property
+    def num_maps(self) -> int:
+        """Number of maps."""
+        return sum(map(len, self.items))
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """Submits everything but the reduces, which are submitted as their references are taken.
+
+        Raises:
+            DiskFullError: Less room in the spill directories than will be spilled.
+        """
+        self._check_disk()
+        strategy = self.options.strategy
+        if isinstance(strategy, str):
+            strategy = get_strategy(self.plan.strategy)
+        if self.progress is not None:
+            self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
+        map_inputs = tuple(source.map_input(side) for source, side in self.inputs)
+        starts = list(itertools.accumulate(map(len, self.items), initial=0))
+        tasks = TableTasks(
+            self.shuffle.name,
+            map_inputs,
+            tuple(starts[:-1]),
+            starts[-1],
+            self._assignment(map_inputs, starts),
+            self.shuffle.finish,
+            sink,
+            executor_of(self.executor, sink_steps(sink)),
+        )
+        return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
+
+    def _check_disk(self) -> None:
+        needed, directories = self.plan.spilled_bytes, self.engine.spill_dirs
+        free = free_bytes(directories)
+        if free is not None and needed > free:
+            raise DiskFullError(
+                f"{self.shuffle.name} will spill about {format_bytes(needed)}, and {', '.join(directories)} has "
+                f"{format_bytes(free)} free; name spill_dirs with more room, or raise memory_limit"
+            )
+
+    def _assignment(self, map_inputs: Sequence[MapInput], starts: Sequence[int]) -> bytes:
+        num_partitions = self.plan.num_partitions
+        samples: list[bytes] = []
+        if self.shuffle.is_sampled and num_partitions > 1:
+            items = [
+                list(enumerate(items, start))
+                for items, start in zip(self.items, starts[:-1], strict=True)
+            ]
+            samples = sampled_keys(self.inputs, items, num_partitions, self.engine.budget_bytes)
+        return self.shuffle.assign(map_inputs[0].config.build(), samples, num_partitions)

@@ -1,0 +1,56 @@
+"""How large the result of a job is as Arrow data, as far as that is sure before it runs.
+
+Conditions and functions keep who knows how many rows, also where stretches of the input tell otherwise; joins and
+groups cannot be told at all; and dictionaries are smaller than the values in rows. Of these nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.joins import rows_size
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.jobs.unshuffled import ScanJob
+from exoshuffle.dataset.jobs.windows import WindowJob
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A scan or windows are measured where a file has this share of the size that matters, or so many rows of it: it takes
+#: some 10 ms, and files are seldom compressed by more.
+_PACKED_SHARE = 20
+_ROW_BYTES = 16
+
+
+def sure_bytes(job: Job, enough_bytes: int) -> int:
+    """Size of a result whose rows are those of the input; 0 where it may well be less, or is much less than enough."""
+    if isinstance(job, ShuffleJob):
+        inputs: list[Input] = [source for source, _ in job.inputs]
+        if job.behind or not job.shuffle.keeps_rows or not _is_plain(inputs, job.shuffle.schema):
+            return 0
+        return job.workload.total_bytes
+    if not isinstance(job, ScanJob | WindowJob) or not _is_plain(job.inputs, job.schema):
+        return 0
+    if not any(_may_have(source, enough_bytes) for source in job.inputs):
+        return 0
+    return rows_size(job.inputs, job.schema).total_bytes
+
+
+def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
+    """Whether all rows come, with values as they are."""
+    import pyarrow as pa
+
+    steps = (step for source in inputs for step in source.steps)
+    has_dictionaries = any(map(pa.types.is_dictionary, schema.types))
+    return not has_dictionaries and all(step.keeps_all for step in steps)
+
+
+def _may_have(source: Input, num_bytes: int) -> bool:
+    """Whether files may well hold so much."""
+    if not isinstance(source, FileInput):
+        return False
+    num_rows = source.source.rows or 0
+    return bool(max(source.source.bytes * _PACKED_SHARE, num_rows * _ROW_BYTES) >= num_bytes)

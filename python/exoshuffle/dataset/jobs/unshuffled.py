@@ -1,0 +1,210 @@
+"""Jobs without a shuffle of their own: a scan of the input, and what is done to the parts of another job.
+
+Guarantee: parts come in the order of the input; a limit runs no more of the other job than it needs, and a few parts
+ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.jobs.following import bounded, in_advance
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.futures.options import Executor
+from exoshuffle.operators.core.inputs import MapInput
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
+from exoshuffle.operators.core.streams import as_reader, own_errors
+from exoshuffle.operators.steps.first import First
+from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
+from exoshuffle.plan.plan import ShufflePlan, Workload
+from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Bounds of what a task of a scan reads.
+MAX_SCAN_BYTES = 32_000_000
+MIN_SCAN_BYTES = 1_000_000
+
+
+@dataclass
+class ScanJob:
+    """Reads in order and hands every item to the sink: no shuffle at all.
+
+    Attributes:
+        inputs: What is read.
+        schema: Of the rows.
+        engine: Where it runs.
+    """
+
+    inputs: Sequence[Input]
+    schema: pa.Schema
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def task_memory_bytes(self, executor: Executor) -> int:
+        """Working memory of a task that runs there, with what decoding takes and functions on the way have declared."""
+        decoding = max(source.decoding_bytes(self._side) for source in self.inputs)
+        columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
+        declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
+        return task_memory_bytes(self.engine, executor) + decoding + columns + declared
+
+    @property
+    def num_tasks(self) -> int:
+        """As many tasks as items."""
+        return sum(map(len, self.items))
+
+    @cached_property
+    def items(self) -> list[list[Any]]:
+        """What the tasks read, input by input."""
+        size, unknown = piece_bytes(self.engine), Workload(0, 0)
+        return [source.cut(self._side, size, unknown) for source in self.inputs]
+
+    @property
+    def _side(self) -> Side:
+        return Side(self.schema, ByKeys())
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        steps = [step for source in self.inputs for step in source.steps]
+        executor = executor_of("thread", [*steps, *sink_steps(sink)])
+        run = remote(
+            scan,
+            num_returns=sink.num_returns,
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
+            name="scan",
+            executor=executor,
+        )
+        index = 0
+        for source, items in zip(self.inputs, self.items, strict=True):
+            map_input = source.map_input(self._side)
+            for item in items:
+                yield run.remote(map_input, index, item, sink)
+                index += 1
+
+
+@dataclass
+class SteppedJob:
+    """Another job, and steps behind it.
+
+    Attributes:
+        job: The other.
+        steps: What to do with its rows.
+    """
+
+    job: Job
+    steps: tuple[Step, ...]
+
+    @property
+    def plan(self) -> ShufflePlan | None:
+        """See ``Job``."""
+        return self.job.plan
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        return self.job.run(SteppedSink(self.steps, sink))
+
+
+@dataclass
+class LimitJob:
+    """The first rows of another job, of which no more is run than needed, and a few parts ahead.
+
+    Attributes:
+        job: The other.
+        count: Number of rows.
+        engine: Where it runs; as many parts as it has CPUs are made while those before them are counted.
+    """
+
+    job: Job
+    count: int
+    engine: Engine
+    plan: ShufflePlan | None = None
+
+    def run(self, sink: Sink) -> Iterator[Any]:
+        """See ``Job``."""
+        executor = executor_of("thread", sink_steps(sink))
+        run = remote(
+            rewrite,
+            num_returns=sink.num_returns,
+            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink_steps(sink)),
+            name="limit",
+            executor=executor,
+        )
+        for index, (ref, rows) in enumerate(self._blocks()):
+            yield run.remote(index, ref, rows, sink)
+
+    def _blocks(self) -> Iterator[tuple[Ref, int]]:
+        """Blocks, and how many of their rows are wanted."""
+        # Rows are counted where they lie, which takes no memory.
+        run_count = remote(count_rows, name="count", executor="thread")
+        ahead, sink = self.engine.num_cpus, BlocksSink(piece_bytes(self.engine))
+        left = self.count
+        # A part may have far more rows than are wanted, and than memory has room for: those of a join.
+        streams = self.job.run(SteppedSink((First(self.count),), sink))
+        blocks = (ref for stream in in_advance(bounded(streams, sink), ahead) for ref in stream)
+        parts = ((ref, run_count.remote(ref)) for ref in blocks)
+        for ref, counted in in_advance(parts, ahead):
+            rows = min(get(counted), left)
+            yield ref, rows
+            left -= rows
+            if left <= 0:
+                return
+
+
+def piece_bytes(engine: Engine) -> int:
+    """What a task of a scan reads."""
+    num_bytes = engine.budget_bytes // (8 * engine.num_cpus)
+    return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
+
+
+def task_memory_bytes(engine: Engine, executor: Executor) -> int:
+    """Working memory of a task that hands a piece to a sink.
+
+    A worker process has buffers and allocators of its own: without them, functions before a limit peaked at 363 MB
+    within 300. Where that much is scarce, fewer tasks run at once, so that there is room for what they make.
+    """
+    pieces = 2 * piece_bytes(engine)
+    if executor == "thread":
+        return pieces
+    needed = pieces + BUFFER_BYTES
+    room = engine.budget_bytes - engine.workers_bytes(executor)
+    at_once = max(1, (room - engine.num_cpus * pieces) // needed)
+    return needed if at_once >= engine.num_cpus else max(pieces, room // (at_once + 1) + 1)
+
+
+def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
+    """Task: an item as it is, after its steps."""
+    return handed(sink, _scanned(map_input, index, item, sink))
+
+
+def _scanned(map_input: MapInput, index: int, item: Any, sink: Sink) -> Iterator[Any]:
+    with own_errors():
+        yield from sink(index, map_input.rows(index, item))
+
+
+def count_rows(block: Any) -> int:
+    """Task: number of rows of a block."""
+    return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
+
+
+def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
+    """Task: the first rows of a block, to a sink."""
+    return handed(sink, _rewritten(index, block, num_rows, sink))
+
+
+def _rewritten(index: int, block: Any, num_rows: int, sink: Sink) -> Iterator[Any]:
+    import pyarrow as pa
+
+    reader = as_reader(_native.Rows.from_ipc(block))
+    first = pa.Table.from_batches(reader, reader.schema).slice(0, num_rows)
+    with own_errors():
+        yield from sink(index, _native.Rows.from_batches(first))

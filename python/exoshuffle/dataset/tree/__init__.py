@@ -1,0 +1,1 @@
+"""What a dataset is to do, as a tree; nothing here runs."""

@@ -1,0 +1,313 @@
+"""What a dataset is to do, as a tree; nothing here runs or reads more than metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.arguments import is_whole
+from exoshuffle.dataset.inputs.inputs import schema_of
+from exoshuffle.dataset.inputs.left_out import LeftOut
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.core.keys import SortKey
+from exoshuffle.operators.core.merge_join import MergeJoin
+from exoshuffle.operators.core.order import ByKeys
+from exoshuffle.operators.core.shuffle import Shuffle
+from exoshuffle.operators.join.finish import join_of
+from exoshuffle.operators.sort.shuffle import sort_shuffle
+from exoshuffle.operators.steps.step import Step, steps_schema
+from exoshuffle.plan.plan import check_num_partitions
+from exoshuffle.strategies.strategy import Strategy, check_strategy, strategy_names
+from exoshuffle.units import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from exoshuffle.operators.join.join import Join
+
+#: Arrow counts with 64 bits.
+MAX_ROWS = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ShuffleOptions:
+    """How to run a shuffle.
+
+    Attributes:
+        strategy: ``auto``, the name of a strategy, or an instance.
+        num_partitions: Output partitions; default: as few as memory allows.
+        target_bytes: Size of an output partition, instead of their number.
+
+    Raises:
+        OptionsError: A number of partitions or a strategy that cannot work.
+    """
+
+    strategy: str | Strategy = "auto"
+    num_partitions: int | None = None
+    target_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_strategy(self.strategy, ["auto", *strategy_names()])
+        if self.num_partitions is not None:
+            check_num_partitions(self.num_partitions)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are read.
+
+    Attributes:
+        source: ``_native.Source``.
+        left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
+        num_pruned: Files that are left out, since a filter lets no row of them through.
+        kept: Open files that are read in the place of some, for as long as this is there; see ``spool``.
+    """
+
+    source: Any
+    left_out: LeftOut | None = None
+    num_pruned: int = 0
+    kept: tuple[Any, ...] = ()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return schema_of(self.source)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Number of rows, if it can be told without reading them."""
+        rows: int | None = self.source.rows
+        return rows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """What this is made from."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Rows after a step that needs no shuffle."""
+
+    child: Node
+    step: Step
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return steps_schema((self.step,), self.child.schema)
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return None
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Rows after a shuffle of its children."""
+
+    children: tuple[Node, ...]
+    shuffle: Shuffle
+    options: ShuffleOptions
+
+    @property
+    def join(self) -> Join | None:
+        """The join, if it is one."""
+        return join_of(self.shuffle)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.shuffle.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return self.children[0].num_rows if self.shuffle.keeps_rows else None
+
+
+@dataclass(frozen=True)
+class United:
+    """The rows of its children, one after the other."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.children[0].schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        rows = [child.num_rows for child in self.children]
+        return None if None in rows else sum(row for row in rows if row is not None)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The first rows of its child."""
+
+    child: Node
+    count: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.child.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        rows = self.child.num_rows
+        return None if rows is None else min(rows, self.count)
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The rows of its child, shuffled within windows, which are in random order.
+
+    Attributes:
+        child: Files, with steps.
+        seed: Of the order.
+        window: Number of rows, or a size as text.
+    """
+
+    child: Node
+    seed: int
+    window: int | str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.child.schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return self.child.num_rows
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class MergeJoined:
+    """The rows of two children, joined in the order of their keys.
+
+    Attributes:
+        children: The left side and the right side.
+        join: How they are joined.
+        options: How they are sorted.
+    """
+
+    children: tuple[Node, Node]
+    join: MergeJoin
+    options: ShuffleOptions
+
+    def sorted_child(self, side: int) -> Shuffled:
+        """One of its children in the order of its keys."""
+        child = self.children[side]
+        order = ByKeys(tuple(SortKey(key) for key in self.join.keys[side]))
+        return Shuffled((child,), sort_shuffle(child.schema, order), self.options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.join.output_schema
+
+    @property
+    def num_rows(self) -> int | None:
+        """As in ``Files``."""
+        return None
+
+
+Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
+
+
+def sources(node: Node) -> list[Any]:
+    """The sources of all files below."""
+    if isinstance(node, Files):
+        return [node.source]
+    return [source for child in node.children for source in sources(child)]
+
+
+def left_out(node: Node) -> list[LeftOut]:
+    """What is left out of the files below, for each time that they are read."""
+    if isinstance(node, Files):
+        return [node.left_out] if node.left_out is not None else []
+    return [found for child in node.children for found in left_out(child)]
+
+
+def num_pruned(node: Node) -> int:
+    """Files below that are not read, since a filter lets no row of them through."""
+    here = node.num_pruned if isinstance(node, Files) else 0
+    return here + sum(map(num_pruned, node.children))
+
+
+def check_count(name: str, count: Any) -> None:
+    """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
+    if not is_whole(count) or count < 0:
+        raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")
+    if int(count) > MAX_ROWS:
+        raise OptionsError(f"{name} is {count}; it must be at most 2**63 - 1, or left out")
+
+
+def is_read(node: Node) -> bool:
+    """Whether the rows come from files without any shuffle or limit."""
+    if isinstance(node, Stepped | United):
+        return all(map(is_read, node.children))
+    return isinstance(node, Files)
+
+
+def is_records(node: Node) -> bool:
+    """Whether the rows are fixed-length records, as they were read."""
+    read = sources(node)
+    return all(source.record_bytes for source in read) and node.schema.equals(schema_of(read[0]))
+
+
+def dictionary_columns(node: Node) -> list[bool]:
+    """For each column whether a dictionary is worth trying: not where the files it comes from did without."""
+    plain = {
+        name
+        for source in sources(node)
+        for name, has_dictionary in zip(
+            schema_of(source).names, source.dictionary_columns(), strict=True
+        )
+        if not has_dictionary
+    }
+    return [name not in plain for name in node.schema.names]
+
+
+def describe(node: Node) -> str:
+    """A line about the tree, for people."""
+    if isinstance(node, Files):
+        return counted(len(node.source.files), f"{node.source.format} file")
+    below = ", ".join(describe(child) for child in node.children)
+    if isinstance(node, Stepped):
+        return f"{below} | {type(node.step).__name__.lower()}"
+    if isinstance(node, Limited):
+        return f"{below} | limit {node.count}"
+    if isinstance(node, United):
+        return f"{below} | union"
+    if isinstance(node, Windowed):
+        return f"{below} | random_shuffle within {node.window}"
+    if isinstance(node, MergeJoined):
+        return f"{below} | {node.join.name} on {', '.join(node.join.keys[0])}"
+    order = node.shuffle.sides[0].order
+    keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
+    return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")

@@ -1,0 +1,102 @@
+"""Leaves out files that a filter on partition columns lets no row of through, before any of their rows is read.
+
+Guarantee: the rows of the result are the same, and so are their random numbers: files keep the numbers that they have.
+Conditions are pushed down through steps that pass columns on, and into unions. Those that need other columns too, or
+cannot be computed for the values of folders, leave out nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exoshuffle.dataset.inputs.hive import partitions_of
+from exoshuffle.dataset.tree.nodes import Files, Node, Stepped, United
+from exoshuffle.errors import InputError
+from exoshuffle.operators.sql import syntax
+from exoshuffle.operators.sql.evaluation import evaluated
+from exoshuffle.operators.sql.parsing import parse_expression
+from exoshuffle.operators.steps.columns import Filter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def pruned(node: Stepped) -> Stepped:
+    """The tree; without files of which its last step, a filter, keeps nothing.
+
+    Cost: looks at the values of the partition columns of every file, some milliseconds for thousands.
+    """
+    if not isinstance(node.step, Filter):
+        return node
+    names = {name: name for name in node.child.schema.names}
+    below = _without_files(node.child, _Condition(node.step.condition, node.child.schema), names)
+    return dataclasses.replace(node, child=below)
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """What a filter asks.
+
+    Attributes:
+        text: SQL.
+        schema: Of the rows that it sees.
+    """
+
+    text: str
+    schema: pa.Schema
+
+    def keeps(self, values: pa.Table) -> list[bool]:
+        """For each row of some of the columns, whether the condition may be true of it, whatever the others hold."""
+        keeps = [True] * values.num_rows
+        for part in syntax.conjuncts(syntax.parse(self.text)):
+            for row, value in enumerate(self._values_of(syntax.text_of(part), values)):
+                keeps[row] &= value is True
+        return keeps
+
+    def _values_of(self, part: str, values: pa.Table) -> list[bool | None]:
+        """Nothing where other columns are needed, or it cannot be computed."""
+        # Names are those of the whole schema: one that differs in case may be another column.
+        read = parse_expression(part, self.schema).columns
+        if not read or not set(read) <= set(values.schema.names):
+            return []
+        expression = parse_expression(part, values.select(read).schema)
+        try:
+            found = [mask.to_pylist() for _, [mask] in evaluated((expression,), values)]
+        except InputError:  # a value that is found out about when a row has it, if one does
+            return []
+        return [value for part_of in found for value in part_of]
+
+
+def _without_files(node: Node, condition: _Condition, names: Mapping[str, str]) -> Node:
+    """The tree below a filter; ``names`` has those of its columns by the names that the filter knows them by."""
+    if isinstance(node, Files):
+        return _matching(node, condition, names)
+    if isinstance(node, United):
+        return United(tuple(_without_files(child, condition, names) for child in node.children))
+    if isinstance(node, Stepped):
+        before = node.step.names_before(names)
+        if before:
+            return Stepped(_without_files(node.child, condition, before), node.step)
+    return node
+
+
+def _matching(node: Files, condition: _Condition, names: Mapping[str, str]) -> Files:
+    values = partitions_of(node.source)
+    known = [name for name, own in names.items() if own in values.schema.names]
+    if not known:
+        return node
+    values = values.select([names[name] for name in known]).rename_columns(known)
+    keeps = condition.keeps(values)
+    kept = [file for file, is_kept in enumerate(keeps) if is_kept]
+    if len(kept) == len(keeps):
+        return node
+    source = node.source.with_files(kept)
+    return dataclasses.replace(
+        node,
+        source=source,
+        left_out=node.left_out and node.left_out.within(kept),
+        num_pruned=node.num_pruned + len(keeps) - len(kept),
+    )

@@ -1,0 +1,59 @@
+"""Seeds of random operations: checked or chosen when the operation is asked for, and found in a tree to be told.
+
+Guarantee: a seed belongs to the node of the tree, so whoever runs it, again or on another engine, gets the same rows.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from exoshuffle.arguments import is_whole
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, Windowed
+from exoshuffle.errors import OptionsError
+from exoshuffle.operators.core.order import ByChance
+from exoshuffle.operators.steps.columns import Drop
+from exoshuffle.operators.steps.sample import Chosen, Numbered
+
+#: Bits of a seed that nobody gave: readers of JSON that take numbers for doubles keep no more.
+_FRESH_BITS = 53
+
+
+def seed_or_fresh(seed: Any) -> int:
+    """The seed, or a fresh one for None.
+
+    Raises:
+        OptionsError: It is no whole number of 64 bits.
+    """
+    if seed is None:
+        return secrets.randbits(_FRESH_BITS)
+    if not (is_whole(seed) and 0 <= int(seed) < 2**64):
+        raise OptionsError(
+            f"seed is {seed!r}; choose a whole number from 0 to 2**64 - 1, or leave it out for a fresh one"
+        )
+    return int(seed)
+
+
+def seeds_of(node: Node) -> tuple[int, ...]:
+    """The seeds of the random operations of a tree, each once; of operations in a row in their order."""
+    below = (seed for child in node.children for seed in seeds_of(child))
+    return tuple(dict.fromkeys((*below, *_own(node))))
+
+
+def _own(node: Node) -> list[int]:
+    if isinstance(node, Windowed):
+        return [node.seed]
+    if isinstance(node, Stepped) and isinstance(node.step, Chosen | Drop):
+        # Rows are numbered further down, and lose their number where the operation ends.
+        columns = (node.step.column,) if isinstance(node.step, Chosen) else node.step.columns
+        return [step.seed for step in _numberings(node) if step.column in columns]
+    orders = [side.order for side in node.shuffle.sides] if isinstance(node, Shuffled) else []
+    return [order.seed for order in orders if isinstance(order, ByChance)]
+
+
+def _numberings(node: Node) -> Iterator[Numbered]:
+    if isinstance(node, Stepped) and isinstance(node.step, Numbered):
+        yield node.step
+    for child in node.children:
+        yield from _numberings(child)

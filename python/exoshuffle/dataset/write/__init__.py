@@ -1,0 +1,1 @@
+"""Results as files, which appear complete or not at all."""

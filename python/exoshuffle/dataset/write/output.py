@@ -1,0 +1,251 @@
+"""How large the files of a result will be, as far as that can be told before; and whether they have room.
+
+An estimate goes by the rows as they travel, or by the input files where these come out as they went in. What files take
+at least is counted from the schema, and from the footers of Parquet files: a result is refused by that alone, so that
+none is which would have fitted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs.inputs import evenly
+from exoshuffle.dataset.tree.nodes import (
+    Files,
+    Node,
+    Shuffled,
+    United,
+    Windowed,
+    dictionary_columns,
+    sources,
+)
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.errors import DiskFullError
+from exoshuffle.observe.disks import free_bytes, is_same_disk
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Files, and row groups of each, that tell how far the others are compressed.
+SAMPLED_FOOTERS = 8
+#: Rows that a file gets at least before another is begun (``ROLL_ROWS`` of the writer).
+ROLL_ROWS = 4096
+#: What is counted of what files take at least: other programs may have added more to values, such as page headers.
+LEAST_PERCENT = 95
+#: And of the bytes spilled to the same disk, which are an estimate.
+SPILLED_PERCENT = 80
+_PHYSICAL_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the last operation makes.
+
+    Attributes:
+        num_rows: Number of rows.
+        num_bytes: Their size as rows travel.
+        num_parts: In how many parts they come.
+    """
+
+    num_rows: int
+    num_bytes: int
+    num_parts: int
+
+    def first(self, num_rows: int) -> Result:
+        """So many of its rows."""
+        if num_rows >= self.num_rows:
+            return self
+        parts = -(-self.num_parts * num_rows // self.num_rows)
+        return Result(num_rows, self.num_bytes * num_rows // self.num_rows, max(1, parts))
+
+
+@dataclass(frozen=True)
+class OutputSize:
+    """What files will take.
+
+    Attributes:
+        num_files: Their number.
+        num_bytes: Their size.
+        is_most: Whether it may well be less, by compression or by dictionaries of values that repeat.
+    """
+
+    num_files: int
+    num_bytes: int
+    is_most: bool
+
+
+def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputSize:
+    """What the files of a tree's result will take.
+
+    Cost: reads a few footers of Parquet files.
+    """
+    num_bytes = _plain_bytes(node, result, options.format)
+    repeats = options.format == "parquet" and any(dictionary_columns(node))
+    # Rows of several files in one share the values of its dictionaries.
+    is_as_read = _is_as_read(node, options.format) and result.num_parts >= _num_files(node)
+    is_most = options.compression != "none" or (repeats and not is_as_read)
+    per_file = result.num_rows
+    if options.target_bytes is not None:
+        rows = options.target_bytes * result.num_rows // max(num_bytes, 1)
+        per_file = -(-max(1, rows) // ROLL_ROWS) * ROLL_ROWS
+    parts = max(result.num_parts, 1)
+    files = parts * max(1, -(-result.num_rows // (parts * max(per_file, 1))))
+    return OutputSize(files, num_bytes, is_most)
+
+
+def check_room(
+    node: Node,
+    options: WriteOptions,
+    folder: str,
+    spill_dirs: Sequence[str],
+    plan: ShufflePlan | None = None,
+) -> None:
+    """Refuses a result for which a disk has no room, whatever becomes of it.
+
+    Args:
+        node: The tree.
+        options: How its result is written.
+        folder: An existing one on the disk that files go to.
+        spill_dirs: Where blocks are spilled: what files and blocks take counts together on one disk.
+        plan: Of the last shuffle, if that is known.
+
+    Raises:
+        DiskFullError: There is less room than files take at least.
+
+    Cost: reads the footers of all Parquet files, where not even the input would have room.
+    """
+    free = free_bytes([folder])
+    spilled = 0
+    if plan is not None and is_same_disk(folder, spill_dirs):
+        # Merged blocks take the place of those that they were made of.
+        share = 2 if plan.strategy == "pre_shuffle_merge" else 1
+        spilled = plan.spilled_bytes * SPILLED_PERCENT // (100 * share)
+    if free is None or sum(source.memory_bytes for source in sources(node)) + spilled <= free:
+        return
+    least = least_bytes(node, options) * LEAST_PERCENT // 100
+    if least == 0 or least + spilled <= free:
+        return
+    beside = (
+        f" beside about {format_bytes(spilled)} that are spilled to the same disk"
+        if spilled
+        else ""
+    )
+    raise DiskFullError(
+        f"the output takes at least {format_bytes(least)}{beside}, and {os.path.dirname(folder)} has "
+        f"{format_bytes(free)} free; write to a disk with more room"
+        + (", or name a compression" if options.format in ("parquet", "arrow") else "")
+    )
+
+
+def least_bytes(node: Node, options: WriteOptions) -> int:
+    """What files of a tree's result take at least; 0 if that cannot be told.
+
+    It can where all rows of the input come out and values are not compressed, of columns that dictionaries are not
+    tried for.
+    """
+    read = sources(node)
+    rows = node.num_rows
+    is_whole = rows is not None and rows == sum(source.rows or 0 for source in read)
+    if rows is None or not is_whole or options.compression != "none":
+        return 0
+    if options.format == "records":
+        return rows * int(read[0].record_bytes)
+    if options.format == "arrow":
+        written = (field for field in node.schema if field.name not in options.folders)
+        return rows * sum(_fixed_bits(field.type) for field in written) // 8
+    if options.format != "parquet":
+        return 0
+    plain = [
+        field
+        for field, has_dictionary in zip(node.schema, dictionary_columns(node), strict=True)
+        if not has_dictionary and field.name not in options.folders
+    ]
+    if all(source.format == "parquet" for source in read):
+        names = {field.name for field in plain}
+        return sum(
+            _least_of_chunk(chunk)
+            for source in read
+            for chunk in _chunks(source.places)
+            if chunk.path_in_schema in names
+        )
+    return rows * sum(_fixed_bits(field.type) for field in plain if not field.nullable) // 8
+
+
+def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
+    """Size of files that are not compressed."""
+    read = sources(node)
+    if _is_as_read(node, file_format):
+        return sum(map(_uncompressed_bytes, read))
+    if file_format == "parquet":
+        on_disk = sum(map(_uncompressed_bytes, read))
+        in_memory: int = sum(source.memory_bytes for source in read)
+        return result.num_bytes * min(on_disk, in_memory) // max(in_memory, 1)
+    if file_format == "jsonl":
+        # Names come with every value, in quotes, with a colon and a comma.
+        return result.num_bytes + result.num_rows * sum(len(n) + 4 for n in node.schema.names)
+    return result.num_bytes
+
+
+def _is_as_read(node: Node, file_format: str) -> bool:
+    """Whether the rows of files come out as they are, in the format of these."""
+    if isinstance(node, Files):
+        return bool(node.source.format == file_format != "arrow")
+    keeps = isinstance(node, United | Windowed) or (
+        isinstance(node, Shuffled) and node.shuffle.keeps_rows
+    )
+    return keeps and all(_is_as_read(child, file_format) for child in node.children)
+
+
+def _num_files(node: Node) -> int:
+    return sum(len(source.files) for source in sources(node))
+
+
+def _uncompressed_bytes(source: Any) -> int:
+    """Size of input files, had they not been compressed, as some of them tell."""
+    if source.format != "parquet":
+        size: int = source.memory_bytes
+        return size
+    chunks = list(_chunks(evenly(source.places, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
+    stored = sum(chunk.total_compressed_size for chunk in chunks)
+    full = sum(chunk.total_uncompressed_size for chunk in chunks)
+    return int(source.bytes) * int(full) // max(int(stored), 1)
+
+
+def _chunks(files: Sequence[str], num_groups: int = sys.maxsize) -> Iterator[Any]:
+    """The column chunks of Parquet files, as footers describe them, of so many row groups of each."""
+    import pyarrow.parquet as pq
+
+    for file in files:
+        footer = pq.read_metadata(file)
+        for number in evenly(list(range(footer.num_row_groups)), num_groups):
+            group = footer.row_group(number)
+            yield from (group.column(index) for index in range(group.num_columns))
+
+
+def _least_of_chunk(chunk: Any) -> int:
+    """What the values of a column chunk take at least, encoded plainly."""
+    statistics, width = chunk.statistics, _PHYSICAL_BYTES.get(chunk.physical_type)
+    if width is not None:
+        if statistics is None or not statistics.has_null_count:
+            return 0
+        return int(width * (chunk.num_values - statistics.null_count))
+    if chunk.physical_type != "BYTE_ARRAY":
+        return 0
+    # Beside values there is a bit for each that can be null, and, where a dictionary was given up, numbers of values.
+    beside = 3 if chunk.has_dictionary_page else 1
+    return max(0, int(chunk.total_uncompressed_size) - beside * int(chunk.num_values))
+
+
+def _fixed_bits(kind: pa.DataType) -> int:
+    """Width of a type in bits; 0 if it has none, or is a number of a value in a dictionary."""
+    import pyarrow as pa
+
+    if pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+        return int(kind.bit_width)
+    return 8 * kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0

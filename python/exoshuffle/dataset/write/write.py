@@ -1,0 +1,308 @@
+"""Runs a job into an output directory and says what it took."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.files.formats import FORMATS
+from exoshuffle.dataset.files.paths import local_path
+from exoshuffle.dataset.files.place import STANDARD, check_ending, kind_of
+from exoshuffle.dataset.jobs.bad_rows import count_bad_rows
+from exoshuffle.dataset.jobs.following import finished
+from exoshuffle.dataset.jobs.in_order import rows_of, write_file, write_stream
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.shuffle import ShuffleJob
+from exoshuffle.dataset.tree.nodes import (
+    Node,
+    is_records,
+    left_out,
+    sources,
+)
+from exoshuffle.dataset.tree.seeds import seeds_of
+from exoshuffle.dataset.write.commit import (
+    Output,
+    OutputDirectory,
+    OutputFile,
+    Overwrite,
+    check_overwrite,
+)
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.dataset.write.output import check_room
+from exoshuffle.dataset.write.partitioning import (
+    check_folders,
+    check_partition_by,
+    estimated_folders,
+    partitioned,
+)
+from exoshuffle.errors import (
+    ExoshuffleError,
+    OptionsError,
+    OutputError,
+    ShuffleCheckError,
+    shown,
+)
+from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.observe.memory import peak_resident_bytes
+from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.core.sink import Sink, handed
+from exoshuffle.operators.core.sinks import WriteSink
+from exoshuffle.plan.plan import ShufflePlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Of a result that no shuffle made.
+ROW_GROUP_BYTES = 8_000_000
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """What was written, and what it took.
+
+    Attributes:
+        path: The output: a directory, a file, or ``-`` for standard output.
+        rows: Rows written.
+        bytes: Bytes of all files.
+        files: ``name``, ``rows``, ``bytes`` and ``crc32`` of each file, in order.
+        seconds: Wall time.
+        peak_memory_bytes: Highest resident memory of this process so far.
+        spilled_bytes: Bytes written to spill files; None if the engine does not tell.
+        plan: The plan of the last shuffle, if there is one.
+        seeds: Of random operations, given or fresh; see ``Dataset.seeds``.
+        bad_rows: Rows that were left out because they cannot be read; only where ``bad_rows`` was given.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    seconds: float
+    peak_memory_bytes: int
+    spilled_bytes: int | None
+    files: list[dict[str, Any]] = field(repr=False, default_factory=list)
+    plan: ShufflePlan | None = field(repr=False, default=None)
+    seeds: tuple[int, ...] = ()
+    bad_rows: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return dataclasses.asdict(self)
+
+
+#: Descriptions of files, and the plan of the last shuffle.
+_Written = tuple[list[dict[str, Any]], ShufflePlan | None]
+
+
+def write_node(
+    node: Node,
+    engine: Engine,
+    path: str | os.PathLike[str],
+    options: WriteOptions,
+    overwrite: Overwrite,
+    progress: Progress | None = None,
+) -> WriteResult:
+    """Runs a tree of operations and commits its output.
+
+    Args:
+        node: The tree.
+        engine: Where it runs.
+        path: What to make: a directory, a file if it has an ending, or ``-`` for standard output; see ``place``.
+        options: How to write.
+        overwrite: What may be replaced.
+        progress: Told of the plan and of every finished task.
+
+    Raises:
+        ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
+        DiskFullError: There is less room for files than they take at least.
+    """
+    path = local_path(path, OutputError)
+    started = time.monotonic()
+    output = output_of(node, path, options, overwrite)
+    execution = Execution(engine, progress)
+    spilled_before = engine.stats().get("spilled_bytes", 0)
+    with PlainErrors():
+        bad_rows = count_bad_rows(left_out(node), engine)
+    if output is None:
+        files, plan = _to_standard_output(node, execution, options)
+    else:
+        write = _one_file if isinstance(output, OutputFile) else _part_files
+        with output:
+            files, plan = write(node, execution, output, options)
+            output.commit(files)
+    spilled = engine.stats().get("spilled_bytes")
+    return WriteResult(
+        path=path,
+        rows=sum(file["rows"] for file in files),
+        bytes=sum(file["bytes"] for file in files),
+        files=files,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=peak_resident_bytes(),
+        spilled_bytes=None if spilled is None else spilled - spilled_before,
+        plan=plan,
+        seeds=seeds_of(node),
+        bad_rows=bad_rows,
+    )
+
+
+def _part_files(
+    node: Node, execution: Execution, output: Output, options: WriteOptions
+) -> _Written:
+    """Each partition writes files of its own."""
+    engine, folder = execution.engine, str(output.staging)
+    node = partitioned(node, options.folders)
+    with observed(engine, execution.progress), PlainErrors():
+        check_room(node, options, folder, engine.spill_dirs)
+        job = execution.job(node, "files")
+        if isinstance(job, ShuffleJob) and options.folders:
+            estimated_folders(job, options.folders)
+        check_room(node, options, folder, engine.spill_dirs, job.plan)
+        sink = WriteSink(folder, options.to_json(node, _row_group_bytes(job.plan)))
+        refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
+        files = [file for ref in refs for file in get(ref)]
+    check_rows(node, sum(file["rows"] for file in files))
+    files = output.without_empty(files)
+    if options.folders:
+        check_folders(files, options.folders)
+    return files, job.plan
+
+
+def _one_file(node: Node, execution: Execution, output: Output, options: WriteOptions) -> _Written:
+    """Partitions become Arrow data, which one writer takes in their order."""
+    engine, folder = execution.engine, str(output.staging)
+    with observed(engine, execution.progress), PlainErrors():
+        check_room(node, options, folder, engine.spill_dirs)
+        job = execution.job(node, "file")
+        check_room(node, options, folder, engine.spill_dirs, job.plan)
+        written = options.to_json(node, _row_group_bytes(job.plan), str(output.path))
+        files = write_file(rows_of(job, node.schema, engine), folder, written)
+    check_rows(node, sum(file["rows"] for file in files))
+    (file,) = files
+    place = output.staging / output.path.name
+    (output.staging / file["name"]).rename(place)
+    return [file | {"name": place.name}], job.plan
+
+
+def _to_standard_output(node: Node, execution: Execution, options: WriteOptions) -> _Written:
+    """As ``_one_file``, to the program that reads the output of this one."""
+    engine = execution.engine
+    sys.stdout.flush()
+    with observed(engine, execution.progress), PlainErrors():
+        job = execution.job(node, "file")
+        written = options.to_json(node, _row_group_bytes(job.plan), STANDARD)
+        files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
+    check_rows(node, sum(file["rows"] for file in files))
+    return files, job.plan
+
+
+def _row_group_bytes(plan: ShufflePlan | None) -> int:
+    return plan.row_group_bytes if plan else ROW_GROUP_BYTES
+
+
+def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
+    """What a sink makes of no rows, where there is no part that it could have none of: a result has a schema too."""
+    ref: Ref = remote(empty, name="write", executor="thread").remote(schema, sink)
+    return ref
+
+
+def empty(schema: pa.Schema, sink: Sink) -> Any:
+    """Task: a part without rows, to a sink."""
+    return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
+
+
+def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:
+    """Where the result of a tree goes, None for standard output; nothing is made yet.
+
+    Raises:
+        OptionsError: It cannot be written in this format, or the ending of the path says another one.
+        OutputError: See ``Output``.
+    """
+    check_format(node, options)
+    check_ending(path, options.format)
+    kind = kind_of(path)
+    several = {"target_file_size": options.target_file_size, "partition_by": options.partition_by}
+    for name, given in several.items():
+        if kind != "directory" and given is not None:
+            raise OptionsError(
+                f"{name} makes several files, and the output {path} is one; leave it out, or write {path}/ for a "
+                "directory"
+            )
+    if kind == "standard output":
+        check_overwrite(overwrite)
+        return None
+    read = [path for source in sources(node) for path in (*source.paths, *source.files)]
+    if kind == "file":
+        return OutputFile(path, read, overwrite, file="")
+    folders = "".join(f"{name}=value/" for name in options.folders)
+    ending = FORMATS[options.format].ending
+    return OutputDirectory(path, read, overwrite, file=f"{folders}part-00000.{ending}")
+
+
+def check_format(node: Node, options: WriteOptions) -> None:
+    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types, or is none.
+
+    Likewise ``SchemaError`` where columns cannot become folders.
+    """
+    import pyarrow as pa
+
+    if not isinstance(options, WriteOptions):
+        raise OptionsError(
+            f"options is {shown(options)}; give WriteOptions, or call write_parquet and its siblings"
+        )
+    if (options.format == "records") != is_records(node):
+        kind = "fixed-length records" if is_records(node) else "tables"
+        remedy = "records" if is_records(node) else "parquet, arrow, csv or jsonl"
+        raise OptionsError(f"{kind} cannot be written as {options.format}; write {remedy}")
+    schema = node.schema
+    if options.folders:
+        if options.format == "records":
+            raise OptionsError("records have no columns to partition by; leave out partition_by")
+        check_partition_by(schema, options.folders)
+        schema = pa.schema([field for field in schema if field.name not in options.folders])
+    _native.check_writable(schema.serialize().to_pybytes(), options.format)
+
+
+def is_held(node: Node, file_format: str) -> bool:
+    """Whether files of this format hold the rows."""
+    try:
+        check_format(node, WriteOptions(file_format))
+    except ExoshuffleError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
+    """Tells ``progress`` of every finished task."""
+    if progress is None:
+        yield
+        return
+    engine.add_observer(progress)
+    try:
+        yield
+    finally:
+        engine.remove_observer(progress)
+        progress.stop()
+
+
+def check_rows(node: Node, num_rows: int) -> None:
+    """Whether a tree made as many rows as it should, where that is known beforehand.
+
+    Partition by partition they have been checked as they were made (``operators.core.checks``). This finds a result
+    that is missing as a whole, or there twice.
+
+    Raises:
+        ShuffleCheckError: It did not.
+    """
+    if node.num_rows is not None and num_rows != node.num_rows:
+        raise ShuffleCheckError(
+            f"{node.num_rows} rows were read, and {num_rows} came out; the result is wrong, so run it again, and "
+            "report this if it comes back"
+        )

@@ -1,0 +1,443 @@
+"""Calls of datasets, and of what makes them, that mean nothing here: one sentence each, when the call is made.
+
+A new refusal of a method of datasets goes into ``OPTIONS`` or ``SCHEMAS``, by its class. What needs data or a
+state of its own is a test below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.dataset.write.options import WriteOptions
+from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.strategies import Push
+
+pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
+
+TABLE = pa.table(
+    {
+        "k": [3, 1, 2, 1],
+        "x": [0.5, 1.5, 2.5, 3.5],
+        "text": ["a", "b", "c", "d"],
+        "moment": pa.array([1, 2, 3, 4], pa.timestamp("us")),
+        "items": [[1], [], [2], [3]],
+        "point": [{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}],
+    }
+)
+
+Call = Callable[[xs.Dataset], object]
+Untyped: Any = xs
+
+#: Name: (the call, words of its ``OptionsError``).
+OPTIONS: dict[str, tuple[Call, str]] = {
+    "sort by a number": (
+        lambda d: d.sort(0),
+        "by names 0; it must be the name of a column, or a l",
+    ),
+    "sort by bytes": (lambda d: d.sort(b"k"), "by names b'k'; it must be the name"),
+    "sort by pairs": (
+        lambda d: d.sort([("k", "desc")]),
+        r"by names \('k', 'desc'\); .*; directions are given by descending=",
+    ),
+    "two directions of one column": (
+        lambda d: d.sort(["k", "k"], descending=[True, False]),
+        "sort key 'k' is named twice, in different ways; name it once",
+    ),
+    "no direction": (lambda d: d.sort("k", descending=None), "descending is None; write True or F"),
+    "a number as direction": (lambda d: d.sort("k", descending=1), "descending is 1; write True"),
+    "a word as direction": (lambda d: d.sort("k", descending="desc"), "descending is 'desc'; writ"),
+    "words as directions": (
+        lambda d: d.sort("k", descending=["asc"]),
+        "descending is 'asc'; write",
+    ),
+    "no placement": (lambda d: d.sort("k", nulls=None), 'nulls is None; write "first" or "last"'),
+    "placements of numbers": (lambda d: d.sort("k", nulls=[1]), 'nulls is 1; write "first"'),
+    "top_k by a number": (lambda d: d.top_k(3, 0), "by names 0"),
+    "group by a number": (
+        lambda d: d.group_by(0),
+        "group_by names 0; it must be the name of a col",
+    ),
+    "distinct by a number": (lambda d: d.distinct(0), "subset names 0"),
+    "join on a number": (lambda d: d.join(d, on=0), "on names 0"),
+    "join left_on a number": (lambda d: d.join(d, left_on=[0], right_on="k"), "left_on names 0"),
+    "join right_on a number": (lambda d: d.join(d, left_on="k", right_on=0), "right_on names 0"),
+    "join with a table": (
+        lambda d: d.join(TABLE, on="k"),
+        "join takes a Dataset, and got a pyarrow.lib.Table; .* read_parquet",
+    ),
+    "union with a table": (
+        lambda d: d.union(TABLE),
+        "union takes a Dataset, and got a pyarrow.lib.Ta",
+    ),
+    "union with a list": (lambda d: d.union([d]), "union takes a Dataset, and got a builtins.list"),
+    "a strategy's class": (
+        lambda d: d.sort("k", strategy=Push),
+        r"strategy is the class Push; pass an instance of it, such as Push\(\)",
+    ),
+    "no strategy": (
+        lambda d: d.sort("k", strategy=None),
+        "strategy is None; pass a name .auto, simp",
+    ),
+    "a number as strategy": (lambda d: d.distinct("k", strategy=5), "strategy is 5; pass a name"),
+    "an object as strategy": (lambda d: d.join(d, "k", strategy=object()), "strategy is <object"),
+    "unknown strategy of sort": (
+        lambda d: d.sort("k", strategy="magic"),
+        "unknown strategy 'magic'; known are auto, simple, push, pre_shuffle_merge, streaming$",
+    ),
+    "unknown strategy of group_by": (
+        lambda d: d.group_by("k", strategy="x"),
+        "unknown strategy 'x'",
+    ),
+    "unknown strategy of random_shuffle": (
+        lambda d: d.random_shuffle(strategy="x"),
+        "unknown strategy 'x'",
+    ),
+    "unknown strategy of repartition": (lambda d: d.repartition(2, strategy="x"), "strategy 'x'"),
+    "results elsewhere": (
+        lambda d: d.sort("k").explain(results="foo"),
+        'results is \'foo\'; write "files" or "batches"',
+    ),
+    "results that are kept": (
+        lambda d: d.sort("k").explain(results="blocks"),
+        "results is 'blocks'",
+    ),
+    "a word as fraction": (lambda d: d.sample(fraction="x"), "fraction is 'x'; it must be above 0"),
+    "no function": (lambda d: d.map_batches("x"), "map_batches needs a function, and got 'x'"),
+    "no function of groups": (
+        lambda d: d.group_by("k").map_groups(None),
+        "needs a function, and got",
+    ),
+    "a word as schema": (
+        lambda d: d.map_batches(lambda batch: batch, schema="x"),
+        "schema is 'x'; give a pyarrow.Schema",
+    ),
+    "a dictionary as schema": (
+        lambda d: d.map_batches(lambda batch: batch, schema={}),
+        "schema is {}; give a pyarrow.Schema",
+    ),
+    "an unknown method": (
+        lambda d: d.repartition(2, method="magic"),
+        "unknown method 'magic'; known are hash, range, round-robin",
+    ),
+    "an unknown method by a column": (
+        lambda d: d.repartition(2, by="k", method=1),
+        "unknown method 1",
+    ),
+    "hash of nothing": (
+        lambda d: d.repartition(2, method="hash"),
+        "method 'hash' goes by the values of columns; name them in by=",
+    ),
+    "range of nothing": (
+        lambda d: d.repartition(2, method="range"),
+        "method 'range' goes by the va",
+    ),
+    "hash of no columns": (
+        lambda d: d.repartition(2, by=[], method="hash"),
+        "method 'hash' goes by",
+    ),
+    "in turn by a column": (
+        lambda d: d.repartition(2, by="k", method="round_robin"),
+        "method 'round_robin' deals rows out in turn, whatever they hold; leave out by=",
+    ),
+    "select an expression": (lambda d: d.select(pc.field("k")), "select names <pyarrow.*>; it mu"),
+    "select a number": (lambda d: d.select(1), "select names 1; it must be the name of a column"),
+    "select a dictionary": (lambda d: d.select({"z": "k"}), "select names {'z': 'k'}; it must be"),
+    "select nothing named": (lambda d: d.select(None), "select names None"),
+    "select a number as SQL": (lambda d: d.select(z=1), "an expression is 1; write SQL as text"),
+    "drop a number": (lambda d: d.drop(1), "drop names 1"),
+    "drop a set": (lambda d: d.drop({"k", "x"}), "drop names {'.', '.'}; it must be"),
+    "sort by a set": (lambda d: d.sort({"k", "x"}), "by names {'.', '.'}; it must be the name"),
+    "sort by a dictionary": (lambda d: d.sort({"k": True}), "by names {'k': True}; it must be"),
+    "join on a dictionary": (lambda d: d.join(d, on={"k": "x"}), "on names {'k': 'x'}; it must be"),
+    "rename by a name": (lambda d: d.rename("k"), "rename got 'k'; give a dictionary of old names"),
+    "rename by a list": (
+        lambda d: d.rename(["a", "b", "c"]),
+        r"rename got \['a', 'b', 'c'\]; give",
+    ),
+    "rename by a function": (lambda d: d.rename(str.upper), "rename got <.*>; give a dictionary"),
+    "rename to a number": (lambda d: d.rename({"k": 1}), "rename has the new name 1; it must be t"),
+    "a number as suffix": (lambda d: d.join(d, on="k", suffix=1), "suffix is 1; it must be text"),
+    "suffixes of pandas": (
+        lambda d: d.join(d, "k", suffix=("_x", "_y")),
+        r"suffix is \('_x', '_y'",
+    ),
+    "union of a list": (
+        lambda d: d.union([d, d]),
+        r"before a list of datasets, union\(\*datasets\)",
+    ),
+    "filter by pyarrow": (
+        lambda d: d.filter(pc.field("k") > 1),
+        "an expression is <pyarrow.*>; wr",
+    ),
+    "filter by a function": (
+        lambda d: d.filter(lambda row: row),
+        "an expression is <function.*>; w",
+    ),
+    "filter by a list": (lambda d: d.filter(["k > 1"]), r"an expression is \['k > 1'\]; write SQL"),
+    "filter by nothing": (lambda d: d.filter(None), "an expression is None"),
+    "filter by a value": (lambda d: d.filter(True), "an expression is True"),
+    "columns of numbers": (lambda d: d.with_columns(z=1), "an expression is 1; write SQL as text"),
+    "columns of nothing": (lambda d: d.with_columns(z=None), "an expression is None"),
+    "columns of lists": (lambda d: d.with_columns(z=[1]), r"an expression is \[1\]"),
+    "a limit of text": (lambda d: d.limit("10"), "limit is '10'; it must be a whole number"),
+    "a limit beyond all": (lambda d: d.limit(10**30), r"limit is 10+; it must be at most 2\*\*63"),
+    "a limit without end": (lambda d: d.limit(float("inf")), "limit is inf; it must be a whole"),
+    "a sample of text": (lambda d: d.sample("3"), "n is '3'; it must be a whole number"),
+    "a sample of all and more": (lambda d: d.sample(fraction=2), "fraction is 2; it must be above"),
+    "a seed of text": (lambda d: d.random_shuffle(seed="7"), "seed is '7'; choose a whole number"),
+    "a seed below zero": (lambda d: d.random_shuffle(seed=-1), "seed is -1; choose a whole number"),
+    "a seed of a stream": (
+        lambda d: d.group_by("k").count().stream(seed=[1]),
+        r"seed is \[1\]; choose a whole number",
+    ),
+    "no partitions of repartition": (
+        lambda d: d.repartition(0),
+        "0 partitions; choose between 1 and",
+    ),
+    "partitions by halves": (
+        lambda d: d.repartition(2.5),
+        "num_partitions is 2.5; it must be a wh",
+    ),
+    "keys that are names": (
+        lambda d: d.sort_keys(["k"]),
+        r"keys is \['k'\]; give a list of SortKey",
+    ),
+    "keys that are one": (
+        lambda d: d.sort_keys("k"),
+        "keys is 'k'; give a list of SortKey objects",
+    ),
+    "no keys": (lambda d: d.sort_keys([]), r"keys is \[\]; give a list of SortKey objects, one at"),
+    "no list of keys": (lambda d: d.sort_keys(None), "keys is None"),
+    "text as a function of groups": (
+        lambda d: d.group_by("k").map_groups("x"),
+        "map_groups needs a function, and got 'x'",
+    ),
+    "a table as schema": (
+        lambda d: d.map_batches(lambda batch: batch, schema=TABLE),
+        "schema is pyarrow.Table k: int64 .*…; give a pyarrow.Schema",
+    ),
+    "formats": (lambda _: WriteOptions(["parquet"]), r"unknown format \['parquet'\]"),
+    "a dataset of a table": (
+        lambda _: xs.Dataset(TABLE),
+        "a dataset is made by read_parquet and its siblings, not of pyarrow.Table",
+    ),
+    "a delimiter of numbers": (
+        lambda _: Untyped.read_csv("x", delimiter=1),
+        "delimiter is 1; give",
+    ),
+    "the header of pandas": (lambda _: Untyped.read_csv("x", header=0), "header is 0; write True"),
+    "no header of pandas": (
+        lambda _: Untyped.read_csv("x", header=None),
+        "header is None; write T",
+    ),
+    "a schema by number": (
+        lambda _: Untyped.read_csv("x", schema={1: "int64"}),
+        "schema names 1; it must be the name of a column",
+    ),
+    "a record size of text": (
+        lambda _: Untyped.read_records("x", record_size="100"),
+        "record_size is '100'; it must be a number of bytes from 1 on",
+    ),
+    "no record size": (
+        lambda _: Untyped.read_records("x", record_size=None),
+        "record_size is None",
+    ),
+    "a key of halves": (
+        lambda _: Untyped.read_records("x", key_size=1.5),
+        "key_size is 1.5; it mus",
+    ),
+    "a key of nothing": (lambda _: xs.read_records("x", key_size=0), "key_size is 0; it must be a"),
+    "no column": (lambda d: d.sort(), "at least one column"),
+    "empty list": (lambda d: d.sort([]), "at least one column"),
+    "too few directions": (
+        lambda d: d.sort(["k", "text"], [True]),
+        "descending has 1 value for 2 columns",
+    ),
+    "too many placements": (
+        lambda d: d.sort("k", nulls=["first", "last"]),
+        "nulls has 2 values for 1 column in by=",
+    ),
+    "unknown placement": (lambda d: d.sort("k", nulls="middle"), '"first" or "last"'),
+    "unknown strategy of a result": (
+        lambda d: d.sort("k", strategy="magic").to_arrow(),
+        "known are auto, simple, push",
+    ),
+    "no partitions of sort": (
+        lambda d: d.sort("k", num_partitions=0).to_arrow(),
+        "0 partitions; choose between 1 and",
+    ),
+    "negative partitions": (lambda d: d.sort("k", num_partitions=-1).to_arrow(), "-1 partitions"),
+    "records from a table": (
+        lambda d: d.write_records("out"),
+        "tables cannot be written as records; write parquet, arrow, csv or jsonl",
+    ),
+    "target of nothing": (lambda d: d.write_parquet("out", target_file_size=0), "at least 1"),
+    "target no size": (
+        lambda d: d.write_parquet("out", target_file_size="big"),
+        "'big' is not a size",
+    ),
+    "a name that both sides have, with the suffix": (
+        lambda d: d.with_columns(x_right="1").join(d.select("k", "x"), on="k"),
+        "two columns named 'x_right' with suffix='_right'; choose another suffix",
+    ),
+    "no suffix": (
+        lambda d: d.join(d.select("k", "x"), on="k", suffix=""),
+        "two columns named 'x' with suffix=''; choose another suffix",
+    ),
+    "unknown aggregate": (
+        lambda d: d.group_by("k").agg(s=("x", "summ")),
+        "asks for 'summ', which is none of all, any",
+    ),
+}
+
+#: Name: (the call, words of its ``SchemaError``).
+SCHEMAS: dict[str, tuple[Call, str]] = {
+    "SQL as a column": (
+        lambda d: d.sort("k desc"),
+        "there is no column 'k desc'; for the order of 'k' write descending=True",
+    ),
+    "SQL in a list": (lambda d: d.sort(["x", "k ASC"]), "'k ASC'; for .* write descending=False"),
+    "SQL of top_k": (
+        lambda d: d.top_k(1, "k desc nulls first"),
+        "for the order of 'k' write desce",
+    ),
+    "group_by lists": (
+        lambda d: d.group_by("items").agg(n="count"),
+        "column 'items' is list<.*>, which cannot be a key of groups; columns that can are 'k', 'x', 'text', 'moment'$",
+    ),
+    "group_by structs": (lambda d: d.group_by(["k", "point"]).count(), "column 'point' is struct<"),
+    "map_groups of lists": (
+        lambda d: d.group_by("items").map_groups(lambda group: group),
+        "column 'items' is list<.*>, which cannot be a key of groups",
+    ),
+    "map_groups of nothing": (
+        lambda d: d.group_by("nope").map_groups(lambda group: group),
+        "there is no column 'nope'",
+    ),
+    "distinct lists": (
+        lambda d: d.distinct("items"),
+        "cannot be a key of groups; columns that can",
+    ),
+    "distinct rows": (lambda d: d.distinct(), "column 'items' is list<.*>, which cannot be a key"),
+    "distinct, and nothing can": (
+        lambda d: d.select("items").distinct(),
+        "which cannot be a key of groups; columns that can are none of these",
+    ),
+    "an empty condition": (
+        lambda d: d.filter(""),
+        "cannot read expression '': it is empty; write SQL",
+    ),
+    "a blank expression": (
+        lambda d: d.with_columns(z=" \n"),
+        "cannot read expression ' .n': it is empty",
+    ),
+    "groups of what is not there": (lambda d: d.group_by("nope"), "there is no column 'nope'"),
+    "a function without columns": (
+        lambda d: d.map_batches(lambda _: {}),
+        "map_batches would leave no column, and so no rows; return at least one",
+    ),
+    "a function with columns twice": (
+        lambda d: d.map_batches(lambda b: pa.Table.from_arrays([b["k"], b["k"]], ["a", "a"])),
+        "map_batches would give two columns the name 'a'; names must differ",
+    ),
+    "types of keys": (
+        lambda d: d.join(d.select("text"), left_on="k", right_on="text"),
+        r"cannot join 'k' \(int64\) with 'text' \(string\): .* cast one",
+    ),
+    "sum of text": (
+        lambda d: d.group_by("k").agg(s=("text", "sum")),
+        "sum is asked of column 'text', which is string, and it takes numbers",
+    ),
+    "mean of moments": (
+        lambda d: d.group_by("k").agg(s=("moment", "mean")),
+        r"mean is asked of column 'moment', which is timestamp\[us\]",
+    ),
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which must stay empty."""
+    made = tmp_path / "here"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str, dataset: xs.Dataset, here: Path) -> None:
+    call, words = OPTIONS[name]
+    with pytest.raises(OptionsError, match=words) as caught:
+        call(dataset)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas(name: str, dataset: xs.Dataset, here: Path) -> None:
+    call, words = SCHEMAS[name]
+    with pytest.raises(SchemaError, match=words) as caught:
+        call(dataset)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert "sort key" not in str(caught.value)
+    assert list(here.iterdir()) == []
+
+
+IN_PARTITIONS: dict[str, Callable[[xs.Dataset, int], object]] = {
+    "sort": lambda d, n: d.sort("k", num_partitions=n),
+    "shuffle": lambda d, n: d.random_shuffle(num_partitions=n),
+    "repartition": lambda d, n: d.repartition(n),
+    "group_by": lambda d, n: d.group_by("k", num_partitions=n),
+    "distinct": lambda d, n: d.distinct("k", num_partitions=n),
+    "join": lambda d, n: d.join(d.select("k"), on="k", num_partitions=n),
+}
+
+
+@pytest.mark.parametrize("name", IN_PARTITIONS)
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "0 partitions; choose between 1 and 100000"),
+        (-3, "-3 partitions; choose between"),
+        (100_001, "100001 partitions; choose between"),
+        (2**70, "partitions; choose between"),
+        (1.5, r"num_partitions is 1\.5; it must be a whole number"),
+    ],
+)
+def test_partitions(name: str, number: int, words: str, dataset: xs.Dataset) -> None:
+    """At once, before anything runs."""
+    with pytest.raises(OptionsError, match=words):
+        IN_PARTITIONS[name](dataset, number)
+
+
+def test_a_format_is_no_options(dataset: xs.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="options is 'csv'; give WriteOptions, or call write_p"):
+        dataset.write(tmp_path / "out", "csv")  # type: ignore[arg-type]
+    with pytest.raises(OptionsError, match="options is 'csv'; give WriteOptions"):
+        dataset.explain(options="csv")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_records_are_not_sorted_largest_first_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "in.bin").write_bytes(b"x" * 300)
+    records = xs.read_records(tmp_path / "in.bin")
+    with pytest.raises(OptionsError, match="are sorted smallest first; leave out descending="):
+        records.sort(descending=True)
+
+
+def test_an_unknown_column_lists_the_candidates(dataset: xs.Dataset) -> None:
+    with pytest.raises(
+        SchemaError, match=r"no column 'kye'; the columns are 'k', 'x', 'text', 'moment'"
+    ):
+        dataset.sort("kye")
+    with pytest.raises(SchemaError, match="nope"):
+        dataset.sort(["k", "nope"])
