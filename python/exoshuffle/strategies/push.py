@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
+from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merges import Group, Output
@@ -120,12 +121,9 @@ class Push:
         """What is merged with what; ``start`` is the number of the first map."""
         limit = self.merge_bytes
         sizes = [0] * len(blocks) if limit is None else block_sizes(blocks)
-        groups: list[list[Output]] = []
-        room = 0
-        for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start):
-            if not groups or size > room or len(groups[-1]) == merge_factor:
-                groups.append([])
-                room = limit or 0
-            groups[-1].append(Output(index, block, num_bytes=size))
-            room -= size
-        return [Group(outputs) for outputs in groups]
+        outputs = [
+            Output(index, block, num_bytes=size)
+            for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start)
+        ]
+        groups = neighbours(sizes, limit or 0, merge_factor)
+        return [Group(outputs[group.start : group.stop]) for group in groups]
