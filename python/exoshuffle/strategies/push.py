@@ -17,13 +17,12 @@ from typing import Any, ClassVar
 
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
+from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, slice_bytes, wait
 from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merges import Group, Output
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
-from exoshuffle.strategies.mechanisms.sizes import block_sizes
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import TaskSet, stage
 from exoshuffle.units import option_bytes
@@ -120,7 +119,7 @@ class Push:
     def _groups(self, blocks: list[Ref], start: int, merge_factor: int) -> list[Group]:
         """What is merged with what; ``start`` is the number of the first map."""
         limit = self.merge_bytes
-        sizes = [0] * len(blocks) if limit is None else block_sizes(blocks)
+        sizes = [0] * len(blocks) if limit is None else [sum(each) for each in slice_bytes(blocks)]
         outputs = [
             Output(index, block, num_bytes=size)
             for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start)
