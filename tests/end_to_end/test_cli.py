@@ -15,7 +15,7 @@ import pytest
 
 from exoshuffle import __version__
 from exoshuffle.dataset import replacing
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.strategies.library import strategy_names
 from tests.end_to_end.oracle import write_files
 from tests.end_to_end.tables import distributed
 

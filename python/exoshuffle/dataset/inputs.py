@@ -27,8 +27,7 @@ from exoshuffle.operators.steps.step import (
     required_columns,
 )
 from exoshuffle.plan.grouping import neighbours
-from exoshuffle.plan.plan import Workload
-from exoshuffle.plan.workload import ceil_div
+from exoshuffle.plan.workload import Workload, ceil_div
 
 if TYPE_CHECKING:
     import pyarrow as pa

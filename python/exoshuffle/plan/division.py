@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from exoshuffle.futures import Refs, SliceRef
 from exoshuffle.futures.options import Executor
@@ -155,6 +155,7 @@ class Whole:
 Division = Again | Rejoined | Pieces | Streamed | Whole
 
 
+@runtime_checkable
 class DividingTaskSet(Protocol):
     """A task set that knows what to do about partitions that are larger than planned."""
 
