@@ -7,7 +7,9 @@ partitions are divided into about sqrt(R) groups. First level: for every group o
 every map. Second level: every reduce takes its one slice from the merge of its group. That is M x sqrt(R) reads of
 longer ranges, then R reads of one slice.
 
-What it needs: memory for the largest group, about total / sqrt(R) bytes, in one merge.
+What it needs: memory for the largest groups, about total / sqrt(R) bytes each, one for every merge that runs at once.
+``candidates`` says so, and what is moved, so that this strategy is planned and billed like those of the library, and
+compared with them by ``strategy=Auto(TwoLevel())``.
 """
 
 from __future__ import annotations
@@ -20,12 +22,42 @@ from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.strategies import ShufflePlan, TaskSet
-from exoshuffle.strategies.strategy import stage
+from exoshuffle.strategies import (
+    Auto,
+    Basis,
+    Candidate,
+    PlannedStrategy,
+    ShufflePlan,
+    TaskSet,
+    stage,
+)
 
 
-class TwoLevel:
+class TwoLevel(PlannedStrategy):
     """Partitions in groups, groups one after the other."""
+
+    name = "two_level"
+    steps = ("map", "merge", "reduce")
+
+    def candidates(self, basis: Basis) -> list[Candidate]:
+        """See ``exoshuffle.strategies.PlannedStrategy``."""
+        total, count = basis.total_bytes, basis.num_partitions
+        num_groups = len(groups(count))
+        group_bytes = basis.sizes.large_partition_bytes * math.ceil(count / num_groups)
+        # A merge holds what it reads and what it makes.
+        running = min(num_groups, basis.resources.num_cpus)
+        if 2 * running * group_bytes > basis.sizes.usable_bytes:
+            return []
+        return [
+            Candidate(
+                num_slices=basis.num_splits * num_groups + count,
+                num_merges=num_groups,
+                merged_bytes=total,
+                # Merges run beside reduces, but for the first.
+                tail_bytes=min(total, group_bytes),
+                moved_again_bytes=total,
+            )
+        ]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[xs.Ref]:
         """See ``exoshuffle.strategies.Strategy``."""
@@ -33,15 +65,21 @@ class TwoLevel:
         run_map = stage(tasks, "map", num_returns=count, memory=plan.map_memory_bytes)
         run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
         blocks = [run_map.remote(index, split) for index, split in enumerate(splits)]
-        width = math.isqrt(count - 1) + 1
-        for start in range(0, count, width):
-            stop = min(start + width, count)
-            run_merge = stage(tasks, "merge", num_returns=stop - start)
-            group = run_merge.remote(*(block[start:stop] for block in blocks))
-            for partition in range(start, stop):
+        for group in groups(count):
+            run_merge = stage(tasks, "merge", num_returns=len(group))
+            merged = run_merge.remote(*(block[group.start : group.stop] for block in blocks))
+            for place, partition in enumerate(group):
                 # A reduce gets a list of slices: here it is a list of one.
-                place = partition - start
-                yield run_reduce.remote(partition, group[place : place + 1])
+                yield run_reduce.remote(partition, merged[place : place + 1])
+
+
+def groups(num_partitions: int) -> list[range]:
+    """Partitions in groups, as many as a group has members."""
+    width = math.isqrt(num_partitions - 1) + 1
+    return [
+        range(start, min(start + width, num_partitions))
+        for start in range(0, num_partitions, width)
+    ]
 
 
 def main() -> None:
@@ -50,8 +88,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         records, output = Path(folder, "records"), Path(folder, "sorted")
         gensort(records, 1_000_000)
-        dataset = xs.read_records(records).sort(strategy=TwoLevel(), num_partitions=10)
-        result = dataset.write_records(output)
+        read = xs.read_records(records)
+        print(read.sort(strategy=Auto(TwoLevel()), num_partitions=10).explain())
+        result = read.sort(strategy=TwoLevel(), num_partitions=10).write_records(output)
         checked = valsort(output)
         assert checked.is_sorted
         assert checked.checksum == valsort(records).checksum

@@ -1,4 +1,4 @@
-"""The native module: what Python calls, and what each call does. Shims in crates/python wrap crates/* and hold no logic.
+"""The native module: what Python calls, and what each call does. Its shims are in crates/python and hold no logic.
 
 Calls that read, write, wait or compute release the GIL. A buffer is anything with the buffer protocol; what is handed
 out as a buffer stays valid as long as a view of it does.
@@ -6,7 +6,7 @@ out as a buffer stays valid as long as a view of it does.
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypedDict, final
+from typing import Protocol, TypeAlias, TypedDict, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -24,7 +24,7 @@ class _PartFile(TypedDict):
     crc32: int
 
 #: Where bytes lie in the arena: offset and length of each piece, in order.
-_Pieces = list[tuple[int, int]]
+_Pieces: TypeAlias = list[tuple[int, int]]
 
 @final
 class Store:
@@ -69,7 +69,7 @@ class Store:
         """Bytes of each slice of a block, wherever the block is."""
 
     def arena_fd(self) -> int:
-        """A descriptor of the file that blocks are in, for an ``ArenaView`` in another process; the caller closes it."""
+        """A descriptor of the file that blocks are in, for an ``ArenaView`` elsewhere; the caller closes it."""
 
     def reserve(self, num_bytes: int) -> Reservation:
         """Working memory out of the budget. Waits for room."""
@@ -157,7 +157,7 @@ class MemoryGuard:
         store: The store of the program.
         release_bytes: Above this, idle memory goes back to the system.
         stop_bytes: Above this, the worker that has most beyond what is set apart for it is stopped.
-        code_bytes: What libraries count for when their pages were released: workers have these pages, or they come back.
+        code_bytes: What libraries count for when their pages were released: these come back, or workers have them.
     """
 
     def __new__(
@@ -238,7 +238,9 @@ class Sorter:
     def streams_in_place(self) -> bool: ...
     def measure(self, splits: Sequence[str], num_rows: int, seed: int) -> tuple[int, int, int]: ...
     def sample(self, splits: Sequence[str], index: int, num_rows: int, seed: int) -> bytes: ...
-    def sample_batches(self, batches: _ArrowStream, index: int, num_rows: int, seed: int) -> bytes: ...
+    def sample_batches(
+        self, batches: _ArrowStream, index: int, num_rows: int, seed: int
+    ) -> bytes: ...
     def choose_boundaries(self, samples: Sequence[bytes], num_partitions: int) -> bytes: ...
     def sample_sections(
         self, sections: Sections, index: int, num_rows: int, seed: int
@@ -443,8 +445,7 @@ def format_of_name(name: str) -> str | None:
     """The format that a file's ending says; None if it says none."""
 
 def formats() -> list[tuple[str, str, list[str], list[bool]]]:
-    """The registry: name, ending and compressions of each format; and whether it is text, tells the types of columns, and
-    holds any table."""
+    """The registry: name, ending and compressions of each format; whether it is text, tells types, and holds any table."""
 
 def list_compressed(
     paths: Sequence[str], format: str | None

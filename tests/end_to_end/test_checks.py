@@ -35,8 +35,8 @@ from exoshuffle.strategies import (
     TaskSet,
 )
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
-from exoshuffle.strategies.strategy import stage
 from exoshuffle.strategies.streaming import Streaming
+from exoshuffle.strategies.task_set import stage
 from exoshuffle.testing.meeting import poll
 from tests.support.generated import assert_same_rows, generated
 from tests.support.oracle import assert_same, write_files

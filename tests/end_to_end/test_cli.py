@@ -15,7 +15,7 @@ import pytest
 
 from exoshuffle import __version__
 from exoshuffle.dataset.write import replacing
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.strategies.library import strategy_names
 from tests.support.oracle import write_files
 from tests.support.tables import distributed
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import exoshuffle as xs
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.strategies.library import strategy_names
 from tests.support.generated import assert_same_rows, query
 from tests.support.matrix import cut_small
 from tests.support.oracle import write_files

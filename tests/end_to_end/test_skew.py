@@ -27,10 +27,10 @@ from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import LargeGroupError, ShuffleCheckError
 from exoshuffle.futures import Ref, Refs
-from exoshuffle.plan.plan import ShufflePlan, plan_shuffle
-from exoshuffle.strategies import TaskSet
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.strategies import TaskSet, plan_shuffle
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
-from exoshuffle.strategies.strategy import stage
+from exoshuffle.strategies.task_set import stage
 from exoshuffle.testing import failing
 from tests.support.generated import assert_same_rows, query
 from tests.support.oracle import assert_same, write_files

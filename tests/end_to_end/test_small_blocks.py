@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import exoshuffle as xs
-from exoshuffle.dataset import Dataset, execute, inputs
-from exoshuffle.dataset.inputs.inputs import MAX_TOGETHER, _groups
+from exoshuffle.dataset import Dataset, execute
+from exoshuffle.dataset.inputs import inputs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.observe.events import TaskFinished
 from tests.support.generated import generated, query
@@ -121,15 +118,3 @@ def test_a_plan_counts_the_same_maps(source: Path, engine: LocalEngine) -> None:
     made = blocks_of(source).sort("k")
     below, bill = made.explain().before[0], made.explain()
     assert num_maps(engine, made) == below.splits + bill.splits
-
-
-@given(st.lists(st.integers(0, 1000), max_size=400), st.integers(0, 3000))
-def test_groups_are_neighbours_and_fit(sizes: list[int], most: int) -> None:
-    groups = _groups(sizes, most)
-    assert list(itertools.chain.from_iterable(groups)) == list(range(len(sizes)))
-    totals = [sum(sizes[i] for i in group) for group in groups]
-    for group, total in zip(groups, totals, strict=True):
-        assert 1 <= len(group) <= MAX_TOGETHER
-        assert len(group) == 1 or total <= most
-    for (group, total), after in zip(zip(groups, totals, strict=True), groups[1:], strict=False):
-        assert len(group) == MAX_TOGETHER or total + sizes[after[0]] > most

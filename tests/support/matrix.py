@@ -13,7 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import execute
 from exoshuffle.futures import Ref, Refs
-from exoshuffle.plan import memory, plan
+from exoshuffle.plan import candidate, memory
 from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
@@ -24,7 +24,7 @@ from exoshuffle.strategies import (
     Streaming,
     TaskSet,
 )
-from exoshuffle.strategies.strategy import stage
+from exoshuffle.strategies.task_set import stage
 from tests.support.generated import assert_same_rows, generated, query
 from tests.support.oracle import assert_same, write_files
 
@@ -249,5 +249,5 @@ def cut_small(patch: pytest.MonkeyPatch, split_bytes: int = 1) -> None:
         split_bytes: What is not cut. Where filters leave few of many rows, a map would otherwise read next to nothing.
     """
     patch.setattr(memory, "MIN_SPLIT_BYTES", split_bytes)
-    patch.setattr(plan, "MAX_MERGED", 2)
+    patch.setattr(candidate, "MAX_MERGED", 2)
     patch.setattr(execute, "MAX_BROADCAST_BYTES", 2_000)

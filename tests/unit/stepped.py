@@ -8,6 +8,7 @@ import dataclasses
 import heapq
 import itertools
 import math
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -110,6 +111,10 @@ class SteppedEngine:
         self.wait([ref.ref if isinstance(ref, SliceRef) else ref], 1)
         return _resolved(ref)
 
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        values = [(self.get(ref), task_of(ref).num_slices) for ref in refs]
+        return [list(map(_num_bytes, value if count > 1 else [value])) for value, count in values]
+
     def error(self, ref: Ref) -> BaseException | None:
         return task_of(ref).error
 
@@ -157,6 +162,11 @@ class SteppedEngine:
     def _end(self, task: Task, error: BaseException | None) -> None:
         task.is_over, task.error = True, error
         self._start_ready()
+
+
+def _num_bytes(part: Any) -> int:
+    """Buffers are written as they are."""
+    return len(part) if isinstance(part, bytes) else len(pickle.dumps(part))
 
 
 def task_of(ref: Ref) -> Task:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exoshuffle.plan.candidate import SLICE_BYTES
 from exoshuffle.plan.choice import WORTH_MERGING, cheapest
 from exoshuffle.plan.cost import DISKS, Traffic, predict
-from exoshuffle.plan.plan import SLICE_BYTES, Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Resources, Workload
+from exoshuffle.strategies import plan_shuffle
 
 GB = 10**9
 sizes = st.integers(0, 10**13)
@@ -175,4 +178,5 @@ def test_a_pre_shuffle_merge_spills_its_inputs_too() -> None:
     assert merged.spilled_bytes == push.spilled_bytes + twice
     assert merged.merge_factor * 2 * merged.split_bytes <= merged.merge_memory_bytes
     assert merged.num_rounds == 1
-    assert merged.num_merges == merged.num_blocks == -(-merged.num_splits // merged.merge_factor)
+    assert merged.num_merges == -(-merged.num_splits // merged.merge_factor)
+    assert merged.num_slices == merged.num_merges * merged.num_partitions

@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.plan import memory, reduce_memory
-from exoshuffle.plan import plan as plan_module
-from exoshuffle.strategies import Resources, ShufflePlan, Workload, plan_shuffle
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.plan.candidate import SLICE_BYTES
+from exoshuffle.plan.planner import smallest_budget
+from exoshuffle.strategies import (
+    Auto,
+    Resources,
+    ShufflePlan,
+    Streaming,
+    Workload,
+    plan_shuffle,
+)
+from exoshuffle.strategies.library import strategy_names
 
 workloads = st.builds(
     lambda rows, width, **others: Workload(rows * width, rows, width, **others),
@@ -136,10 +144,11 @@ def test_splits_and_partitions_cover_everything(
     assert plan.num_rounds * plan.round_size >= plan.num_splits
     assert plan.merge_factor >= 1
     assert plan.num_slices >= plan.num_partitions
-    blocks = 2 if plan.strategy == "pre_shuffle_merge" else 1
+    blocks = plan.num_copies
+    assert blocks == (2 if plan.strategy == "pre_shuffle_merge" else 1)
     blocks += workload.results == "blocks"
     blocks += plan.num_rounds if plan.strategy == "streaming" else 0
-    headers = plan_module.SLICE_BYTES * plan.num_splits * plan.num_partitions
+    headers = SLICE_BYTES * plan.num_splits * plan.num_partitions
     assert 0 <= plan.spilled_bytes <= blocks * (max(workload.total_bytes, 1) + headers)
     assert plan.costs[0].traffic.written_bytes == plan.spilled_bytes
 
@@ -148,7 +157,7 @@ def test_splits_and_partitions_cover_everything(
 def test_the_smallest_limit_that_is_named_works(workload: Workload, given: Resources) -> None:
     if try_plan(workload, given, "auto") is not None:
         return
-    smallest = plan_module.smallest_budget(workload, given, "auto", None)
+    smallest = smallest_budget(workload, given, Auto().alternatives)
     assert try_plan(workload, Resources(smallest, given.num_cpus), "auto") is not None
     assert smallest > given.budget_bytes
 
@@ -225,16 +234,14 @@ def test_driver_counts_do_not_multiply() -> None:
 @pytest.mark.parametrize("round_size", [1, 3, 7, 10_000])
 def test_rounds_are_as_large_as_they_were_asked_to_be(round_size: int) -> None:
     workload, resources = Workload(4 * 10**9, 4 * 10**7, 100), Resources(10**9, 2)
-    plan = plan_shuffle(workload, resources, "streaming", round_size=round_size)
+    plan = plan_shuffle(workload, resources, Streaming(round_size=round_size))
     assert plan.num_rounds == -(-plan.num_splits // round_size)
     assert plan.num_folds == plan.num_rounds * plan.num_partitions
-    push = plan_shuffle(workload, resources, "push", round_size=round_size)
-    assert push == plan_shuffle(workload, resources, "push")
 
 
 def test_more_rounds_spill_more() -> None:
     workload, resources = Workload(4 * 10**9, 4 * 10**7, 100), Resources(10**9, 2)
-    plans = [plan_shuffle(workload, resources, "streaming", round_size=size) for size in (2, 8, 32)]
+    plans = [plan_shuffle(workload, resources, Streaming(round_size=size)) for size in (2, 8, 32)]
     spilled = [plan.spilled_bytes for plan in plans]
     assert spilled == sorted(spilled, reverse=True)
     assert len({*spilled}) == 3

@@ -29,7 +29,7 @@ from exoshuffle.strategies import (
     Strategy,
 )
 from exoshuffle.strategies.mechanisms.reduces import _maps, run_reduces
-from exoshuffle.strategies.strategy import stage
+from exoshuffle.strategies.task_set import stage
 from exoshuffle.testing import failing
 from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import LabelTasks

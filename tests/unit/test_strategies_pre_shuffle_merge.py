@@ -12,7 +12,6 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.futures import Node, Ref, TaskOptions
-from exoshuffle.plan.memory import MERGE_MEMORY_PERCENT
 from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
@@ -21,6 +20,7 @@ from exoshuffle.strategies import (
     ShufflePlan,
     Strategy,
 )
+from exoshuffle.strategies.pre_shuffle_merge import MERGE_MEMORY_PERCENT
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan

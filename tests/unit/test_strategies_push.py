@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import OptionsError, TaskError
-from exoshuffle.futures import TaskOptions
 from exoshuffle.strategies import BestEffort, Push
-from exoshuffle.strategies.mechanisms.sizes import block_sizes, value_bytes
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
@@ -45,6 +42,7 @@ def merges(sizes: list[int], merge_bytes: int, merge_factor: int) -> list[list[i
         plan = dataclasses.replace(plan, round_size=len(sizes), merge_factor=merge_factor)
         results = Push(merge_bytes=merge_bytes).shuffle(TASKS, sizes, plan)
         assert sum(xs.get(list(results))) == sum(sizes)
+        assert set(engine.submitted) <= {"map", "merge", "reduce"}, "the engine tells sizes"
         return [[call.number for call in sources] for _, sources in engine.merged_by_node]
 
 
@@ -110,30 +108,6 @@ def test_a_failed_map_is_an_error_before_the_next_round_is_merged() -> None:
         with pytest.raises(TaskError, match="task map failed"):
             assert_every_row_arrives(Push(keep_map_outputs=True), 12, 2)
         assert engine.submitted == {"map": 8, "merge": 2}
-
-
-def test_the_size_of_a_block_is_that_of_its_items() -> None:
-    table = pa.table({"n": list(range(1000))})
-    assert value_bytes(table) == table.nbytes
-    assert value_bytes([table, (b"12", [bytearray(3), memoryview(b"4567")])]) == table.nbytes + 9
-    assert value_bytes(7) > 0
-
-
-def test_blocks_are_measured_where_they_lie_and_when_they_are_there() -> None:
-    places: list[str | None] = []
-
-    def node(options: TaskOptions) -> str:
-        if options.name == "measure":
-            places.append(options.node)
-            assert options.num_cpus == 0, "it would wait for maps that run"
-        return str(options.node)
-
-    with stepped(Script(node=node), num_nodes=3) as engine:
-        make = xs.remote(lambda size: bytes(size), name="make")  # noqa: PLW0108  a class would be an actor
-        refs = [make.options(node=f"node{place}").remote(10 * place) for place in (2, 0, 1)]
-        assert block_sizes(refs) == [20, 0, 10]
-        assert places == ["node2", "node0", "node1"]
-        assert engine.now == 2
 
 
 def test_a_failed_merge_that_is_missed_is_an_error_before_further_rounds() -> None:

@@ -13,14 +13,13 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import OptionsError, TaskError
 from exoshuffle.strategies import (
-    PreShuffleMerge,
     Round,
     Simple,
     Speculation,
     Streaming,
     get_strategy,
 )
-from exoshuffle.strategies.strategy import strategy_name, strategy_names
+from exoshuffle.strategies.library import strategy_names
 from exoshuffle.testing import assert_every_row_arrives
 from exoshuffle.testing.programs import LabelTasks
 from exoshuffle.testing.shuffles import small_plan
@@ -189,18 +188,3 @@ def test_strategies_by_name() -> None:
     with pytest.raises(OptionsError, match="known are simple, push, pre_shuffle_merge, streaming"):
         get_strategy("merge")
     assert strategy_names() == ["simple", "push", "pre_shuffle_merge", "streaming"]
-
-
-def test_instances_are_planned_by_what_they_are() -> None:
-    assert strategy_name(PreShuffleMerge()) == strategy_name("pre_shuffle_merge")
-    assert [strategy_name(known) for known in ("auto", "simple", Simple(), Streaming())] == [
-        "auto",
-        "simple",
-        "simple",
-        "streaming",
-    ]
-
-    class Other(Simple):
-        """A strategy that nobody knows."""
-
-    assert strategy_name(Other()) == "push"

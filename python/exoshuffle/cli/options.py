@@ -24,7 +24,7 @@ from exoshuffle.futures import init
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import parse_names
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.strategies.library import strategy_names
 from exoshuffle.units import counted, format_bytes
 
 

@@ -35,8 +35,8 @@ from exoshuffle.operators.online.tasks import (
     stored_table,
     summary_step,
 )
-from exoshuffle.strategies.strategy import stage
 from exoshuffle.strategies.streaming import Streaming
+from exoshuffle.strategies.task_set import stage
 
 if TYPE_CHECKING:
     import pyarrow as pa

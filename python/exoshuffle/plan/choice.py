@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from exoshuffle.plan.cost import Cost, name_of, seconds_text
 from exoshuffle.units import counted, format_bytes
 
-#: Another strategy than ``simple`` must be predicted to take less than this share of its time: the model is no better.
+#: Another than the first must be predicted to take less than this share of its time: the model is no better.
 #: 1 GB within 400 MB by ``push`` and by ``simple`` in turn, median of the quotients of their times, and the model's: 64
 #: partitions (slices of 280 kB) 0.96 of 6 pairs and 1.06, 250 1.19 of 3 and 1.04, 1,000 (18 kB) 1.01 of 5 and 0.93,
 #: 3,000 (6 kB) 0.89 of 5 and 0.73. Other programs ran, so that single quotients went from 0.39 to 2.12: it says little.
@@ -38,7 +38,7 @@ def reason(best: Cost, others: Sequence[Cost]) -> str:
     other = min(others, key=lambda cost: cost.seconds)
     found = f"{seconds_text(best.seconds)} predicted, {seconds_text(other.seconds)} for "
     found += name_of(other.traffic)
-    if traffic.written_bytes == 0 and traffic.merge_factor == 1:
+    if traffic.written_bytes == 0 and traffic.merged_bytes == 0:
         return f"everything stays in memory, so merging would only copy ({found})"
     requests = (
         f"{counted(traffic.num_requests, 'request')} instead of {other.traffic.num_requests:,}"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from exoshuffle.futures import Refs, SliceRef
 from exoshuffle.futures.options import Executor
+from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.plan import ShufflePlan
 
 #: A partition that this many shuffles in a row left nearly whole is not shuffled again: it holds one key, or one row.
@@ -55,15 +56,8 @@ class Large:
 
     def runs(self, limit: int, start: int = 0, stop: int | None = None) -> list[range]:
         """Runs of its slices in order, each of so many bytes at most, or one slice."""
-        found: list[range] = []
-        room = 0
-        for index in range(start, len(self.sizes) if stop is None else stop):
-            if not found or self.sizes[index] > room:
-                found.append(range(index, index))
-                room = limit
-            found[-1] = range(found[-1].start, index + 1)
-            room -= self.sizes[index]
-        return found
+        runs = neighbours(self.sizes[start:stop], limit)
+        return [range(start + run.start, start + run.stop) for run in runs]
 
     def slices(self, indices: Sequence[int]) -> list[SliceRef]:
         """Some of its slices, as references."""
@@ -161,6 +155,7 @@ class Whole:
 Division = Again | Rejoined | Pieces | Streamed | Whole
 
 
+@runtime_checkable
 class DividingTaskSet(Protocol):
     """A task set that knows what to do about partitions that are larger than planned."""
 

@@ -55,15 +55,11 @@ MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
 #: Where buffers of many columns are most of what a reduce takes, what it takes with its rows, as a share of them.
 WIDE_PERCENT = 125
-#: A push round holds the outputs of its maps, the inputs of the merges of the round before and their outputs.
-PUSH_BLOCKS = 3
-#: A pre-shuffle merge holds its inputs and its output.
-MERGE_BLOCKS = 2
+#: Where rounds of maps are merged, one holds the outputs of its maps, and inputs and outputs of the merges before.
+ROUND_BLOCKS = 3
 #: How much of what a plan leaves of the budget reduces may count on, by where results go. The store spares the newest
 #: blocks as far as half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six pairs).
 HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
-#: Share of the budget for pre-shuffle merges: a plan fills 80 % of it, and maps half of that.
-MERGE_MEMORY_PERCENT = 40
 
 
 @dataclass(frozen=True)
@@ -176,29 +172,21 @@ def _reduces_at_once(workload: Workload, usable: int, cpus: int, buffers: int) -
     return max(1, min(cpus, usable * 100 // (WIDE_PERCENT * buffers)))
 
 
-def map_memory_bytes(sizes: Sizes, cpus: int, merge_factor: int) -> int:
+def map_memory_bytes(sizes: Sizes, cpus: int, held_bytes: int) -> int:
     """Memory that a map sets apart: what it works in, and its part of what is to be left free, beside blocks.
 
-    ``merge_factor`` is that of a push round, 0 if there is none.
+    ``held_bytes`` is the size of the blocks that all tasks hold while maps run.
     """
-    blocks = max(PUSH_BLOCKS * merge_factor, cpus) * sizes.split_bytes
-    left_free = min(sizes.left_free_bytes, sizes.usable_bytes - blocks)
+    left_free = min(sizes.left_free_bytes, sizes.usable_bytes - held_bytes)
     return max(sizes.map_memory_bytes, left_free // cpus)
 
 
-def most_merged(sizes: Sizes, resources: Resources, strategy: str) -> int:
-    """The most blocks that a merge of that strategy has memory for; below 2, merging is not possible."""
-    split = sizes.split_bytes
-    if strategy == "push":
-        left = sizes.usable_bytes - resources.num_cpus * sizes.map_memory_bytes
-        return left // (PUSH_BLOCKS * split)
-    return merge_memory_bytes(sizes, resources) // (MERGE_BLOCKS * split)
+def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
+    """What blocks and tasks may have before blocks are spilled.
 
-
-def merge_memory_bytes(sizes: Sizes, resources: Resources) -> int:
-    """For the pre-shuffle merges that run at once on a node; enough for two outputs at least."""
-    share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
-    return max(share, 2 * MERGE_BLOCKS * sizes.split_bytes)
+    That begins when the whole budget is as full as a plan may fill its part of it; worker processes fill all of theirs.
+    """
+    return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
 
 
 def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
@@ -229,7 +217,7 @@ def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
     running = _maps_at_once(workload, usable, cpus, 2 * buffers)
     room = max(0, usable - running * buffers)
     for_maps = room * 100 // (2 * running * (100 + MAP_SCRATCH_PERCENT))
-    for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * PUSH_BLOCKS)
+    for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * ROUND_BLOCKS)
     # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
     for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))

@@ -1,22 +1,30 @@
 """Shuffle as a library: strategies (when and where), the plans that they follow, and shuffles of your own functions."""
 
-from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.candidate import Basis, Candidate
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Resources, Workload
 from exoshuffle.strategies.functions import shuffle
+from exoshuffle.strategies.library import Auto, get_strategy, plan_shuffle
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merge_policy import FixedBlockSize, FixedFiles, MergePolicy
 from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished
 from exoshuffle.strategies.pre_shuffle_merge import MergeOptions, PreShuffleMerge
 from exoshuffle.strategies.push import Push
 from exoshuffle.strategies.simple import Simple
-from exoshuffle.strategies.strategy import Strategy, StreamingTaskSet, TaskSet, get_strategy
+from exoshuffle.strategies.strategy import PlannedStrategy, Strategy
 from exoshuffle.strategies.streaming import Round, Streaming
+from exoshuffle.strategies.task_set import StreamingTaskSet, TaskSet, stage
 
 __all__ = [
+    "Auto",
+    "Basis",
     "BestEffort",
+    "Candidate",
     "FixedBlockSize",
     "FixedFiles",
     "MergeOptions",
     "MergePolicy",
+    "PlannedStrategy",
     "PreShuffleMerge",
     "Push",
     "Resources",
@@ -33,4 +41,5 @@ __all__ = [
     "get_strategy",
     "plan_shuffle",
     "shuffle",
+    "stage",
 ]

@@ -15,8 +15,9 @@ from exoshuffle.futures import Ref
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions
+from exoshuffle.strategies.library import get_strategy
 from exoshuffle.strategies.mechanisms.speculation import num_cpus
-from exoshuffle.strategies.strategy import Strategy, get_strategy
+from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted, parse_bytes
 
 #: Maps of a round and blocks of a merge, where the strategy has these: while one round runs, one is merged.
@@ -40,6 +41,16 @@ class FunctionTasks:
     merge_function: Callable[..., Sequence[Any]] | None = None
     reduce_function: Callable[[int, list[Any]], Any] | None = None
     fold_function: Callable[[int, Any, list[Any]], Any] | None = None
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any] | None]:
+        """What was given for each step."""
+        return {
+            "map": self.map_function,
+            "merge": self.merge_function,
+            "reduce": self.reduce_function,
+            "fold": self.fold_function,
+        }
 
     def map(self, index: int, split: Any) -> Any:
         """See ``TaskSet``."""
@@ -78,14 +89,14 @@ class FunctionTasks:
         Raises:
             OptionsError: It is none.
         """
-        function = getattr(self, f"{step}_function")
+        function = self.functions[step]
         if function is not None and not callable(function):
             raise OptionsError(f"{step} is {shown(function)}; it must be a function")
         if function is not None:
             check_plain(step, function, "return a list")
 
     def _given(self, step: str) -> Callable[..., Any]:
-        function: Callable[..., Any] | None = getattr(self, f"{step}_function")
+        function = self.functions[step]
         if function is None:
             raise OptionsError(
                 f"this strategy needs a function {step}; pass {step}=, or choose a strategy without it"
@@ -172,9 +183,9 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     TaskOptions(executor=executor, memory=memory_bytes)
     chosen = get_strategy(strategy)
     tasks = FunctionTasks(num_partitions, executor, map, merge, reduce, fold)
-    for step in ("map", "reduce", "merge", "fold"):
+    for step in tasks.functions:
         tasks.check_function(step)
-    for step in getattr(chosen, "steps", ()):
+    for step in chosen.steps:
         tasks.check(step)
     plan = _plan(len(splits), num_partitions, memory_bytes)
     return chosen.shuffle(tasks, splits, plan)

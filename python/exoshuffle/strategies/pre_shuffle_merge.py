@@ -9,7 +9,7 @@ so that merging can be given up at any moment:
   cancelled;
 * a merge that fails, or whose result is lost, costs that its inputs are read instead: no map runs again.
 
-``shuffle.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
+``mechanisms.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
 shuffle, even if the merge function is wrong: a warning of the logger ``exoshuffle`` shows the first such error.
 """
 
@@ -23,15 +23,22 @@ from typing import Any, ClassVar
 from exoshuffle.arguments import check_function, check_instance
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref, Refs, current_engine, locate, nodes
-from exoshuffle.plan.memory import MERGE_MEMORY_PERCENT
+from exoshuffle.plan.candidate import Basis, Candidate, merge_factors
 from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merge_policy import FixedFiles, MergePolicy
 from exoshuffle.strategies.mechanisms.merges import Groups, Merges, Output, merge_memory
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finished, check_speculation
-from exoshuffle.strategies.strategy import TaskSet, stage
+from exoshuffle.strategies.strategy import PlannedStrategy
+from exoshuffle.strategies.task_set import TaskSet, stage
 from exoshuffle.units import option_bytes
+
+#: A merge holds its inputs and its output.
+MERGE_BLOCKS = 2
+#: Share of the budget for merges: a plan fills 80 % of it, and maps half of that.
+MERGE_MEMORY_PERCENT = 40
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class MergeOptions:
         )
 
 
-class PreShuffleMerge:
+class PreShuffleMerge(PlannedStrategy):
     """Riffle's shuffle.
 
     Args:
@@ -93,6 +100,7 @@ class PreShuffleMerge:
         OptionsError: Something else than these.
     """
 
+    name = "pre_shuffle_merge"
     steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
 
     def __init__(
@@ -103,6 +111,13 @@ class PreShuffleMerge:
         check_speculation(speculation)
         self.options = options or MergeOptions()
         self.speculation = speculation
+
+    def candidates(self, basis: Basis) -> list[Candidate]:
+        """See ``PlannedStrategy``: one for each number of blocks that there is memory to merge at once."""
+        memory = _planned_bytes(basis)
+        most = memory // (MERGE_BLOCKS * basis.sizes.split_bytes)
+        factors = merge_factors(most, basis.sizes.num_splits)
+        return [_candidate(basis, factor, memory) for factor in factors]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
@@ -154,6 +169,28 @@ class _Layout:
 
     def node(self, index: int) -> str:
         return self._names[self.stripe(index) % len(self._names)]
+
+
+def _candidate(basis: Basis, factor: int, memory_bytes: int) -> Candidate:
+    """Merges of so many blocks, which stay where they lie and are kept beside what becomes of them."""
+    total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
+    return Candidate(
+        num_slices=num_merges * basis.num_partitions,
+        merge_factor=factor,
+        num_merges=num_merges,
+        num_copies=2,
+        merged_bytes=total,
+        tail_bytes=min(total, factor * basis.sizes.split_bytes),
+        reread_bytes=total,
+        merge_memory_bytes=memory_bytes,
+    )
+
+
+def _planned_bytes(basis: Basis) -> int:
+    """For the merges that run at once on a node; enough for two outputs at least."""
+    resources = basis.resources
+    share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
+    return max(share, 2 * MERGE_BLOCKS * basis.sizes.split_bytes)
 
 
 def _memory_bytes(options: MergeOptions, plan: ShufflePlan) -> int:

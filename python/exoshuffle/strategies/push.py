@@ -6,7 +6,7 @@ Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in o
   merged, so that with rounds that fit into memory only merged blocks are ever written to disk. A lost merged block
   costs its maps again.
 * ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, and are spilled too. So a merge that fails, comes late
-  or is lost is replaced by its inputs, as ``pre_shuffle_merge`` does it (``shuffle.merges``): every map output reaches
+  or is lost is replaced by its inputs, as ``pre_shuffle_merge`` does it (``merges``): every map output reaches
   every reduce once, in the order of the maps, as such or within a merge.
 """
 
@@ -17,18 +17,22 @@ from typing import Any, ClassVar
 
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
+from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, slice_bytes, wait
+from exoshuffle.plan.candidate import Basis, Candidate, merge_factors
+from exoshuffle.plan.grouping import neighbours
+from exoshuffle.plan.memory import ROUND_BLOCKS
 from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import ceil_div
 from exoshuffle.strategies.mechanisms.best_effort import BestEffort
 from exoshuffle.strategies.mechanisms.merges import Group, Output
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
-from exoshuffle.strategies.mechanisms.sizes import block_sizes
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
-from exoshuffle.strategies.strategy import TaskSet, stage
+from exoshuffle.strategies.strategy import PlannedStrategy
+from exoshuffle.strategies.task_set import TaskSet, stage
 from exoshuffle.units import option_bytes
 
 
-class Push:
+class Push(PlannedStrategy):
     """Exoshuffle's pipelined two-stage shuffle.
 
     Args:
@@ -45,6 +49,7 @@ class Push:
         OptionsError: A value that cannot work, or ``best_effort`` without the inputs that it falls back on.
     """
 
+    name = "push"
     steps: ClassVar[tuple[str, ...]] = ("map", "merge", "reduce")
 
     def __init__(
@@ -67,6 +72,13 @@ class Push:
         self.merge_bytes = None if merge_bytes is None else option_bytes("merge_bytes", merge_bytes)
         self.speculation = speculation
         self.best_effort = best_effort or BestEffort()
+
+    def candidates(self, basis: Basis) -> list[Candidate]:
+        """See ``PlannedStrategy``: one for each number of blocks that there is memory to merge at once."""
+        sizes = basis.sizes
+        left = sizes.usable_bytes - basis.resources.num_cpus * sizes.map_memory_bytes
+        most = left // (ROUND_BLOCKS * sizes.split_bytes)
+        return [_candidate(basis, factor) for factor in merge_factors(most, sizes.num_splits)]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
@@ -119,13 +131,25 @@ class Push:
     def _groups(self, blocks: list[Ref], start: int, merge_factor: int) -> list[Group]:
         """What is merged with what; ``start`` is the number of the first map."""
         limit = self.merge_bytes
-        sizes = [0] * len(blocks) if limit is None else block_sizes(blocks)
-        groups: list[list[Output]] = []
-        room = 0
-        for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start):
-            if not groups or size > room or len(groups[-1]) == merge_factor:
-                groups.append([])
-                room = limit or 0
-            groups[-1].append(Output(index, block, num_bytes=size))
-            room -= size
-        return [Group(outputs) for outputs in groups]
+        sizes = [0] * len(blocks) if limit is None else [sum(each) for each in slice_bytes(blocks)]
+        outputs = [
+            Output(index, block, num_bytes=size)
+            for index, (block, size) in enumerate(zip(blocks, sizes, strict=True), start)
+        ]
+        groups = neighbours(sizes, limit or 0, merge_factor)
+        return [Group(outputs[group.start : group.stop]) for group in groups]
+
+
+def _candidate(basis: Basis, factor: int) -> Candidate:
+    """Rounds of so many maps, each of which becomes one block."""
+    total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
+    return Candidate(
+        num_slices=num_merges * basis.num_partitions,
+        round_size=factor,
+        merge_factor=factor,
+        num_merges=num_merges,
+        blocks_at_once=ROUND_BLOCKS * factor,
+        merged_bytes=total,
+        tail_bytes=min(total, factor * basis.sizes.split_bytes),
+        moved_again_bytes=total,
+    )

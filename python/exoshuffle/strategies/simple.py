@@ -13,10 +13,11 @@ from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.mechanisms.reduces import run_reduces
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
-from exoshuffle.strategies.strategy import TaskSet, stage
+from exoshuffle.strategies.strategy import PlannedStrategy
+from exoshuffle.strategies.task_set import TaskSet, stage
 
 
-class Simple:
+class Simple(PlannedStrategy):
     """Exoshuffle's simple shuffle.
 
     Args:
@@ -26,6 +27,7 @@ class Simple:
         OptionsError: ``speculation`` is none.
     """
 
+    name = "simple"
     steps: ClassVar[tuple[str, ...]] = ("map", "reduce")
 
     def __init__(self, speculation: Speculation | None = None) -> None:

@@ -18,16 +18,24 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
-from exoshuffle.plan.plan import NUM_ROUNDS, ShufflePlan
+from exoshuffle.plan.candidate import Basis, Candidate
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Workload, ceil_div
 from exoshuffle.strategies.mechanisms.reduces import check_states, partition_bytes, reduce_states
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
-from exoshuffle.strategies.strategy import StreamingTaskSet, TaskSet, stage
+from exoshuffle.strategies.strategy import PlannedStrategy
+from exoshuffle.strategies.task_set import SliceStates, StreamingTaskSet, TaskSet, stage
+
+#: Rounds, where nobody says how large they are: each makes all states once more.
+NUM_ROUNDS = 10
+#: A fold that concatenates holds the state before and slices, and what it makes of them: the partition twice.
+FOLD_PERCENT = 100
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Round:
     sizes: Sequence[int]
 
 
-class Streaming:
+class Streaming(PlannedStrategy):
     """Exoshuffle's streaming shuffle.
 
     Args:
@@ -60,6 +68,7 @@ class Streaming:
         OptionsError: A value that cannot work.
     """
 
+    name = "streaming"
     steps: ClassVar[tuple[str, ...]] = ("map", "fold")
 
     def __init__(
@@ -78,6 +87,31 @@ class Streaming:
         self.on_round = on_round
         self.round_size = round_size
         self.speculation = speculation
+
+    def adapted(self, workload: Workload) -> Workload:
+        """See ``PlannedStrategy``: a partition is in one piece, and folds take memory as reduces do."""
+        percent = max(workload.reduce_percent, FOLD_PERCENT)
+        return replace(workload, reduce_percent=percent, is_passed_on=False)
+
+    def candidates(self, basis: Basis) -> list[Candidate]:
+        """See ``PlannedStrategy``: one, with rounds as large as was asked for."""
+        size = self.round_size or ceil_div(basis.num_splits, NUM_ROUNDS)
+        num_rounds = ceil_div(basis.num_splits, size)
+        num_folds = num_rounds * basis.num_partitions
+        states = _state_bytes(basis.block_bytes, num_rounds)
+        return [
+            Candidate(
+                # Folds read slices in the place of reduces, and each state is read once.
+                num_slices=basis.num_splits * basis.num_partitions + num_folds,
+                round_size=size,
+                num_folds=num_folds,
+                state_bytes=states,
+                merged_bytes=sum(states),
+                # The last folds find nothing beside them, but run on all CPUs.
+                tail_bytes=min(sum(states), ceil_div(basis.total_bytes, basis.resources.num_cpus)),
+                moved_again_bytes=sum(states),
+            )
+        ]
 
     def shuffle(
         self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
@@ -137,6 +171,16 @@ class Streaming:
             yield Round(stop, stop == num_maps, states, sizes)
 
 
+def _state_bytes(blocks: int, rounds: int) -> tuple[int, ...]:
+    """Sizes of the states after each round.
+
+    Those before are let go, so that memory has to hold one of these at a time, and beside it what the maps of the next
+    round make, with which it is as large as the next one.
+    Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17 of what follows from that (19 runs).
+    """
+    return tuple(blocks * number // rounds for number in range(1, rounds + 1))
+
+
 def _folded(
     run_fold: RemoteFunction, states: Sequence[Ref], blocks: Refs, partitions: range
 ) -> list[Ref]:
@@ -150,5 +194,5 @@ def _folded(
     return [folds[partition] for partition in sorted(folds)]
 
 
-def _are_slices(tasks: Any) -> bool:
-    return getattr(tasks, "states_are_slices", False)
+def _are_slices(tasks: object) -> bool:
+    return isinstance(tasks, SliceStates) and tasks.states_are_slices

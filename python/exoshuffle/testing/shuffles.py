@@ -25,7 +25,7 @@ from exoshuffle.strategies import (
     Workload,
     plan_shuffle,
 )
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.strategies.library import strategy_names
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.programs import LabelTasks
 

@@ -36,8 +36,8 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import free_bytes, is_same_disk
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.plan.plan import Workload
-from exoshuffle.plan.workload import ResultPlace
+from exoshuffle.plan.workload import ResultPlace, Workload
+from exoshuffle.strategies.library import Auto
 from exoshuffle.units import counted, format_bytes
 
 
@@ -152,7 +152,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
     """Of a shuffle; ``job`` is the one that finds its first rows, if these are all that is wanted."""
     engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
-    is_library = isinstance(node.options.strategy, str)
+    is_library = isinstance(node.options.strategy, str | Auto)
     bill = Bill(
         operator=job.shuffle.name,
         strategy=plan.strategy if is_library else type(node.options.strategy).__name__,

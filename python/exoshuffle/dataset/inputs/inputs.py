@@ -26,8 +26,8 @@ from exoshuffle.operators.steps.step import (
     functions_bytes,
     required_columns,
 )
-from exoshuffle.plan.plan import Workload
-from exoshuffle.plan.workload import ceil_div
+from exoshuffle.plan.grouping import neighbours
+from exoshuffle.plan.workload import Workload, ceil_div
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -281,7 +281,7 @@ class BlockInput:
         target = split_bytes * sum(sizes) // max(workload.total_bytes, sum(sizes))
         return [
             Refs(self.refs[i] for i in group) if len(group) > 1 else self.refs[group[0]]
-            for group in _groups(sizes, target)
+            for group in neighbours(sizes, target, MAX_TOGETHER)
         ]
 
     def decoding_bytes(self, side: Side) -> int:
@@ -330,7 +330,7 @@ class UnmadeInput:
         if not workload.total_bytes or _numbers_rows(self.steps, side):
             return [None] * self.num_blocks
         sizes = [ceil_div(workload.total_bytes, self.num_blocks)] * self.num_blocks
-        return [None for _ in _groups(sizes, split_bytes)]
+        return [None for _ in neighbours(sizes, split_bytes, MAX_TOGETHER)]
 
     def decoding_bytes(self, side: Side) -> int:
         """See ``Input``."""
@@ -354,19 +354,6 @@ class UnmadeInput:
 def _numbers_rows(steps: Sequence[Step], side: Side) -> bool:
     """Whether rows get numbers by where they come from."""
     return isinstance(side.order, ByChance) or any(isinstance(step, Numbered) for step in steps)
-
-
-def _groups(sizes: Sequence[int], most_bytes: int) -> list[range]:
-    """Neighbours that have so many bytes together at most, and single ones that have more."""
-    groups: list[range] = []
-    room = 0
-    for index, size in enumerate(sizes):
-        if not groups or size > room or len(groups[-1]) == MAX_TOGETHER:
-            groups.append(range(index, index))
-            room = most_bytes
-        groups[-1] = range(groups[-1].start, index + 1)
-        room -= size
-    return groups
 
 
 def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:

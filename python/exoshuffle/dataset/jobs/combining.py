@@ -21,7 +21,7 @@ from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.sql.groups import first_rows
-from exoshuffle.plan.plan import Workload
+from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,7 +25,8 @@ from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.payload import BATCH_BYTES
 from exoshuffle.operators.repartition.shuffle import repartition_shuffle
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
-from exoshuffle.plan.plan import ShufflePlan, Workload
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa

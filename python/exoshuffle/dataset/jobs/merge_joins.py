@@ -27,7 +27,8 @@ from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.sql.relational import row_numbers, take
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
-from exoshuffle.plan.plan import ShufflePlan, Workload
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa

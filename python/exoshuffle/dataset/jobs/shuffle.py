@@ -25,9 +25,9 @@ from exoshuffle.operators.core.shuffle import Shuffle, Side
 from exoshuffle.operators.core.sink import Sink, sink_steps
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.plan.plan import Resources, ShufflePlan, Workload, plan_shuffle
-from exoshuffle.plan.workload import ResultPlace
-from exoshuffle.strategies.strategy import get_strategy, strategy_name
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Resources, ResultPlace, Workload
+from exoshuffle.strategies.library import plan_shuffle, to_run
 from exoshuffle.units import format_bytes
 
 
@@ -115,14 +115,7 @@ class ShuffleJob:
         return self._planned(self.workload).split_bytes
 
     def _planned(self, workload: Workload) -> ShufflePlan:
-        strategy = self.options.strategy
-        plan = plan_shuffle(
-            workload,
-            self.resources,
-            strategy_name(strategy),
-            self._num_partitions(),
-            round_size=getattr(strategy, "round_size", None),
-        )
+        plan = plan_shuffle(workload, self.resources, self.options.strategy, self._num_partitions())
         self._check_group(plan)
         return plan
 
@@ -195,9 +188,7 @@ class ShuffleJob:
             DiskFullError: Less room in the spill directories than will be spilled.
         """
         self._check_disk()
-        strategy = self.options.strategy
-        if isinstance(strategy, str):
-            strategy = get_strategy(self.plan.strategy)
+        strategy = to_run(self.options.strategy)
         if self.progress is not None:
             self.progress.start(self.workload.total_bytes, self.num_maps, self.plan.num_partitions)
         map_inputs = tuple(source.map_input(side) for source, side in self.inputs)

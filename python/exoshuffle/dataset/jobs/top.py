@@ -12,7 +12,10 @@ from functools import cached_property
 
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.errors import MemoryLimitError
-from exoshuffle.plan.plan import ShufflePlan, Workload, plan_shuffle
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import Workload
+from exoshuffle.strategies.library import plan_shuffle
+from exoshuffle.strategies.simple import Simple
 
 
 @dataclass
@@ -64,4 +67,4 @@ class TopJob(ShuffleJob):
 
     @cached_property
     def _read_plan(self) -> ShufflePlan:
-        return plan_shuffle(self.total_workload(), self.resources, "simple")
+        return plan_shuffle(self.total_workload(), self.resources, Simple())

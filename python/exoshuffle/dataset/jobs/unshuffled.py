@@ -25,8 +25,8 @@ from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.streams import as_reader, own_errors
 from exoshuffle.operators.steps.first import First
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
-from exoshuffle.plan.plan import ShufflePlan, Workload
-from exoshuffle.plan.workload import BUFFER_BYTES, buffer_bytes
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

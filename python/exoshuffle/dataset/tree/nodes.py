@@ -18,7 +18,8 @@ from exoshuffle.operators.join.finish import join_of
 from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.step import Step, steps_schema
 from exoshuffle.plan.plan import check_num_partitions
-from exoshuffle.strategies.strategy import Strategy, check_strategy, strategy_names
+from exoshuffle.strategies.library import check_strategy, strategy_names
+from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:

@@ -123,9 +123,8 @@ def check_room(
     free = free_bytes([folder])
     spilled = 0
     if plan is not None and is_same_disk(folder, spill_dirs):
-        # Merged blocks take the place of those that they were made of.
-        share = 2 if plan.strategy == "pre_shuffle_merge" else 1
-        spilled = plan.spilled_bytes * SPILLED_PERCENT // (100 * share)
+        # Other copies may be gone when files are written.
+        spilled = plan.spilled_bytes * SPILLED_PERCENT // (100 * plan.num_copies)
     if free is None or sum(source.memory_bytes for source in sources(node)) + spilled <= free:
         return
     least = least_bytes(node, options) * LEAST_PERCENT // 100

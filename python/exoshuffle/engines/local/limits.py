@@ -14,8 +14,9 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.libraries import LIBRARY_BYTES
 from exoshuffle.engines.machine import check_limit, machine_bytes
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.plan.plan import Resources, Workload, smallest_budget
-from exoshuffle.strategies.strategy import strategy_names
+from exoshuffle.plan.planner import smallest_budget
+from exoshuffle.plan.workload import Resources, Workload
+from exoshuffle.strategies.library import get_strategy, strategy_names
 from exoshuffle.units import format_bytes, parse_bytes
 
 #: Share of the machine's memory that is used when no limit is given.
@@ -92,7 +93,8 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
     """
     missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
     work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
-    least = max(smallest_budget(work, resources, strategy) for strategy in strategy_names())
+    strategies = map(get_strategy, strategy_names())
+    least = max(smallest_budget(work, resources, [strategy]) for strategy in strategies)
     least += taken_bytes - slack_bytes(limit)
     plain = _with_slack(least + missing.get("pyarrow", 0)) * 1.02
     every = _with_slack(least + sum(missing.values())) * 1.02

@@ -12,9 +12,8 @@ from typing import Protocol
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, slice_bytes
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.strategies.mechanisms.sizes import block_sizes
 from exoshuffle.units import option_bytes
 
 
@@ -80,8 +79,8 @@ class FixedFiles:
 class FixedBlockSize:
     """Merges adjacent outputs once their mean slices together exceed ``slice_bytes``: few large ones or many small.
 
-    An output whose own mean slice exceeds it is left alone. Sizes are measured by one small task per map
-    (``shuffle.sizes``), for which the program waits. A late map holds up all merges behind it on its node.
+    An output whose own mean slice exceeds it is left alone. Sizes are those that the engine tells. A late map holds up
+    all merges behind it on its node.
 
     Attributes:
         slice_bytes: Mean size of the slices of a merged block, at least: a number, or a size as text. Riffle measured
@@ -99,7 +98,7 @@ class FixedBlockSize:
     def size(self, block: Ref, plan: ShufflePlan) -> int:
         """See ``MergePolicy``."""
         del plan
-        return block_sizes([block])[0]
+        return sum(slice_bytes([block])[0])
 
     def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
         """See ``MergePolicy``."""

@@ -26,6 +26,7 @@ from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes
 from exoshuffle.plan.division import (
     STUCK_PERCENT,
     Again,
+    DividingTaskSet,
     Division,
     Large,
     Pieces,
@@ -33,7 +34,7 @@ from exoshuffle.plan.division import (
     Streamed,
 )
 from exoshuffle.plan.plan import ShufflePlan
-from exoshuffle.strategies.strategy import TaskSet, functions_bytes, stage
+from exoshuffle.strategies.task_set import TaskSet, functions_bytes, stage
 from exoshuffle.units import format_bytes
 
 #: Parts of a divided partition: enough that one holds a third of what may be, so that few have to be divided again, and
@@ -201,14 +202,14 @@ def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShuffleP
     )
 
 
-def partition_bytes(tasks: Any, blocks: Refs, plan: ShufflePlan) -> list[int]:
+def partition_bytes(tasks: object, blocks: Refs, plan: ShufflePlan) -> list[int]:
     """Bytes of each partition; zeros, and nothing is awaited, if the task set cannot divide.
 
     Raises:
         TaskError: A block has failed.
     """
     totals = [0] * plan.num_partitions
-    if hasattr(tasks, "divide"):
+    if isinstance(tasks, DividingTaskSet):
         _await(blocks)
         for block in blocks:
             totals = list(map(operator.add, totals, slice_bytes([block])[0]))

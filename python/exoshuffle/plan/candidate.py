@@ -1,0 +1,123 @@
+"""What a strategy proposes to a plan: one way to run a shuffle, in numbers; and what such numbers are made from.
+
+A strategy says in how many tasks and rounds rows go, what is held at once and what is moved. What of that is spilled,
+and how long it takes, follows from it in ``planner`` and ``cost``, for all strategies alike: so they can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.plan.memory import Sizes
+from exoshuffle.plan.workload import Resources, Workload
+
+#: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
+SLICE_BYTES = 56
+#: Riffle measured groups of 5 to 40 (§4.1).
+MAX_MERGED = 40
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What candidates are made from.
+
+    Attributes:
+        workload: What there is to shuffle.
+        resources: What there is to do it with.
+        sizes: How large splits and partitions are, whatever the strategy.
+    """
+
+    workload: Workload
+    resources: Resources
+    sizes: Sizes
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of all rows."""
+        return max(self.workload.total_bytes, 1)
+
+    @property
+    def num_splits(self) -> int:
+        """M, map tasks."""
+        items = self.workload.num_items
+        return self.sizes.num_splits if items is None else max(1, items)
+
+    @property
+    def num_partitions(self) -> int:
+        """R, reduce tasks and slices per block."""
+        return self.sizes.num_partitions
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of all map outputs: rows and headers of slices."""
+        return self.total_bytes + SLICE_BYTES * self.num_splits * self.num_partitions
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run a shuffle. The defaults are those of maps and reduces with nothing between them.
+
+    Attributes:
+        num_slices: Slices, or ranges of slices, that are read, at least one: M x R where nothing is merged.
+        round_size: Maps per round; default: all.
+        merge_factor: Blocks per merge; 1 if nothing is merged.
+        num_merges: Merge tasks.
+        num_folds: Fold tasks, each of which makes a state.
+        blocks_at_once: Blocks of a split that tasks hold while maps run; there are as many as CPUs anyway.
+        num_copies: How often the store has all rows at once: twice where merges and their inputs are both kept.
+        state_bytes: Size of all states after each round, where a state takes the place of the one before.
+        merged_bytes: Bytes through merges and folds.
+        tail_bytes: Those of them that are merged when the last map has ended, and nothing else is left to do.
+        moved_again_bytes: Bytes that change the task that holds them, beside those that reduces take.
+        reread_bytes: Bytes of finished blocks, any of which may be spilled, that merges read whole.
+        merge_memory_bytes: For merges that run at once on a node, if the plan is to say so.
+
+    Raises:
+        OptionsError: Nothing is read, or there are rounds without maps.
+    """
+
+    num_slices: int
+    round_size: int | None = None
+    merge_factor: int = 1
+    num_merges: int = 0
+    num_folds: int = 0
+    blocks_at_once: int = 0
+    num_copies: int = 1
+    state_bytes: tuple[int, ...] = ()
+    merged_bytes: int = 0
+    tail_bytes: int = 0
+    moved_again_bytes: int = 0
+    reread_bytes: int = 0
+    merge_memory_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, number in (("num_slices", self.num_slices), ("round_size", self.round_size)):
+            if number is not None and number < 1:
+                raise OptionsError(f"{name} of a candidate is {number}; it must be at least 1")
+
+
+class Proposer(Protocol):
+    """Who proposes candidates: a strategy, of which a plan knows this alone."""
+
+    @property
+    def name(self) -> str:
+        """What plans and bills call it; no two that are compared have the same."""
+        ...
+
+    def adapted(self, workload: Workload) -> Workload:
+        """The workload as sizes are to be chosen for it, if tasks of this strategy take more than those of others."""
+
+    def candidates(self, basis: Basis) -> Sequence[Candidate]:
+        """The ways to run the shuffle within these sizes; none if memory is too small for it."""
+
+
+def merge_factors(most: int, num_splits: int) -> list[int]:
+    """How many blocks could be merged at once, if there is memory for ``most``: powers of two up to that."""
+    most = min(most, MAX_MERGED)
+    if most < 2:
+        return []
+    most = min(most, max(2, num_splits))
+    return sorted({*(2**power for power in range(1, most.bit_length())), most})

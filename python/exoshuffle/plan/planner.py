@@ -1,0 +1,197 @@
+"""Makes the plan: from candidates of strategies to the one that is predicted to take least, or a refusal.
+
+Guarantees (property-tested): the projected peak of every phase stays within the budget, or the plan is refused with the
+smallest budget that would do; every row has a partition; rounds and merge groups are not larger than planned. Which
+candidate is taken depends on its numbers alone. What fits is in ``memory``, what it would take in ``cost``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.plan.candidate import Basis, Candidate, Proposer
+from exoshuffle.plan.choice import cheapest, compared, reason
+from exoshuffle.plan.cost import Traffic, predict
+from exoshuffle.plan.memory import choose_sizes, map_memory_bytes, unspilled_bytes
+from exoshuffle.plan.plan import ShufflePlan, check_num_partitions, enough_bytes
+from exoshuffle.plan.workload import FREE_COLUMNS, Resources, Workload, ceil_div
+from exoshuffle.units import counted, format_bytes
+
+#: No shuffle needs more memory, so that a strategy which proposes nothing within this never will.
+MOST_BYTES = 1 << 80
+
+
+def choose_plan(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None = None,
+) -> ShufflePlan:
+    """Plans a shuffle.
+
+    Args:
+        workload: What there is to shuffle.
+        resources: Budget, CPUs, nodes and kind of disk.
+        proposers: One that was asked for, or several to choose from: the first unless another is worth it.
+        num_partitions: R, if the caller wants a certain number.
+
+    Raises:
+        MemoryLimitError: No candidate fits; the message names the smallest budget that would do.
+        OptionsError: A number of partitions that cannot work, or no candidate, whatever memory there is.
+    """
+    if num_partitions is not None:
+        check_num_partitions(num_partitions)
+    plan = _try_plan(workload, resources, proposers, num_partitions)
+    if plan is not None:
+        return plan
+    smallest = smallest_budget(workload, resources, proposers, num_partitions)
+    what = (
+        f" of {counted(workload.num_columns, 'column')}"
+        if workload.num_columns > FREE_COLUMNS
+        else ""
+    )
+    what += f" in {counted(num_partitions, 'partition')}" if num_partitions else ""
+    limit = resources.budget_bytes + resources.other_bytes
+    enough = enough_bytes(limit, smallest - resources.budget_bytes)
+    raise MemoryLimitError(
+        f"shuffling {format_bytes(workload.total_bytes)}{what} does not fit into a memory limit of "
+        f"{format_bytes(limit)}; the smallest that works is {format_bytes(enough)}"
+        + (", or ask for more partitions" if num_partitions else "")
+    )
+
+
+def smallest_budget(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None = None,
+) -> int:
+    """The smallest budget that a shuffle can be planned for, to a thousandth; that of ``resources`` is too small.
+
+    Raises:
+        OptionsError: There is none.
+    """
+
+    def fits(budget: int) -> bool:
+        given = replace(resources, budget_bytes=budget)
+        return _try_plan(workload, given, proposers, num_partitions) is not None
+
+    low = max(resources.budget_bytes, 0)
+    high = 2 * low + 1
+    while not fits(high):
+        if high > MOST_BYTES:
+            names = ", ".join(proposer.name for proposer in proposers)
+            raise OptionsError(
+                f"{names} proposed no way to run this shuffle, however much memory there is"
+            )
+        low, high = high, 2 * high
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _try_plan(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None,
+) -> ShufflePlan | None:
+    plans = _plans(workload, resources, proposers, num_partitions)
+    if not plans:
+        return None
+    costs = [cost for plan in plans for cost in plan.costs]
+    is_choice = len(proposers) > 1
+    chosen = cheapest(costs) if is_choice else min(costs, key=lambda cost: cost.seconds)
+    known = compared(chosen, costs)
+    why = reason(chosen, known[1:]) if is_choice else "asked for"
+    return replace(plans[costs.index(chosen)], why=why, costs=known)
+
+
+def _plans(
+    workload: Workload,
+    resources: Resources,
+    proposers: Sequence[Proposer],
+    num_partitions: int | None,
+) -> list[ShufflePlan]:
+    """One for each candidate of those that have sizes which fit."""
+    adapted = [proposer.adapted(workload) for proposer in proposers]
+    # Most proposers leave the workload as it is, and share sizes.
+    found = {each: choose_sizes(each, resources, num_partitions) for each in set(adapted)}
+    plans: list[ShufflePlan] = []
+    for proposer, each in zip(proposers, adapted, strict=True):
+        sizes = found[each]
+        if sizes is not None:
+            basis = Basis(each, resources, sizes)
+            candidates = proposer.candidates(basis)
+            plans += [_plan(proposer.name, candidate, basis) for candidate in candidates]
+    return plans
+
+
+def _plan(strategy: str, candidate: Candidate, basis: Basis) -> ShufflePlan:
+    """The plan by a candidate, with its cost."""
+    workload, resources, sizes = basis.workload, basis.resources, basis.sizes
+    cpus = resources.num_cpus
+    kept = workload.all_result_bytes if workload.results == "blocks" else 0
+    blocks = basis.block_bytes * candidate.num_copies
+    at_once = max(cpus, candidate.blocks_at_once) * sizes.split_bytes
+    map_memory = map_memory_bytes(sizes, cpus, at_once)
+    # Reduces make do with what maps leave: they pin what is in memory.
+    room = max(0, unspilled_bytes(sizes, resources) - cpus * map_memory)
+    held = min(workload.held_bytes, room)
+    peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
+    spilled = max(0, blocks + kept + held - room)
+    states = candidate.state_bytes
+    plan = ShufflePlan(
+        strategy=strategy,
+        why="",
+        num_splits=basis.num_splits,
+        num_partitions=sizes.num_partitions,
+        split_bytes=sizes.split_bytes,
+        partition_bytes=ceil_div(basis.total_bytes, sizes.num_partitions),
+        row_group_bytes=sizes.row_group_bytes,
+        round_size=basis.num_splits if candidate.round_size is None else candidate.round_size,
+        merge_factor=candidate.merge_factor,
+        map_memory_bytes=map_memory,
+        reduce_memory_bytes=sizes.reduce_memory_bytes,
+        peak_bytes=min(resources.budget_bytes, peak + blocks + kept + held),
+        # Memory has to hold the states of one round at a time: those before are let go.
+        spilled_bytes=spilled + sum(max(0, size - room) for size in states[1:]),
+        num_merges=candidate.num_merges,
+        num_folds=candidate.num_folds,
+        num_slices=candidate.num_slices,
+        num_copies=candidate.num_copies,
+        merge_memory_bytes=candidate.merge_memory_bytes,
+        max_partition_bytes=sizes.max_partition_bytes,
+        max_whole_bytes=sizes.max_whole_bytes,
+        reduce_percent=sizes.reduce_percent,
+        large_partition_bytes=sizes.large_partition_bytes,
+        buffer_bytes=sizes.buffer_bytes,
+        alone_bytes=sizes.alone_bytes,
+        limit_bytes=resources.budget_bytes + resources.other_bytes,
+    )
+    traffic = _traffic(plan, candidate, basis, blocks + kept + sum(states))
+    return replace(plan, costs=(predict(traffic, resources),))
+
+
+def _traffic(plan: ShufflePlan, candidate: Candidate, basis: Basis, made: int) -> Traffic:
+    """What moves by a plan; ``made`` is the size of all blocks and states, any of which may be spilled."""
+    total, workload = basis.total_bytes, basis.workload
+    return Traffic(
+        strategy=plan.strategy,
+        merge_factor=plan.merge_factor,
+        total_bytes=total,
+        merged_bytes=candidate.merged_bytes,
+        tail_bytes=candidate.tail_bytes,
+        moved_bytes=total + candidate.moved_again_bytes,
+        written_bytes=plan.spilled_bytes,
+        merge_read_bytes=candidate.reread_bytes * plan.spilled_bytes // made,
+        reduce_read_bytes=(total + sum(candidate.state_bytes)) * plan.spilled_bytes // made,
+        touched_bytes=plan.peak_bytes,
+        num_tasks=plan.num_splits + plan.num_merges + plan.num_folds + plan.num_partitions,
+        num_slices=plan.num_slices,
+        num_spilled_slices=plan.num_slices * plan.spilled_bytes // made,
+        output_bytes=workload.all_result_bytes if workload.results == "files" else 0,
+    )

@@ -1,0 +1,132 @@
+"""The strategies of the library by name, and the choice among them and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from exoshuffle.errors import OptionsError
+from exoshuffle.futures import Ref
+from exoshuffle.plan.plan import ShufflePlan
+from exoshuffle.plan.planner import choose_plan
+from exoshuffle.plan.workload import Resources, Workload
+from exoshuffle.strategies.pre_shuffle_merge import PreShuffleMerge
+from exoshuffle.strategies.push import Push
+from exoshuffle.strategies.simple import Simple
+from exoshuffle.strategies.strategy import PlannedStrategy, Strategy, Undescribed
+from exoshuffle.strategies.streaming import Streaming
+from exoshuffle.strategies.task_set import TaskSet
+
+#: The order is that of preference: the first moves rows least often.
+_LIBRARY: dict[str, Callable[[], PlannedStrategy]] = {
+    "simple": Simple,
+    "push": Push,
+    "pre_shuffle_merge": PreShuffleMerge,
+    "streaming": Streaming,
+}
+#: What ``auto`` chooses from. By ``streaming`` results are worth watching, but each round makes all states anew.
+_COMPARED = ("simple", "push", "pre_shuffle_merge")
+AUTO = "auto"
+
+
+class Auto:
+    """The choice among strategies, by what each is predicted to take: ``strategy=Auto(TwoLevel())``.
+
+    Args:
+        strategies: To be compared beside those that ``"auto"`` compares. One of the same name as another takes its
+            place, such as ``Push(merge_bytes="100MB")``.
+
+    Raises:
+        OptionsError: One of them is no strategy.
+    """
+
+    def __init__(self, *strategies: Strategy) -> None:
+        for strategy in strategies:
+            check_strategy(strategy, strategy_names())
+        given = [get_strategy(strategy) for strategy in strategies]
+        library = [get_strategy(name) for name in _COMPARED]
+        by_name = {strategy.name: strategy for strategy in (*library, *given)}
+        self.alternatives: tuple[PlannedStrategy, ...] = tuple(by_name.values())
+
+    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+        """See ``Strategy``: by that of the plan.
+
+        Raises:
+            OptionsError: The plan is none of a choice among these.
+        """
+        for strategy in self.alternatives:
+            if strategy.name == plan.strategy:
+                return strategy.shuffle(tasks, splits, plan)
+        names = ", ".join(strategy.name for strategy in self.alternatives)
+        raise OptionsError(
+            f"strategy=Auto(...) goes by sizes, and no plan by sizes was made for this shuffle; pass one of {names}"
+        )
+
+
+def strategy_names() -> list[str]:
+    """Names of the strategies of the library; each runs any operator on tables."""
+    return list(_LIBRARY)
+
+
+def check_strategy(strategy: Any, names: Sequence[str]) -> None:
+    """Raises ``OptionsError`` unless it is one of these names, or a strategy itself."""
+    known = ", ".join(names)
+    if isinstance(strategy, str):
+        if strategy not in names:
+            raise OptionsError(f"unknown strategy {strategy!r}; known are {known}")
+    elif isinstance(strategy, type):
+        name = strategy.__name__
+        raise OptionsError(
+            f"strategy is the class {name}; pass an instance of it, such as {name}()"
+        )
+    elif not (isinstance(strategy, Strategy) and callable(strategy.shuffle)):
+        raise OptionsError(
+            f"strategy is {strategy!r}; pass a name ({known}) or an object with a method shuffle"
+        )
+
+
+def get_strategy(strategy: str | Strategy) -> PlannedStrategy:
+    """The strategy of that name, or the instance itself.
+
+    Raises:
+        OptionsError: Unknown name, or no strategy.
+    """
+    check_strategy(strategy, strategy_names())
+    if isinstance(strategy, str):
+        return _LIBRARY[strategy]()
+    return strategy if isinstance(strategy, PlannedStrategy) else Undescribed(strategy)
+
+
+def to_run(strategy: str | Strategy) -> PlannedStrategy | Auto:
+    """What runs a shuffle that is planned by ``plan_shuffle``.
+
+    Raises:
+        OptionsError: Unknown name, or no strategy.
+    """
+    check_strategy(strategy, [AUTO, *strategy_names()])
+    if isinstance(strategy, Auto):
+        return strategy
+    return Auto() if strategy == AUTO else get_strategy(strategy)
+
+
+def plan_shuffle(
+    workload: Workload,
+    resources: Resources,
+    strategy: str | Strategy = AUTO,
+    num_partitions: int | None = None,
+) -> ShufflePlan:
+    """Plans a shuffle.
+
+    Args:
+        workload: What there is to shuffle.
+        resources: Budget, CPUs, nodes and kind of disk.
+        strategy: ``auto``, the name of a strategy, or an instance.
+        num_partitions: R, if the caller wants a certain number.
+
+    Raises:
+        MemoryLimitError: It cannot fit; the message names the smallest budget that would do.
+        OptionsError: A number of partitions that cannot work, or an unknown strategy.
+    """
+    chosen = to_run(strategy)
+    proposers = chosen.alternatives if isinstance(chosen, Auto) else (chosen,)
+    return choose_plan(workload, resources, proposers, num_partitions)
