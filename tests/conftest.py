@@ -1,4 +1,4 @@
-"""Fixtures: an engine with a small budget; and the check that no test leaves anything behind (``leaks.py``)."""
+"""Fixtures: an engine with a small budget, and the check that no test leaves anything behind (``leaks.py``)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ settings.load_profile("default")
 SMALL_BUDGET_BYTES = 90_000_000
 
 
-#: Beside two worker processes, which take half of the small one.
+#: Budget with room for two worker processes, which take half of the small one.
 ROOMY_BUDGET_BYTES = 160_000_000
-#: What a program has within a gigabyte.
+#: Budget of a program within a gigabyte.
 LARGE_BUDGET_BYTES = 700_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every test is looked after."""
-    # Shells and nohup have signals ignored in what they start in the background, and tests send them to what they run.
+    """Registers the check for leaks and the default reaction to SIGINT."""
+    # Shells and nohup start background programs with signals ignored, and tests send signals to the programs they run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -48,9 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Tests have garbage collected a thousand times; what is there before the first one need not be looked at.
+    """Keeps objects that exist before the first test out of garbage collection, which tests run a thousand times.
 
-    Nor is what pyarrow keeps from its first use on: the readers of CSV a pipe, for signals.
+    Also uses pyarrow once, since it keeps things from its first use on: the readers of CSV keep a pipe, for signals.
     """
     csv.read_csv(io.BytesIO(b"a\n1\n"))
     gc.collect()
@@ -58,56 +58,59 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """At exit libraries look whether their objects were freed."""
+    """Undoes this, since libraries look at exit whether their objects were freed."""
     gc.unfreeze()
 
 
 def small_memory_limit() -> int:
-    """A memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
+    """Returns a memory limit that leaves the small budget to blocks and tasks, whatever pytest has resident."""
     return limits.limit_for(SMALL_BUDGET_BYTES)
 
 
 def large_memory_limit() -> int:
-    """One that leaves a gigabyte or so; a fixed one is used up by what pytest has resident after thousands of tests."""
+    """Returns a memory limit that leaves a gigabyte or so.
+
+    A fixed limit would be used up by the memory that pytest has resident after thousands of tests.
+    """
     return limits.limit_for(LARGE_BUDGET_BYTES)
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[LocalEngine]:
-    """A local engine with a small budget and two CPUs; checks that closing it leaves nothing behind."""
+    """Yields a local engine with a small budget and two CPUs; checks that closing it leaves nothing behind."""
     yield from checked_engine(tmp_path / "spill", SMALL_BUDGET_BYTES)
 
 
 @pytest.fixture
 def roomy_engine(tmp_path: Path) -> Iterator[LocalEngine]:
-    """The same for shuffles in worker processes."""
+    """Yields an engine for shuffles in worker processes."""
     yield from checked_engine(tmp_path / "spill", ROOMY_BUDGET_BYTES)
 
 
 @pytest.fixture(scope="module")
 def engine_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEngine]:
-    """The same for all tests of a file."""
+    """Yields one engine for all tests of a file."""
     yield from checked_engine(tmp_path_factory.mktemp("engine") / "spill", ROOMY_BUDGET_BYTES)
 
 
 @pytest.fixture
 def shared_engine(engine_of_file: LocalEngine) -> Iterator[LocalEngine]:
-    """``engine_of_file``; checks that the test leaves nothing stored. Mark the file with ``shares_engine``.
+    """Yields ``engine_of_file``; checks that the test leaves nothing stored. Mark the file with ``shares_engine``.
 
-    For tests in worker processes: starting these takes longer than what they then do.
+    For tests in worker processes: starting these takes longer than the tests themselves.
     """
     yield engine_of_file
     poll(lambda: num_objects(engine_of_file) == 0)
 
 
 def num_objects(engine: LocalEngine) -> int:
-    """Objects that are stored. What a task was given that was cancelled, the collector of garbage frees."""
+    """Returns the number of stored objects, after the garbage collector has freed the arguments of cancelled tasks."""
     gc.collect()
     return engine.stats()["num_objects"]
 
 
 def checked_engine(spill: Path, budget_bytes: int) -> Iterator[LocalEngine]:
-    """An engine; looks at once when it is closed what it left, and into its spill directory."""
+    """Yields an engine; checks what it left, also in its spill directory, at once when it is closed."""
     before = held()
     spill.mkdir()
     limit = limits.limit_for(budget_bytes)

@@ -1,7 +1,7 @@
-"""Looks after every test what has come that this process did not hold before: that is a leak, and fails the test.
+"""Looks after every test for things that this process did not hold before: such a leak fails the test.
 
-Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them, and pytest
-lets go of what fixtures returned when all have ended, so that a fixture would take each engine for left behind.
+Why hooks and not a fixture: fixtures of a module are made before those of a function and end after them. And pytest
+lets go of the results of fixtures when all have ended, so a fixture would take each engine for left behind.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 from exoshuffle.futures import session
 from tests.held import Held, come_since, held, spill_files_below
 
-#: Its node stays from test to test, and has threads, processes, sockets and shared memory in and beside this process as
-#: it pleases. What has our name is looked at there too.
+#: Ray's node stays from test to test, and has threads, processes, sockets and shared memory in and beside this process
+#: as it pleases. In these tests only things with our name count.
 _RAY_TESTS = Path(__file__).parent / "ray"
 
 
 class LeakCheck:
-    """A plugin of pytest."""
+    """A plugin of pytest that fails tests which leak."""
 
     def __init__(self) -> None:
         self._before: Held | None = None
@@ -30,7 +30,7 @@ class LeakCheck:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
-        """Nothing comes or goes between tests: it is looked once after each."""
+        """Looks before the first test only: nothing comes or goes between tests, and each is looked at when it ends."""
         if self._before is None:
             self._before = held()
         return (yield)
@@ -39,7 +39,7 @@ class LeakCheck:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, Any, Any]:
-        """Notes who has failed: the traceback holds what the test held, and the cause is another."""
+        """Notes failed tests: the traceback holds everything that the test held, and the cause is another."""
         if call.excinfo is not None:
             self._failed.add(item.nodeid)
         return (yield)
@@ -48,18 +48,18 @@ class LeakCheck:
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, Any, Any]:
-        """Looks when all fixtures have ended that end with this test."""
+        """Looks for leaks once all fixtures have ended that end with this test."""
         before, self._before = self._before, None
         results: dict[str, object] = getattr(item, "funcargs", {})
         folder = results.get("tmp_path")
-        # Now, because the folder goes when the test has passed.
+        # Looked at now, because the folder goes when the test has passed.
         named = spill_files_below(folder) if isinstance(folder, Path) else frozenset()
         result = yield
         if before is None or item.nodeid in self._failed:
             return result
         results.clear()
         left, now = come_since(before, functools.partial(_is_leak, item))
-        # An open engine's own things are not in ``now``, nor is what looks like them.
+        # ``now`` has neither an open engine's own things nor things that look like them.
         self._before = before | now
         assert not left | named, f"left behind: {', '.join(sorted(left | named))}"
         goes_on = nextitem is not None and nextitem.path == item.path
@@ -69,7 +69,7 @@ class LeakCheck:
 
 
 def _is_leak(item: pytest.Item, name: str) -> bool:
-    """Whether a thing may not stay after a test."""
+    """Returns whether a thing may not stay after a test."""
     kept = [mark.args[0] for mark in item.iter_markers("keeps")]
     is_on_ray = _RAY_TESTS in item.path.parents
     return not any(word in name for word in kept) and ("exoshuffle" in name or not is_on_ray)

@@ -22,7 +22,7 @@ PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]
 
 @dataclass(frozen=True)
 class Measured:
-    """What a command printed, and the most that its processes had resident together."""
+    """The output of a command, and the most that its processes had resident together."""
 
     summary: dict[str, Any]
     peak_bytes: int
@@ -30,14 +30,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Refused:
-    """What a command said that failed, and the most that its processes had resident together."""
+    """The message of a command that failed, and the most that its processes had resident together."""
 
     message: str
     peak_bytes: int
 
 
 def tree_bytes(process: psutil.Process) -> int:
-    """Resident memory of a process and its descendants."""
+    """Returns the resident memory of a process and its descendants."""
     total = 0
     for member in [process, *process.children(recursive=True)]:
         try:
@@ -66,13 +66,13 @@ class Sampler(threading.Thread):
 
 @pytest.fixture
 def measure() -> Callable[..., Measured]:
-    """Runs ``exoshuffle ARGUMENTS --json`` and measures it from outside."""
+    """Returns a function that runs ``exoshuffle ARGUMENTS --json`` and measures it from outside."""
 
     def run(*arguments: object) -> Measured:
         code, out, err, peak_bytes = watched([*map(str, arguments), "--json"])
         assert code == 0, err
         summary = json.loads(out)
-        # The kernel's own high-water mark, which sampling may miss, is in the summary.
+        # The summary has the kernel's own high-water mark, which sampling may miss.
         return Measured(summary, max(peak_bytes, summary.get("peak_memory_bytes", 0)))
 
     return run
@@ -80,7 +80,7 @@ def measure() -> Callable[..., Measured]:
 
 @pytest.fixture
 def in_process() -> Iterator[None]:
-    """An engine in this process, where nothing is measured, however much pytest has resident."""
+    """Starts an engine in this process, for steps that are not measured, however much pytest has resident."""
     xs.init(memory_limit=limits.limit_for(500_000_000), num_cpus=2)
     yield
     xs.shutdown()
@@ -88,7 +88,7 @@ def in_process() -> Iterator[None]:
 
 @pytest.fixture
 def refuse() -> Callable[..., Refused]:
-    """Runs ``exoshuffle ARGUMENTS``, which has to be refused, and measures it from outside."""
+    """Returns a function that runs ``exoshuffle ARGUMENTS``, which must be refused, and measures it from outside."""
 
     def run(*arguments: object) -> Refused:
         code, _, err, peak_bytes = watched([*map(str, arguments)])
@@ -99,7 +99,7 @@ def refuse() -> Callable[..., Refused]:
 
 
 def watched(arguments: list[str]) -> tuple[int, str, str, int]:
-    """Runs the command line: exit code, what it printed, and the most that its processes had resident together."""
+    """Runs the command line; returns exit code, output, errors, and the joint peak memory of its processes."""
     process = subprocess.Popen(
         [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -39,15 +39,15 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """120 MB."""
+    """Writes 120 MB."""
     return write_table(tmp_path_factory.mktemp("functions") / "in", FILES, ROWS, 192)
 
 
 def shared_out_bytes(process: psutil.Process) -> int:
-    """Resident memory of a process and its descendants, what several have shared out among them.
+    """Returns the resident memory of a process and its descendants, with shared pages shared out among them.
 
-    A worker has the libraries and the blocks in common with the program, so a sum of resident sizes would count them
-    once for each.
+    A worker shares the libraries and the blocks with the program, so a sum of resident sizes would count them once for
+    each.
     """
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -94,7 +94,7 @@ poll(lambda: anonymous_bytes(worker.pid) < before + 6_000_000)
 
 
 def test_idle_they_keep_nothing(source: Path, tmp_path: Path) -> None:
-    """In a program of its own: the memory that the tests before this one took would count against the limit."""
+    """Runs in a program of its own: the memory that earlier tests took would count against the limit."""
     small = write_table(tmp_path / "small", 1, 100, 8)
     program = IDLE_PROGRAM.format(folder=str(tmp_path), small=str(small), source=str(source))
     command = [sys.executable, "-c", program]

@@ -21,13 +21,13 @@ from exoshuffle.units import parse_bytes
 
 
 def numbers(count: int, seed: int) -> pa.Array:
-    """Random 64-bit integers."""
+    """Returns random 64-bit integers."""
     data = random.Random(seed).randbytes(8 * count)
     return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(data)])
 
 
 def texts(count: int, width: int, seed: int) -> pa.Array:
-    """Random ASCII strings of equal length."""
+    """Returns random ASCII strings of equal length."""
     noise = bytes(byte % 64 + 48 for byte in random.Random(seed).randbytes(1 << 18))
     data = (noise * (count * width // len(noise) + 1))[: count * width]
     offsets = struct.pack(f"<{count + 1}i", *range(0, count * width + 1, width))
@@ -37,7 +37,7 @@ def texts(count: int, width: int, seed: int) -> pa.Array:
 
 
 def write_table(folder: Path, num_files: int, num_rows: int, width: int) -> Path:
-    """Files of a key and, unless ``width`` is 0, a string of that length."""
+    """Writes files of a key and, unless ``width`` is 0, a string of that length."""
     folder.mkdir()
     for index in range(num_files):
         columns = {"key": numbers(num_rows, index)}
@@ -55,7 +55,7 @@ def write_table(folder: Path, num_files: int, num_rows: int, width: int) -> Path
 
 
 def check_peak(measured: Any, explained: Any, limit: str) -> None:
-    """Under the limit, and not above what ``explain`` projected."""
+    """Checks that the peak is under the limit, and not above the projection of ``explain``."""
     assert measured.peak_bytes <= parse_bytes(limit)
     assert measured.peak_bytes <= explained.summary["memory_bytes"]
     assert measured.summary["spilled_bytes"] > 0
@@ -63,7 +63,7 @@ def check_peak(measured: Any, explained: Any, limit: str) -> None:
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """1.2 GB of records, and their checksum."""
+    """Writes 1.2 GB of records, and returns their checksum."""
     path = tmp_path_factory.mktemp("records") / "in"
     gensort(path, 12_000_000)
     return path, valsort(path).checksum
