@@ -445,7 +445,7 @@ def format_of_name(name: str) -> str | None:
     """The format that a file's ending says; None if it says none."""
 
 def formats() -> list[tuple[str, str, list[str], list[bool]]]:
-    """The registry: name, ending and compressions of each format; whether it is text, tells types, and holds any table."""
+    """The registry: name, ending, compressions; whether a format is text, tells types, and holds any table."""
 
 def list_compressed(
     paths: Sequence[str], format: str | None

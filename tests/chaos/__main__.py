@@ -1,4 +1,4 @@
-"""``python -m tests.chaos``: jobs to which things happen; prints what came of them, and how many rows were lost."""
+"""``python -m tests.chaos`` runs jobs to which things happen; prints their outcomes, and how many rows were lost."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ from tests.support.disks import CannotMountError, may_mount, mount, unmount
 from tests.support.peak import Peak
 
 NUM_ROWS, NUM_FILES = 1_600_000, 8
-#: Of a job of some seconds. One that takes this long never ends.
+#: Patience for a job of some seconds. One that takes this long never ends.
 PATIENCE_SECONDS = 300
 JOBS = ("sort", "push", "shuffle", "distinct", "function", "tasks")
 LIMITS = {"function": "512MB", "tasks": "512MB"}
-#: Those that have worker processes.
+#: Jobs that have worker processes.
 KILLED_JOBS = tuple(LIMITS)
 LIMIT = "300MB"
 FULL = "20m"
-#: What must not be: the program fails then, and says so in capitals.
+#: Outcomes that must not be: the program fails then, and says so in capitals.
 FAILURES = ("WRONG ROWS", "LIMIT EXCEEDED", "HANG", "NO NAMED ERROR", "ENDED BY KILLS")
 
 
 def main() -> int:
-    """Runs jobs for a time; 1 if rows were lost or changed in silence, a limit was exceeded, or a job did not end."""
+    """Runs jobs for a time.
+
+    Returns 1 if rows were lost or changed in silence, a limit was exceeded, or a job did not end.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600, help="no further job after so long")
     parser.add_argument("--seed", type=int, default=0)
@@ -57,7 +60,7 @@ def _say(line: str) -> None:
 
 
 def _make_input(folder: Path) -> dict[str, Any]:
-    """Writes the input, and says what is in it."""
+    """Writes the input, and returns what is in it."""
     folder.mkdir()
     step = NUM_ROWS // NUM_FILES
     with duckdb.connect() as connection:
@@ -71,7 +74,7 @@ def _make_input(folder: Path) -> dict[str, Any]:
 
 
 def _run(seed: int, root: Path, wanted: dict[str, Any]) -> Counter[str]:
-    """One job with one kind of fault."""
+    """Runs one job with one kind of fault."""
     rng = random.Random(seed)
     job, fault = rng.choice(JOBS), rng.choice(list(KINDS))
     if fault in ("kill", "storm"):
@@ -105,7 +108,7 @@ def _may_mount() -> bool:
 
 
 def _watched(job: str, fault: str, folder: Path, seed: int) -> tuple[dict[str, Any], int, int]:
-    """What the job says, its peak of memory, and how often something happened to it."""
+    """Returns the report of the job, its peak of memory, and how often something happened to it."""
     command = [sys.executable, "-m", "tests.chaos.job", job, LIMITS.get(job, LIMIT), str(folder)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""What goes wrong while a job runs: each fault is done again and again, at random moments, until the job ends."""
+"""Faults that happen while a job runs: each is repeated at random moments until the job ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-#: Between two faults, at least and at most; in a storm, no shorter than a worker takes to start by itself.
+#: The pause between two faults, at least and at most; in a storm, no shorter than a worker takes to start by itself.
 PAUSE_SECONDS = 0.1, 0.6
 STORM_SECONDS = 0.2, 0.2
 
@@ -35,7 +35,7 @@ class Faults(threading.Thread):
                 continue
 
     def end(self) -> None:
-        """No further fault."""
+        """Ends the faults."""
         self._ended.set()
         self.join()
 
@@ -46,7 +46,7 @@ def _nothing(process: psutil.Process, folder: Path, rng: random.Random) -> int:
 
 
 def _kill(process: psutil.Process, folder: Path, rng: random.Random) -> int:
-    """Ends one of the processes of the program's tree: a worker, or a server that forks them."""
+    """Kills one of the processes of the program's tree: a worker, or a server that forks them."""
     del folder
     others = process.children(recursive=True)
     if not others:
@@ -56,7 +56,7 @@ def _kill(process: psutil.Process, folder: Path, rng: random.Random) -> int:
 
 
 def _corrupt(process: psutil.Process, folder: Path, rng: random.Random) -> int:
-    """Writes noise into a spill file, which has no name but in ``/proc``."""
+    """Writes noise into a spill file, whose only name is in ``/proc``."""
     descriptors = Path(f"/proc/{process.pid}/fd")
     spilled = [
         each

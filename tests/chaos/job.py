@@ -1,4 +1,4 @@
-"""One job of the chaos program, as a process of its own: says on a line what came of it."""
+"""One job of the chaos program, as a process of its own; prints its outcome on a line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _slow(batch: pa.Table) -> pa.Table:
 
 
 def _run_tasks(folder: Path) -> None:
-    """A generator per input file, and a task for each of its items."""
+    """Runs a generator per input file, and a task for each of its items."""
     (folder / "out").mkdir()
     read, write = xs.remote(_parts, num_returns="streaming"), xs.remote(_write)
     files = sorted((folder / "in").iterdir())
@@ -80,7 +80,7 @@ def _parts(file: Path) -> Iterator[pa.Table]:
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    """May run twice, so that what it has begun has another name."""
+    """Writes a table. May run twice, so an unfinished file has another name."""
     time.sleep(0.02)
     pq.write_table(table, path.with_suffix(f".{os.getpid()}"))
     path.with_suffix(f".{os.getpid()}").rename(path)

@@ -1,4 +1,4 @@
-"""The chaos program for some seconds: ``make chaos`` runs it for an hour."""
+"""Runs the chaos program for some seconds; ``make chaos`` runs it for an hour."""
 
 from __future__ import annotations
 

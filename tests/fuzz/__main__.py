@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: cases of consecutive seeds, or of one; prints what is worth a look, and counts."""
+"""``python -m tests.fuzz`` runs cases of consecutive seeds, or of one; prints those worth a look, and counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fuzz.cases import Case
 from tests.fuzz.found import FOUND
 from tests.fuzz.parent import FINE, Parent
 
-#: How often a run tells how far it is.
+#: How often a run reports its progress.
 PROGRESS_CASES = 500
 
 
@@ -41,7 +41,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the cases; 1 if any is worth a look."""
+    """Runs the cases; returns 1 if any is worth a look."""
     arguments = _arguments()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="exoshuffle-fuzz-"))
     parent, counts = Parent(folder, arguments.engine), Counter[str]()
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _told(counts: Counter[str]) -> str:
-    """How many cases came to what."""
+    """Returns how many cases had which outcome."""
     each = ", ".join(f"{verdict}: {count}" for verdict, count in sorted(counts.items()))
     return f"{counts.total()} cases: {each}"
 

@@ -1,7 +1,7 @@
 """One case of the fuzz program: a seed is a table, files of it, an operation, a memory limit and a way out.
 
-The parent process writes the files and asks DuckDB; a child of its own runs the engine, so that what is measured is the
-engine's. Both draw the same case from the seed.
+The parent process writes the files and asks DuckDB. A child of its own runs the engine, so that only the engine is
+measured. Both draw the same case from the seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMITS = {None: 3, "200MB": 1, "300MB": 3, "400MB": 2, "512MB": 2, "1GB": 1, "8G
 ROWS = {0: 3, 1: 5, 20: 22, 300: 40, 5000: 24, 40_000: 4, 300_000: 0.5, 2_000_000: 0.15}
 #: Files, and how often; 40 of them are a case for small files.
 FILES = {1: 8, 2: 5, 5: 3, 40: 0.5}
-#: One of so many cases runs on Ray, and one of so many on the command line, where there is a command for it.
+#: One of so many cases runs on Ray, one on the command line if there is a command, one reads folders ``key=value``.
 RAY_CASES, COMMAND_CASES, HIVE_CASES = 100, 5, 12
 _OPERATIONS: dict[Callable[[Draw], Operation], float] = {
     operations.sort: 5,
@@ -51,7 +51,7 @@ _OPERATIONS: dict[Callable[[Draw], Operation], float] = {
 
 @dataclass(frozen=True)
 class Case:
-    """What a seed stands for."""
+    """The case that a seed stands for."""
 
     seed: int
     format: Format
@@ -68,7 +68,7 @@ class Case:
 
     @classmethod
     def draw(cls, seed: int) -> Case:
-        """The case of a seed."""
+        """Draws the case of a seed."""
         rng = random.Random(seed)
         num_rows = _weighted(rng, ROWS)
         form = rng.choice([each for each in FORMATS if each.min_rows <= num_rows <= each.max_rows])
@@ -93,7 +93,7 @@ class Case:
         )
 
     def __str__(self) -> str:
-        """A line that says it all."""
+        """Describes the whole case in a line."""
         columns = dict(itertools.islice(self.columns.items(), 9))
         more = f" and {len(self.columns) - 9} more" if len(self.columns) > 9 else ""
         return (
@@ -104,7 +104,7 @@ class Case:
         )
 
     def write(self, folder: Path) -> pa.Table:
-        """Writes the files, and returns what is in them, in the order in which they are read."""
+        """Writes the files, and returns their content in the order in which they are read."""
         table = tables.make_table(random.Random(f"{self.seed} rows"), self.columns, self.num_rows)
         table = self.format.adapted(table, self._options())
         folder.mkdir()
@@ -122,7 +122,7 @@ class Case:
             return self._as_read(places, cut)
 
     def dataset(self, folder: Path) -> xs.Dataset:
-        """The result, as the engine is asked for it."""
+        """Returns the dataset that asks the engine for the result."""
         schema = self.format.adapted(
             tables.make_table(random.Random(0), self.columns, 0), self._options()
         ).schema
@@ -134,7 +134,7 @@ class Case:
         return self.operation.run(rows, rows)
 
     def command(self, folder: Path, output: str) -> list[str]:
-        """The arguments of the command line that does the same."""
+        """Returns the arguments of the command line that does the same."""
         name, *rest = self.operation.command
         rest = [*rest, "--json"]
         limit = () if self.memory_limit is None else ("--memory-limit", self.memory_limit)
@@ -145,7 +145,7 @@ class Case:
         return random.Random(f"{self.seed} options")
 
     def _parts(self, table: pa.Table, folder: Path) -> Iterator[tuple[Path, pa.Table]]:
-        """The files, by their paths without ending."""
+        """Yields the files, by their paths without ending, with their rows."""
         if self.is_hive:
             rest, few = table.drop_columns(["few"]), table["few"].to_pylist()
             for value in set(few):
@@ -163,7 +163,7 @@ class Case:
         return pa.concat_tables(found)
 
     def _read_back(self, place: Path, part: pa.Table) -> pa.Table:
-        """What a file holds, as pyarrow reads it: some types become others on the way."""
+        """Returns the content of a file as pyarrow reads it: some types become others on the way."""
         if self.format.is_text:
             return part
         names = (place.name, f"part-{place.name}")
@@ -181,7 +181,7 @@ def _weighted(rng: random.Random, choices: dict[Any, float]) -> Any:
 
 
 def _operation(rng: random.Random, columns: dict[str, str], num_rows: int) -> Operation:
-    """One operation, or two of which the first keeps the columns."""
+    """Draws one operation, or two of which the first keeps the columns."""
     draw = Draw(rng, columns, num_rows)
     first: Operation = _weighted(rng, _OPERATIONS)(draw)
     if not first.is_kept or rng.random() < 0.7:

@@ -1,7 +1,7 @@
-"""Processes that run the engine: a case for each line that they are sent, an answer of one line to each.
+"""Processes that run the engine: they answer each line that they are sent, a case, with one line.
 
-As a program it is their nursery: it has imported what they need, and forks one whenever it is asked to, which takes
-10 ms instead of half a second.
+As a program this is their nursery. It has imported the modules that they need, and forks a process whenever it is asked
+to. That takes 10 ms instead of half a second.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tests.fuzz.cases import Case
 
 
 def main() -> None:
-    """Forks a process for each pair of pipes that comes, until the parent is gone; tells its number."""
+    """Forks a process for each pair of pipes that comes, until the parent is gone; tells the process's number."""
     parent = socket.socket(fileno=int(sys.argv[1]))
-    # What has ended is gone at once.
+    # Children that have ended are gone at once.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         word, pipes, _, _ = socket.recv_fds(parent, 1, 2)
@@ -62,7 +62,7 @@ def _answer_all(asking: int, answering: int) -> None:
 
 def _answered(case: Case, folder: Path, engine: str) -> dict[str, Any]:
     started, used = time.perf_counter(), _cpu_seconds()
-    # From here on, the most that is resident.
+    # The peak of resident memory counts from here on.
     Path("/proc/self/clear_refs").write_text("5")
     answer: dict[str, Any] = {"kind": None, "kept": 0}
     try:
@@ -77,7 +77,7 @@ def _answered(case: Case, folder: Path, engine: str) -> dict[str, Any]:
 
 
 def _kind(error: Exception) -> str:
-    """The name of its class; pyarrow has errors of streams as text."""
+    """Returns the name of the error's class; pyarrow passes errors of streams on as text."""
     if isinstance(error, pa.ArrowException) and "memory limit" in str(error):
         return "MemoryLimitError"
     return type(error).__name__
@@ -112,12 +112,12 @@ def _connect() -> Any:
     )
     with contextlib.suppress(Exception):
         return start()
-    # On a machine that is busy Ray takes longer than it waits.
+    # On a busy machine Ray takes longer than it waits.
     return start()
 
 
 def _cpu_seconds() -> float:
-    """Of this process and those of its children that have ended."""
+    """Returns the CPU seconds of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 

@@ -18,7 +18,7 @@ _PROGRAM = "from exoshuffle_command import main; main()"
 
 
 def run(case: Case, folder: Path, patience_seconds: float) -> dict[str, Any]:
-    """What a child would answer."""
+    """Runs a case and returns the answer that a child would give."""
     is_streamed = case.sink.kind == "standard output"
     output = "-" if is_streamed else str(folder / case.sink.name)
     arguments = [sys.executable, "-c", _PROGRAM, *case.command(folder, output)]
@@ -47,6 +47,6 @@ def run(case: Case, folder: Path, patience_seconds: float) -> dict[str, Any]:
 
 
 def _cpu_seconds() -> float:
-    """Of children that have ended."""
+    """Returns the CPU seconds of children that have ended."""
     times = os.times()
     return times.children_user + times.children_system

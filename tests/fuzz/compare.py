@@ -1,4 +1,4 @@
-"""Whether the rows that came out are those that were wanted."""
+"""Compares the rows of a result with the wanted ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 
 
 def difference(found: pa.Table, wanted: pa.Table, operation: Operation) -> str | None:
-    """What is wrong with a result, in a line; None if nothing is."""
+    """Returns the fault of a result in a line; None if there is none."""
     if sorted(found.column_names) != sorted(wanted.column_names):
         return f"columns {found.column_names}, wanted {wanted.column_names}"
     found = found.select(wanted.column_names)
@@ -36,9 +36,9 @@ def difference(found: pa.Table, wanted: pa.Table, operation: Operation) -> str |
 
 
 def _missing_and_extra(found: pa.Table, wanted: pa.Table, operation: Operation) -> tuple[str, str]:
-    """How many rows of one there are not in the other, and some of them; empty if none.
+    """Returns how many rows of one are not in the other, and some of them; empty if none.
 
-    Where there is an order, rows are those of a place.
+    Where there is an order, rows are compared by their place.
     """
     if max(found.num_rows, wanted.num_rows) >= MANY_ROWS and not operation.close:
         with contextlib.suppress(pa.ArrowException, duckdb.Error):
@@ -54,7 +54,7 @@ def _told(rows: Counter[Any]) -> str:
 
 
 def _by_duckdb(found: pa.Table, wanted: pa.Table, is_ordered: bool) -> tuple[str, str]:
-    """The same for many rows of plain types."""
+    """Does the same for many rows of plain types."""
     same = found.cast(wanted.schema) if found.schema != wanted.schema else found
     names = [f"c{number}" for number in range(wanted.num_columns)]
     told = []
@@ -72,7 +72,7 @@ def _by_duckdb(found: pa.Table, wanted: pa.Table, is_ordered: bool) -> tuple[str
 
 
 def rows_of(table: pa.Table, close: tuple[str, ...] = ()) -> list[Row]:
-    """Rows of values that are equal if and only if they mean the same, whatever types carry them."""
+    """Returns rows of values that are equal if and only if they mean the same, whatever types carry them."""
     columns = [
         [None if each is None else _rounded(each) for each in column.to_pylist()]
         if name in close
@@ -83,14 +83,14 @@ def rows_of(table: pa.Table, close: tuple[str, ...] = ()) -> list[Row]:
 
 
 def _rounded(value: float) -> Any:
-    """Nearly a number; the offset keeps those that are the middle of two from going one way or the other."""
+    """Rounds a number; the offset keeps numbers in the middle of two from going one way or the other."""
     return float(f"{value + 0.000123456789:.8g}") if value == value else "nan"  # noqa: PLR0124
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
-        # Those of views are not cast.
+        # Dictionaries of views are not cast.
         is_view = types.is_string_view(kind.value_type)
         return column.to_pylist() if is_view else _values(column.cast(kind.value_type))
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
@@ -103,7 +103,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def frozen(value: Any) -> Any:
-    """A value that can be counted."""
+    """Returns a value that can be counted."""
     if isinstance(value, float):
         # Zeros are one key, and so are NaNs.
         return "nan" if value != value else struct.pack("d", value + 0.0)  # noqa: PLR0124

@@ -1,4 +1,4 @@
-"""Files as people bring them: one table, cut into some files, by a writer and with options that the seed says."""
+"""Files as people bring them: one table, cut into some files; the seed says by which writer and with which options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz import texts, writers
 from tests.fuzz.values import KINDS
 from tests.fuzz.writers import MANY_ROWS, Options
 
-#: Makes the dataset of what lies below a folder; ``hive`` are types of columns that folders name.
+#: Makes the dataset of the files below a folder; ``hive`` are types of columns that folders name.
 Reader = Callable[[Path, pa.Schema, Options, Any], xs.Dataset]
 
 
@@ -34,7 +34,7 @@ class Format:
     """How a table is written and read.
 
     Attributes:
-        name: Of the writer.
+        name: Name of the writer.
         kinds: Names of the types of columns that it can hold.
         write: Writes a table to a path without ending.
         read: See ``Reader``.
@@ -53,7 +53,7 @@ class Format:
 
     @property
     def is_text(self) -> bool:
-        """Whether files do not tell the types of columns."""
+        """Returns whether files do not tell the types of columns."""
         return self.read not in (_read_parquet, _read_ipc)
 
 
@@ -65,7 +65,7 @@ def _without(*names: str) -> list[str]:
 
 
 def _in_micros(table: pa.Table, _: Options) -> pa.Table:
-    """Timestamps of 96 bits are read as microseconds, as Spark means them."""
+    """Returns timestamps as microseconds: those of 96 bits are read so, as Spark means them."""
     for index, field in enumerate(table.schema):
         if field.type == pa.timestamp("ns"):
             micros = pc.floor_temporal(table.column(index), unit="microsecond")
@@ -74,7 +74,7 @@ def _in_micros(table: pa.Table, _: Options) -> pa.Table:
 
 
 def _in_utc(table: pa.Table, _: Options) -> pa.Table:
-    """DuckDB writes moments without the zone that they had."""
+    """Returns moments in UTC: DuckDB writes them without the zone that they had."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.tz is not None:
             field = field.with_type(pa.timestamp(field.type.unit, "UTC"))  # noqa: PLW2901
@@ -82,7 +82,7 @@ def _in_utc(table: pa.Table, _: Options) -> pa.Table:
     return table
 
 
-#: Types that Polars has not, or writes as others.
+#: Types that Polars lacks, or writes as others.
 _NOT_POLARS = ("decimal256", "half", "far date", "map", "fixed", "offset", "pair")
 _NOT_SPARK = ("uint8", "uint16", "uint32", "uint64", "half", "duration", "decimal256")
 FORMATS = [
@@ -95,7 +95,7 @@ FORMATS = [
         writers.write_duckdb,
         adapted=_in_utc,
     ),
-    # Its seconds are plain numbers to pyarrow.
+    # To pyarrow its seconds are plain numbers.
     Format("parquet-rs", _without("seconds"), writers.write_parquet_rs),
     Format("ipc", [kind.name for kind in KINDS], writers.write_ipc, _read_ipc),
     Format("feather", _without(*_NOT_POLARS), writers.write_feather, _read_ipc),

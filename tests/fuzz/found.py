@@ -1,7 +1,7 @@
 """Seeds that have found something: tests run them for ever.
 
-A seed is its case only as long as the generator draws as it does now, so each has words of its case: where these are
-gone, ``python -m tests.fuzz --only WORDS`` finds another seed for them.
+A seed stands for its case only as long as the generator draws as it does now. So each has words of its case. If these
+are gone, ``python -m tests.fuzz --only WORDS`` finds another seed for them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Found:
 
     Attributes:
         seed: Its number.
-        words: What the description of its case has.
-        what: What was wrong.
+        words: Words that the description of its case has.
+        what: The fault that it found.
     """
 
     seed: int

@@ -79,7 +79,7 @@ _CONDITIONS = [
 
 
 def _drawn(draw: Draw) -> tuple[str, list[str]]:
-    """An expression, and the columns that it reads."""
+    """Returns an expression, and the columns that it reads."""
     known = {name: kind for name, kind in draw.columns.items() if kind in _EXPRESSIONS}
     if not known or draw.rng.random() < 0.1:
         return "few * 2 + id", []
@@ -89,13 +89,13 @@ def _drawn(draw: Draw) -> tuple[str, list[str]]:
 
 
 def _zone(rows: pa.Table, columns: list[str]) -> str:
-    """The zone that an expression works in: files may have lost that of the column."""
+    """Returns the zone that an expression works in: files may have lost that of the column."""
     zones = [getattr(rows.schema.field(name).type, "tz", None) for name in columns]
     return next(filter(None, zones), "UTC")
 
 
 def computed(draw: Draw) -> Operation:
-    """Columns computed, rows filtered and sorted."""
+    """Computes columns, filters rows and sorts them."""
     made = {f"e{number}": _drawn(draw) for number in range(draw.rng.choice([1, 2]))}
     condition = draw.rng.choice(_CONDITIONS)
     by, order = draw_keys(Draw(draw.rng, {}, draw.num_rows))
@@ -125,7 +125,7 @@ def computed(draw: Draw) -> Operation:
 
 
 def filtered(draw: Draw) -> Operation:
-    """Rows filtered by an expression of any column."""
+    """Filters rows by an expression of any column."""
     sql, columns = _drawn(draw)
     condition = draw.rng.choice([f"({sql}) is not null", f"({sql}) is null or id = 3"])
     read = ["id", "few", *columns]
@@ -139,7 +139,7 @@ def filtered(draw: Draw) -> Operation:
 
 
 def renamed(draw: Draw) -> Operation:
-    """Columns with other names, some left out, in another order."""
+    """Renames columns, leaves some out, and changes their order."""
     names = ["id", "few", *draw.columns]
     draw.rng.shuffle(names)
     kept = names[: draw.rng.randint(1, len(names))]
@@ -158,14 +158,14 @@ def renamed(draw: Draw) -> Operation:
 
 
 def evens(batch: pa.Table) -> pa.Table:
-    """Every other row; some types are none that Arrow can filter."""
+    """Returns every other row; Arrow cannot filter some types."""
     numbers = batch["id"].to_pylist()
     kept = [batch.slice(index, 1) for index, number in enumerate(numbers) if not number & 1]
     return pa.concat_tables(kept) if kept else batch.slice(0, 0)
 
 
 def mapped(draw: Draw) -> Operation:
-    """A function of the user's, which runs in worker processes."""
+    """Calls a function of the user's, which runs in worker processes."""
     parts = draw.rng.choice([None, 3])
     functions: dict[str, Callable[[pa.Table], Any]] = {
         "as they are": lambda batch: batch,

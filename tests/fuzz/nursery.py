@@ -21,7 +21,7 @@ from tests.support.peak import Peak, family
 
 #: A case takes some tenths of a second. One that takes this long never ends.
 PATIENCE_SECONDS = 120
-#: A child has so many cases at most, and is as small as this part of the memory limit when one begins.
+#: A child has so many cases at most, and has at most this part of the memory limit when one begins.
 CASES_PER_CHILD, LIMIT_PART = 50, 0.5
 
 
@@ -41,7 +41,7 @@ class Nursery:
         other.close()
 
     def child(self, engine: str) -> Child:
-        """A process that has run no case."""
+        """Starts a process that has run no case."""
         lines, asking = os.pipe()
         answering, answers = os.pipe()
         socket.send_fds(self._socket, [b"c"], [lines, answers])
@@ -51,7 +51,7 @@ class Nursery:
         return Child(engine, process, asking, answering)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the nursery."""
         self._socket.close()
         self._process.wait()
 
@@ -65,7 +65,7 @@ class Child:
         self._asking, self._answers = os.fdopen(asking, "w"), os.fdopen(answering)
 
     def is_good_for(self, case: Case) -> bool:
-        """Whether it is small enough, and not old; Ray takes long to start, and has no limit here."""
+        """Returns whether it is small enough, and not old; Ray takes long to start, and has no limit here."""
         if self._engine == "ray":
             return True
         if self._asked >= CASES_PER_CHILD:
@@ -99,7 +99,7 @@ class Child:
         return answer
 
     def close(self) -> None:
-        """Ends it and its descendants; a Ray cleans up by itself, if it can."""
+        """Ends it and its descendants; Ray cleans up by itself, if it can."""
         with contextlib.suppress(BrokenPipeError):
             self._asking.close()
         if self._engine == "ray" and not self.is_lost:

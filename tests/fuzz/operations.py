@@ -1,4 +1,4 @@
-"""What a case does to its rows, and what must come out of it, by DuckDB or by the rule that the docs state.
+"""The operation of a case on its rows, and the wanted result, by DuckDB or by the rule that the docs state.
 
 An operation is drawn from the seed and knows both: ``run`` on a dataset, and ``wanted`` of the table that was read.
 """
@@ -20,12 +20,12 @@ STRATEGIES = ["auto", "auto", "simple", "push", "pre_shuffle_merge", "streaming"
 
 @dataclass(frozen=True)
 class Draw:
-    """What operations are drawn from.
+    """The things that operations are drawn from.
 
     Attributes:
-        rng: Of the seed.
+        rng: Random numbers of the seed.
         columns: Names of columns with the names of their types.
-        num_rows: Of the input.
+        num_rows: Rows of the input.
         is_read: Whether the rows come from files as they are.
     """
 
@@ -36,12 +36,12 @@ class Draw:
 
     @property
     def keys(self) -> list[str]:
-        """Columns that can be keys; ``id`` and ``few`` in any case."""
+        """Returns columns that can be keys; ``id`` and ``few`` in any case."""
         kinds = tables.kinds()
         return ["id", "few", *(name for name, kind in self.columns.items() if kinds[kind].is_key)]
 
     def some_keys(self, most: int) -> list[str]:
-        """Some of these."""
+        """Returns some of these."""
         return self.rng.sample(self.keys, min(len(self.keys), self.rng.choice([1, 1, 2, most])))
 
 
@@ -50,17 +50,17 @@ class Operation:
     """An operation on one input, or on two of the same schema.
 
     Attributes:
-        name: What it is called in reports.
-        run: The dataset that it makes.
-        wanted: The rows that come out.
-        is_ordered: Whether their order is one of two: that of ``wanted``, or any.
-        is_part: Whether what comes out is any part of ``wanted``, with so many rows, or fewer if there are no more; -1
+        name: Its name in reports.
+        run: Makes the dataset.
+        wanted: Makes the rows that should come out.
+        is_ordered: Whether the result has the order of ``wanted``, and not any order.
+        is_part: Set where the result is any part of ``wanted``, with so many rows, or fewer if there are no more; -1
             for any number.
         close: Columns of floats that are nearly those of ``wanted``.
         is_flat: Whether CSV and JSON lines can hold the result where they can hold the input.
         command: The command line that does the same, without inputs and output.
-        peer: The ``id`` of the rows that come out, as Polars has them.
-        is_kept: The rows that come out are of the input, in an order that is known: others can follow.
+        peer: The ``id`` of the resulting rows, as Polars has them.
+        is_kept: Whether the result is rows of the input in a known order, so that other operations can follow.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Operation:
     is_kept: bool = field(default=False, kw_only=True)
 
     def then(self, other: Operation) -> Operation:
-        """Both, one after the other."""
+        """Returns both operations, one after the other."""
         return replace(
             other,
             name=f"{self.name}, then {other.name}",
@@ -91,12 +91,12 @@ def _twice(run: Callable[[Any, Any], Any], rows: Any) -> Any:
 
 
 def same(table: pa.Table, _: pa.Table) -> pa.Table:
-    """The rows as they are."""
+    """Returns the rows as they are."""
     return table
 
 
 def draw_keys(draw: Draw) -> tuple[dict[str, Any], str]:
-    """Keys as arguments of ``sort``, and as SQL."""
+    """Draws keys as arguments of ``sort``, and as SQL."""
     by = draw.some_keys(3)
     down = [draw.rng.random() < 0.5 for _ in by]
     nulls = [draw.rng.choice(["first", "last"]) for _ in by]
@@ -108,7 +108,7 @@ def draw_keys(draw: Draw) -> tuple[dict[str, Any], str]:
 
 
 def sort(draw: Draw) -> Operation:
-    """By any columns, in any strategy."""
+    """Sorts by any columns, in any strategy."""
     by, order = draw_keys(draw)
     strategy, parts = draw.rng.choice(STRATEGIES), draw.rng.choice([None, None, 1, 2, 13])
     told = () if parts is None else ("--partitions", str(parts))
@@ -124,7 +124,7 @@ def sort(draw: Draw) -> Operation:
 
 
 def top(draw: Draw) -> Operation:
-    """The first rows of a sort."""
+    """Takes the first rows of a sort."""
     by, order = draw_keys(draw)
     count, is_top = draw.rng.choice([0, 1, 10, draw.num_rows + 5]), draw.rng.random() < 0.5
     return Operation(
@@ -139,7 +139,7 @@ def top(draw: Draw) -> Operation:
 
 
 def limit(draw: Draw) -> Operation:
-    """The first rows as they are."""
+    """Takes the first rows as they are."""
     count = draw.rng.choice([0, 1, 7, draw.num_rows, draw.num_rows + 1])
     return Operation(
         f"limit {count}",
@@ -151,13 +151,13 @@ def limit(draw: Draw) -> Operation:
 
 
 def scan(draw: Draw) -> Operation:
-    """Nothing at all: from one format to another."""
+    """Does nothing at all: rows go from one format to another."""
     del draw
     return Operation("scan", lambda rows, _: rows, same, is_ordered=True)
 
 
 def moved(draw: Draw) -> Operation:
-    """All rows in another order, which is not looked at."""
+    """Puts all rows into another order, which is not compared."""
     rng = draw.rng
     parts, seed, key = rng.choice([1, 3, 17]), rng.choice([None, 0, 9]), rng.choice(draw.keys)
     strategy = rng.choice(STRATEGIES)
@@ -187,7 +187,7 @@ def moved(draw: Draw) -> Operation:
 
 
 def sample(draw: Draw) -> Operation:
-    """So many rows, or each with some probability."""
+    """Samples so many rows, or each with some probability."""
     count, fraction = (
         draw.rng.choice([0, 1, 10, draw.num_rows + 5]),
         draw.rng.choice([0.001, 0.3, 1]),
@@ -211,7 +211,7 @@ def sample(draw: Draw) -> Operation:
 
 
 def union(draw: Draw) -> Operation:
-    """The rows twice or three times, sorted or not."""
+    """Repeats the rows twice or three times, sorted or not."""
     by, order = draw_keys(draw)
     times, is_sorted = draw.rng.choice([1, 2]), draw.rng.random() < 0.6
 

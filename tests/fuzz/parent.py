@@ -1,4 +1,4 @@
-"""Runs cases in a child, one after the other, and says what came of each: rows, memory and time."""
+"""Runs cases in a child, one after the other, and judges each: rows, memory and time."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from tests.fuzz.cases import Case
 from tests.fuzz.compare import difference
 from tests.fuzz.nursery import PATIENCE_SECONDS, Child, Nursery
 
-#: Slower than this many times the oracle and a constant, in seconds of CPU, is worth a look.
+#: A case is worth a look if it takes longer than this many times the oracle and a constant, in seconds of CPU.
 SLOW_FACTOR, SLOW_SECONDS = 10, 5.0
-#: A refusal that says why is an answer.
+#: A refusal that gives its reason is an answer.
 REFUSALS = {"MemoryLimitError", "LargeGroupError"}
-#: So are these words of an error, about types that are there to come along only, or that nothing tells.
+#: So are errors with these words, about types that only come along, or that nothing tells.
 ANSWERS = (
     "a column has a type whose rows cannot be picked",
     "map_batches: for a table without rows",
 )
-#: What needs no look.
+#: Verdicts that need no look.
 FINE = {"same", "refused", "no oracle"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case.
+    """The outcome of a case.
 
     Attributes:
-        case: Which.
+        case: The case.
         verdict: One of ``FINE``, or ``different``, ``error``, ``over`` the limit, ``slow`` or ``hang``.
-        detail: What about it.
-        seconds: What the engine took, of CPU.
+        detail: More about it.
+        seconds: CPU time that the engine took.
     """
 
     case: Case
@@ -56,7 +56,7 @@ class Parent:
         self._nursery = Nursery()
 
     def run(self, seed: int) -> Outcome:
-        """Runs the case of a seed; its files are gone afterwards, unless it is worth a look."""
+        """Runs the case of a seed; deletes its files afterwards, unless it is worth a look."""
         case, folder = Case.draw(seed), self.folder / str(seed)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -70,7 +70,7 @@ class Parent:
         return outcome
 
     def close(self) -> None:
-        """Ends the children, and what makes them."""
+        """Ends the children and their nursery."""
         self._end_children()
         self._nursery.close()
 
@@ -109,7 +109,7 @@ class Parent:
 
 
 def _second_opinion(case: Case, rows: pa.Table, wanted: pa.Table) -> tuple[float, bool]:
-    """How long Polars takes for the same, and whether it gives the same rows; endless where it cannot."""
+    """Returns how long Polars takes for the same, and whether it gives the same rows; endless where it cannot."""
     if case.operation.peer is None:
         return float("inf"), True
     started = time.process_time()

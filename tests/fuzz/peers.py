@@ -1,4 +1,4 @@
-"""What Polars says of tables: a second opinion, and a second time to be compared with."""
+"""Asks Polars about tables, for a second opinion and a second time to compare with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def order(rows: pa.Table, by: Sequence[str], descending: list[bool], nulls: list[str]) -> list[int]:
-    """The ``id`` of the rows in order of some columns."""
+    """Returns the ``id`` of the rows in order of some columns."""
     places = [place == "last" for place in nulls]
     frame = _frame(rows, by)
     keys = [str(number) for number in range(len(by))]
@@ -21,7 +21,7 @@ def order(rows: pa.Table, by: Sequence[str], descending: list[bool], nulls: list
 
 
 def first(rows: pa.Table, by: Sequence[str]) -> list[int]:
-    """The ``id`` of the first row of each key."""
+    """Returns the ``id`` of the first row of each key."""
     keys = [str(number) for number in range(len(by))]
     return _frame(rows, by).unique(keys, keep="first", maintain_order=True)["id"].to_list()
 

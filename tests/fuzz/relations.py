@@ -15,7 +15,7 @@ from tests.fuzz.oracle import ROW, query
 _ANY = ["count", "count_distinct", "min", "max", "first", "last"]
 _NUMBERS = [*_ANY, "sum", "mean", "var", "std", "median", "quantile"]
 _VALUES = [*_ANY, "list", "top_k"]
-#: Which aggregates a type has that DuckDB computes alike; sums of what overflows, and of what is rounded, are none.
+#: Aggregates of each type that DuckDB computes alike; not sums that overflow or are rounded.
 AGGREGATES = {
     "id": [*_NUMBERS, *_VALUES],
     "few": [*_NUMBERS, *_VALUES],
@@ -48,12 +48,12 @@ _SQL = {
     "all": "bool_and({c})",
 }
 _PARAMETERS: dict[str, tuple[Any, ...]] = {"quantile": (0.9,), "top_k": (3,)}
-#: Rounded in an order that is not fixed.
+#: These are rounded in an order that is not fixed.
 _CLOSE = ("var", "std", "mean")
 
 
 def grouped(draw: Draw) -> Operation:
-    """Any aggregates by any keys, or by none."""
+    """Computes any aggregates by any keys, or by none."""
     rng = draw.rng
     by = draw.some_keys(2) if rng.random() < 0.95 else []
     kinds = {"id": "id", "few": "few", **draw.columns}
@@ -85,7 +85,7 @@ def grouped(draw: Draw) -> Operation:
 
 
 def _known(rows: pa.Table, kinds: dict[str, str]) -> pa.Table:
-    """Rows with whether there is a value instead of values of types that DuckDB may lack."""
+    """Returns rows that say whether there is a value, instead of values of types that DuckDB may lack."""
     for place, name in enumerate(rows.column_names):
         kind = tables.kinds().get(kinds[name])
         if kind is not None and not kind.is_key:
@@ -95,7 +95,7 @@ def _known(rows: pa.Table, kinds: dict[str, str]) -> pa.Table:
 
 
 def distinct(draw: Draw) -> Operation:
-    """The first row of each key, or of each that differs in anything."""
+    """Keeps the first row of each key, or of each that differs in anything."""
     by = draw.some_keys(2)
     is_all = draw.rng.random() < 0.3 and len(draw.keys) == len(draw.columns) + 2
     names = ", ".join(f'"{key}"' for key in (draw.keys if is_all else by))
@@ -116,7 +116,7 @@ def distinct(draw: Draw) -> Operation:
 
 
 def mapped_groups(draw: Draw) -> Operation:
-    """The first two rows of each group, in input order."""
+    """Takes the first two rows of each group, in input order."""
     key = draw.rng.choice(["few", "few", draw.rng.choice(draw.keys)])
     partition = f'row_number() over (partition by "{key}" order by {ROW})'
 
@@ -137,7 +137,7 @@ _SIDES = ["true", "id % 3 <> 1", "id < 20", "few is not null", "false"]
 
 
 def join(draw: Draw) -> Operation:
-    """Of any kind, with other rows of the same files; columns of both sides come along."""
+    """Joins, in any way, with other rows of the same files; columns of both sides come along."""
     rng = draw.rng
     how = rng.choice(["inner", "left", "right", "full", "semi", "anti", "cross"])
     few = draw.num_rows <= 300

@@ -1,4 +1,4 @@
-"""Where results go, and how they are read again by others."""
+"""Destinations of results, and ways in which other programs read them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPRESSIONS = {
     "parquet": ["none", "snappy", "zstd", "lz4", "gzip"],
     "arrow": ["none", "zstd", "lz4"],
 }
-#: Who reads Parquet.
+#: Programs that read Parquet.
 READERS = ["pyarrow", "duckdb", "polars"]
 #: The folder of nulls.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -42,14 +42,14 @@ _JSON = (
 
 @dataclass(frozen=True)
 class Sink:
-    """Where a result goes.
+    """The destination of a result.
 
     Attributes:
         kind: ``table``, ``batches``, ``stream``, ``directory``, ``file``, ``folders`` or ``standard output``.
-        format: Of files.
-        compression: Of files.
+        format: Format of files.
+        compression: Compression of files.
         target: Size of files of a directory.
-        reader: Who reads the result.
+        reader: The program that reads the result.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Sink:
 
     @property
     def options(self) -> list[str]:
-        """The same on the command line."""
+        """Returns the same as options of the command line."""
         target = [] if self.target is None else ["--target-file-size", self.target]
         folders = ["--partition-by", "few"] if self.kind == "folders" else []
         return [
@@ -74,7 +74,7 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """Of the output, beside the input."""
+        """Returns the name of the output, beside the input."""
         return f"out.{self.format}" if self.kind == "file" else "out"
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Sink:
         return f"{self.kind} ({self.format} {self.compression}{target}{reader})"
 
     def write(self, dataset: xs.Dataset, folder: Path) -> int:
-        """Writes the result into a folder; says how many bytes of it were in the caller's memory."""
+        """Writes the result into a folder; returns how many bytes of it were in the caller's memory."""
         if self.kind in ("table", "batches", "stream"):
             return _write_stream(dataset, self.kind, folder / "out.stream")
         write = {
@@ -100,7 +100,7 @@ class Sink:
         return 0
 
     def read(self, folder: Path, wanted: pa.Table) -> pa.Table:
-        """What was written; text as the types that are wanted."""
+        """Returns the rows that were written; text as the wanted types."""
         if self.kind in ("table", "batches", "stream"):
             return pa.ipc.open_stream((folder / "out.stream").read_bytes()).read_all()
         if self.kind == "standard output":
@@ -123,7 +123,7 @@ class Sink:
 def draw(
     rng: random.Random, columns: dict[str, str], operation: Operation, *, is_command: bool
 ) -> Sink:
-    """Where a case writes to."""
+    """Draws the destination of a case."""
     kinds = [tables.kinds()[kind] for kind in columns.values()]
     formats = ["parquet", "parquet", "arrow"]
     if not all(kind.in_parquet for kind in kinds):
@@ -140,19 +140,19 @@ def draw(
     form, kind = rng.choice(formats), rng.choice(ways)
     target = rng.choice([None, None, "20kB"]) if kind in ("directory", "folders") else None
     compression = rng.choice(_COMPRESSIONS.get(form, ["none"]))
-    # What others have types for, too.
+    # Types that other programs have, too.
     is_plain = form == "parquet" and all(each.is_plain for each in kinds)
     reader = rng.choice(READERS) if is_plain else "pyarrow"
     return Sink(kind, form, compression, target, reader)
 
 
 def folder_of(value: int | None) -> str:
-    """The folder that says what ``few`` is."""
+    """Returns the name of the folder that says what ``few`` is."""
     return f"few={_NULL if value is None else value}"
 
 
 def with_folder(table: pa.Table, folder: str) -> pa.Table:
-    """A table with the value that the name of the folder has."""
+    """Returns a table with the value that the name of the folder has."""
     text = folder.removeprefix("few=")
     value = None if text == _NULL else int(text)
     return table.append_column("few", pa.array([value] * table.num_rows, pa.int64()))
@@ -211,7 +211,7 @@ def _read(file: Path, form: str, wanted: pa.Table) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """What readers of text make of a type."""
+    """Returns the type that readers of text make of a type."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_string_view(kind):

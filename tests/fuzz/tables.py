@@ -1,4 +1,4 @@
-"""Random tables of all types, of which a seed is one; values are the odd ones as often as not.
+"""Random tables of all types, one for each seed; half of the values are odd ones.
 
 A column takes its values from a pool of some hundreds, by random numbers, so that tables of many rows are made fast.
 """
@@ -20,12 +20,12 @@ POOL = 256
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """All types of columns by name."""
+    """Returns all types of columns by name."""
     return {kind.name: kind for kind in values.KINDS}
 
 
 def draw_columns(rng: random.Random, names: list[str], num_rows: int) -> dict[str, str]:
-    """Columns by name, with their types by name, beside ``id`` and ``few``."""
+    """Draws columns by name, with their types by name, beside ``id`` and ``few``."""
     if num_rows > 20_000:
         plain = [name for name in names if kinds()[name].is_plain]
         return {f"c{number}": rng.choice(plain) for number in range(rng.choice([1, 2, 3]))}
@@ -36,7 +36,7 @@ def draw_columns(rng: random.Random, names: list[str], num_rows: int) -> dict[st
 
 
 def make_table(rng: random.Random, columns: dict[str, str], num_rows: int) -> pa.Table:
-    """A table with these columns, beside ``id`` and a key of ``few`` values, half of which are null."""
+    """Makes a table with these columns, beside ``id`` and a key of ``few`` values, half of which are null."""
     few = rng.choice([1, 3, 50])
     pool = [rng.choice([None, rng.randint(0, few)]) for _ in range(POOL)]
     made: dict[str, pa.Array] = {
@@ -60,7 +60,7 @@ def _column(rng: random.Random, kind: Kind, num_rows: int) -> pa.Array:
 
 
 def _drawn(rng: random.Random, pool: pa.Array, num_rows: int) -> pa.Array:
-    """Values of a pool, all as likely or the first ones far more often."""
+    """Draws values of a pool, all as likely or the first ones far more often."""
     numbers = _numbers(rng, pa.uint32(), num_rows)
     if rng.random() < 0.3:
         numbers = pc.bit_wise_and(numbers, _numbers(rng, pa.uint32(), num_rows))

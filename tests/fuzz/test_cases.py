@@ -1,4 +1,4 @@
-"""A few cases of the fuzz program, always the same: ``python -m tests.fuzz`` runs as many as one likes."""
+"""Runs a few cases of the fuzz program, always the same; ``python -m tests.fuzz`` runs as many as one likes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from tests.fuzz.cases import Case
 from tests.fuzz.found import FOUND
 
-#: Consecutive ones: every format and operation is among them.
+#: Consecutive seeds: every format and operation is among them.
 FIRST_SEED, CASES = 100, 60
 
 
 def fuzz(pytestconfig: pytest.Config, *arguments: object) -> str:
-    """What the program says; as a program, since the writers of the files keep threads and descriptors."""
+    """Returns the program's output. It runs as a program, since the writers of files keep threads and descriptors."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *map(str, arguments)],
         cwd=pytestconfig.rootpath,

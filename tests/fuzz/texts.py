@@ -18,7 +18,7 @@ import exoshuffle as xs
 from tests.fuzz.values import KINDS
 
 CSV_KINDS = [kind.name for kind in KINDS if kind.is_text]
-#: Whose types are found by their text.
+#: Types that are found by their text.
 INFERRED_KINDS = [
     "int64",
     "text",
@@ -31,7 +31,7 @@ INFERRED_KINDS = [
     "uint64",
     "long",
 ]
-#: JSON has no infinities, and decimals are written as numbers by some and as text by others.
+#: JSON has no infinities, and some programs write decimals as numbers, others as text.
 JSON_KINDS = [
     "int64",
     "text",
@@ -46,25 +46,25 @@ JSON_KINDS = [
     "texts",
     "struct",
 ]
-#: What stands for null, where it is not an empty field.
+#: The text for null, where null is not an empty field.
 _NULL = "\\N"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How CSV is written, drawn alike by writer and reader.
+    """The way CSV is written, drawn alike by writer and reader.
 
     Attributes:
-        delimiter: Between values.
-        end: Of lines; empty: a mix of all three.
-        quote: Around values.
-        escape: Before a quote within quotes, instead of a second quote.
+        delimiter: The character between values.
+        end: The end of lines; empty: a mix of all three.
+        quote: The character around values.
+        escape: The character before a quote within quotes, instead of a second quote.
         quoted: Whether text is always in quotes.
-        header: Whether there is one.
-        comment: With what some lines begin that are none.
-        null: What stands for null.
-        skipped: Lines before the header.
-        encoding: Of the text.
+        header: Whether there is a header.
+        comment: The beginning of comments, which some lines are.
+        null: The text for null.
+        skipped: Number of lines before the header.
+        encoding: Encoding of the text.
         bom: Whether the file begins with a byte order mark.
         codec: How the file is compressed.
     """
@@ -84,7 +84,7 @@ class Dialect:
 
     @classmethod
     def draw(cls, options: random.Random) -> Dialect:
-        """The dialect of a seed: half of them are the usual one, but for the delimiter."""
+        """Draws the dialect of a seed: half of them are the usual one, but for the delimiter."""
         odd = options.random() < 0.5
         encoding = options.choice(["utf-8", "utf-8", "utf-8", "latin-1", "windows-1252"])
         return cls(
@@ -103,7 +103,7 @@ class Dialect:
         )
 
     def field(self, value: Any, is_text: bool) -> str:
-        """A value as it stands in a line."""
+        """Returns a value as it stands in a line."""
         if value is None:
             return self.null
         if isinstance(value, bool):
@@ -130,14 +130,14 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def adapted(table: pa.Table, options: random.Random) -> pa.Table:
-    """The table with text that the encoding has."""
+    """Returns the table with text that the encoding has."""
     if Dialect.draw(options).encoding == "utf-8":
         return table
     return _mapped(table, _in_latin)
 
 
 def plainly_text(table: pa.Table, options: random.Random) -> pa.Table:
-    """The table with text that nobody takes for something else."""
+    """Returns the table with text that no reader takes for something else."""
 
     def marked(column: pa.ChunkedArray) -> pa.ChunkedArray:
         mark = pa.scalar("t", column.type)
@@ -192,14 +192,14 @@ def _rows(table: pa.Table, dialect: Dialect, options: random.Random) -> str:
 
 
 def read_csv(folder: Path, schema: pa.Schema, options: random.Random, hive: Any) -> xs.Dataset:
-    """The dataset of files of ``write_csv``."""
+    """Returns the dataset of files of ``write_csv``."""
     return _read_csv(folder, Dialect.draw(options), schema, hive)
 
 
 def read_inferred_csv(
     folder: Path, schema: pa.Schema, options: random.Random, hive: Any
 ) -> xs.Dataset:
-    """The dataset of files of ``write_inferred_csv``."""
+    """Returns the dataset of files of ``write_inferred_csv``."""
     del schema
     return _read_csv(folder, replace(Dialect.draw(options), header=True), None, hive)
 
@@ -231,7 +231,7 @@ def write_csv_by_pyarrow(table: pa.Table, path: Path, options: random.Random) ->
 def read_csv_of_pyarrow(
     folder: Path, schema: pa.Schema, options: random.Random, hive: Any
 ) -> xs.Dataset:
-    """The dataset of files of ``write_csv_by_pyarrow``."""
+    """Returns the dataset of files of ``write_csv_by_pyarrow``."""
     delimiter = options.choice([",", "\t", "|"])
     return xs.read_csv(folder, delimiter=delimiter, schema=schema, hive=hive)
 
@@ -290,7 +290,7 @@ def _json_by_hand(table: pa.Table, options: random.Random, may_be_sparse: bool) 
 
 
 def read_json(folder: Path, schema: pa.Schema, options: random.Random, hive: Any) -> xs.Dataset:
-    """The dataset of such files, whose types are given."""
+    """Returns the dataset of such files, whose types are given."""
     del options
     return xs.read_json(folder, schema=schema, hive=hive)
 
@@ -298,6 +298,6 @@ def read_json(folder: Path, schema: pa.Schema, options: random.Random, hive: Any
 def read_inferred_json(
     folder: Path, schema: pa.Schema, options: random.Random, hive: Any
 ) -> xs.Dataset:
-    """The dataset of such files, whose types are found."""
+    """Returns the dataset of such files, whose types are found."""
     del schema, options
     return xs.read_json(folder, hive=hive)

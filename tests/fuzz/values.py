@@ -1,4 +1,4 @@
-"""Types of columns, and values of them as people have them: the odd ones as often as not."""
+"""Types of columns, and values of them as people have them; half of these are odd ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Kind:
     """A type of columns.
 
     Attributes:
-        name: In reports.
-        type: What a column has in the end.
-        make: A value that is no null.
+        name: Its name in reports.
+        type: The type of the finished column.
+        make: Makes a value that is not null.
         pooled: The type of the pool that values are taken from; default: ``type``.
-        is_key: Rows can be sorted, grouped and joined by it, and DuckDB agrees on the order.
-        is_plain: Every format can hold it, text aside, and DuckDB compares it.
-        is_text: CSV can hold it.
-        in_parquet: Parquet can hold it.
+        is_key: Whether rows can be sorted, grouped and joined by it, and DuckDB agrees on the order.
+        is_plain: Whether every format can hold it, text aside, and DuckDB compares it.
+        is_text: Whether CSV can hold it.
+        in_parquet: Whether Parquet can hold it.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Kind:
     in_parquet: bool = field(default=True, kw_only=True)
 
     def array(self, values: list[Any]) -> pa.Array:
-        """Values as an array that rows can be taken of."""
+        """Returns values as an array that rows can be taken from."""
         return pa.array(values, self.pooled or self.type)
 
     def shaped(self, taken: pa.Array) -> pa.Array:
-        """An array of such values with the type of the column."""
+        """Returns an array of such values with the type of the column."""
         if pa.types.is_dictionary(self.type):
             return taken.dictionary_encode().cast(self.type)
         if pa.types.is_run_end_encoded(self.type):
@@ -74,7 +74,7 @@ def _float(rng: random.Random) -> float:
 
 
 def _quarter(rng: random.Random) -> float:
-    """A number whose sums are exact, in whatever order."""
+    """Returns a number whose sums are exact, in whatever order."""
     return rng.randint(-4000, 4000) / 4
 
 
@@ -99,7 +99,7 @@ def _fine(rng: random.Random) -> dt.datetime:
 
 
 def _far_day(rng: random.Random) -> int:
-    """Days from the epoch, also of years that Python has no dates for."""
+    """Returns days from the epoch, also of years that Python has no dates for."""
     return rng.choice([0, -1, -800_000, 2_932_897, 10_000_000, rng.randint(-(10**6), 10**6)])
 
 

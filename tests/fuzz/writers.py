@@ -1,4 +1,4 @@
-"""What writes Parquet and Arrow IPC files, each with options that the seed says."""
+"""The writers of Parquet and Arrow IPC files, each with options that the seed says."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 
 _CODECS = ["none", "snappy", "zstd", "gzip", "lz4", "brotli"]
 Options = random.Random
-#: From so many rows on, row groups and pages are of the usual sizes.
+#: From so many rows on, row groups and pages have the usual sizes.
 MANY_ROWS = 20_000
 
 
 def _encoding(kind: pa.DataType, options: Options) -> str:
-    """One of the encodings that a writer knows for this type."""
+    """Returns one of the encodings that a writer knows for this type."""
     types = pa.types
     if types.is_integer(kind) and kind.bit_width in (32, 64):
         return options.choice(["PLAIN", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"])
@@ -129,7 +129,7 @@ def write_ipc(table: pa.Table, path: Path, options: Options) -> None:
 
 
 def write_feather(table: pa.Table, path: Path, options: Options) -> None:
-    """Polars has text as views."""
+    """Writes a file by Polars, which has text as views."""
     import polars as pl
 
     codec = options.choice(["uncompressed", "lz4", "zstd"])

@@ -1,4 +1,4 @@
-"""Runs a program as a process of its own and watches what it has resident, with its workers."""
+"""Runs a program as a process of its own and measures the resident memory of it and its workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 
 def measured(program: str) -> tuple[str, int]:
-    """What a program printed, which has to end well, and the most that its processes had resident together."""
+    """Returns the output of a program, which must succeed, and the most that its processes had resident together."""
     peak_bytes = 0
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -29,7 +29,7 @@ for batch in made.iter_batches():
     total += pc.sum(batch["a"]).as_py()
 sys.stdout.write(f"{{count}} {{total}} {{peak_resident_bytes()}}")
 """
-#: What makes of every row as many as there are rows.
+#: Operations that make as many rows of every row as there are rows.
 WAYS = {
     "cross join": 'rows.join(rows.rename({"a": "b"}), how="cross")',
     "hot key": (
@@ -39,7 +39,7 @@ WAYS = {
 
 
 def run(made: str, folder: Path) -> tuple[int, int, int]:
-    """Rows of what is made, the sum of a column, and the peak of the program that made it."""
+    """Returns the number of rows made, the sum of a column, and the peak of the program that made them."""
     path = folder / "in.parquet"
     pq.write_table(pa.table({"a": pa.array(range(ROWS), pa.int64())}), path)
     program = PROGRAM.format(limit=LIMIT_BYTES, folder=str(folder), path=str(path), made=made)
@@ -87,7 +87,7 @@ first = xs.read_parquet({path!r}).limit({count})
 {use}
 sys.stdout.write(f"{{count}} {{peak_resident_bytes()}}")
 """
-#: Where the rows go.
+#: The destinations of the rows.
 USES = {
     "files": "count = first.write_parquet({out!r}).rows",
     "text": "count = first.write_csv({out!r}).rows",
@@ -113,7 +113,7 @@ def test_the_first_of_many_rows(name: str, tmp_path: Path) -> None:
 
 
 def test_batches_of_one_row_cost_what_others_do(tmp_path: Path) -> None:
-    """Each kept a buffer of 64 KiB, and 8 kB beside its rows in each table that had it: 247 MB within 200."""
+    """Each batch kept a buffer of 64 KiB, and 8 kB beside its rows in each table that had it: 247 MB within 200."""
     for number in range(2):
         columns = {name: pa.array([f"{name} {number}" * 10] * 2_500) for name in "bcdef"}
         table = pa.table({"a": range(2_500), **columns})

@@ -23,14 +23,14 @@ from tests.memory.measuring import measured
 
 
 def zeros(num_values: int) -> pa.Array:
-    """Numbers that take no room when they are compressed."""
+    """Returns numbers that take no room when they are compressed."""
     return pa.Array.from_buffers(
         pa.int64(), num_values, [None, pa.py_buffer(bytes(8 * num_values))]
     )
 
 
 def one_page(path: Path, num_values: int, codec: str = "zstd") -> Path:
-    """A Parquet file of one page of numbers."""
+    """Writes a Parquet file of one page of numbers."""
     pq.write_table(
         pa.table({"n": zeros(num_values), "small": pa.nulls(num_values, pa.int8())}),
         path,
@@ -44,7 +44,7 @@ def one_page(path: Path, num_values: int, codec: str = "zstd") -> Path:
 
 
 def one_batch(path: Path, num_values: int, codec: str = "zstd") -> Path:
-    """An Arrow IPC file of one batch of numbers."""
+    """Writes an Arrow IPC file of one batch of numbers."""
     table = pa.table({"n": zeros(num_values)})
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with (
@@ -57,7 +57,7 @@ def one_batch(path: Path, num_values: int, codec: str = "zstd") -> Path:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A page and a batch of 400 MB, in 50 kB."""
+    """Writes a page and a batch of 400 MB, in 50 kB."""
     folder = tmp_path_factory.mktemp("large")
     return {
         "page": one_page(folder / "in.parquet", 50_000_000),
@@ -137,7 +137,7 @@ def test_sizes_that_the_file_cannot_hold_are_not_believed(tmp_path: Path) -> Non
 
 
 def growing(path: Path, value_bytes: int) -> Path:
-    """A Parquet file with a column of texts: a page of short ones, and one of long ones."""
+    """Writes a Parquet file with a column of texts: a page of short ones, and one of long ones."""
     short, long = (["x" * num_bytes] * 1024 for num_bytes in (1_200, value_bytes))
     table = pa.table({"n": range(2048), "s": pa.chunked_array([short, long])})
     pq.write_table(table, path, use_dictionary=False, compression="zstd")
@@ -167,7 +167,7 @@ def test_large_pages_behind_small_ones_are_planned_for(
 
 
 def alike(num_small: int, num_large: int, text: str) -> pa.Table:
-    """Short texts, and behind them one that is long and repeats."""
+    """Returns short texts, and behind them a long text that repeats."""
     texts = [f"a{number}" for number in range(num_small)] + [text] * num_large
     return pa.table({"n": range(len(texts)), "s": pa.array(texts)})
 
@@ -178,7 +178,7 @@ def alike(num_small: int, num_large: int, text: str) -> pa.Table:
 def test_long_texts_lie_together(
     num_small: int, encoding: str, tmp_path: Path, measure: Callable[..., Any]
 ) -> None:
-    """400 texts of a MB. Footers tell what all rows have together, and not even that where texts share a beginning."""
+    """400 texts of a MB. Footers tell the size of all rows together, but not where texts share a beginning."""
     path = tmp_path / "in.parquet"
     pq.write_table(
         alike(num_small, 400, "x" * 1_000_000),
@@ -195,7 +195,7 @@ def test_long_texts_lie_together(
 
 SHORT = [f"a{number}" for number in range(100_000)]
 LONG = ["x" * 1_000_000] * 300
-#: Texts of which long ones share all, or nearly all, with the one before; made when they are wanted, as they are large.
+#: Texts of which long ones share all, or nearly all, with the one before; made on demand, as they are large.
 SHARED: dict[str, Callable[[], list[Any]]] = {
     "first": lambda: LONG + SHORT,
     "middle": lambda: SHORT[:50_000] + LONG + SHORT[50_000:],
@@ -223,7 +223,7 @@ SHARED: dict[str, Callable[[], list[Any]]] = {
 def test_long_texts_that_share_their_beginnings(
     place: str, version: str, tmp_path: Path, measure: Callable[..., Any]
 ) -> None:
-    """The file has 0.5 to 2 MB; what values share is told by lengths in its pages only."""
+    """The file has 0.5 to 2 MB; only lengths in its pages tell how much values share."""
     path = tmp_path / "in.parquet"
     texts = SHARED[place]()
     table = pa.table({"n": range(len(texts)), "s": texts})
@@ -289,7 +289,7 @@ def test_rows_that_nobody_looked_at_are_looked_at_before_they_are_decoded(
         pa.RecordBatchReader.from_stream(rows).read_all()
 
 
-#: Goes over files in a folder, of which one has long texts.
+#: Goes over files in a folder, one of which has long texts.
 GOES_OVER = """
 import exoshuffle as xs
 xs.init(memory_limit="300MB", num_cpus=2)
@@ -346,7 +346,7 @@ def test_large_pages_of_a_struct_are_decoded_together(
 
 
 def varint(content: bytes, at: int) -> int:
-    """Where the number that begins there ends."""
+    """Returns where the number ends that begins there."""
     return next(end for end in range(at, at + 10) if content[end] < 0x80) + 1
 
 
@@ -359,7 +359,7 @@ def varint(content: bytes, at: int) -> int:
     ],
 )
 def test_a_page_header_that_says_its_size_twice_is_refused(again: bytes, tmp_path: Path) -> None:
-    """The decoder takes the last size, here 1 GiB, of which a look at the first fields knows nothing."""
+    """The decoder takes the last size, here 1 GiB; a look at the first fields does not find it."""
     path = tmp_path / "in.parquet"
     table = pa.table({"n": pa.array(range(200_000), pa.int64())})
     pq.write_table(table, path, use_dictionary=False, compression="lz4", data_page_size=2**30)
@@ -369,11 +369,11 @@ def test_a_page_header_that_says_its_size_twice_is_refused(again: bytes, tmp_pat
     for field in (0x15, 0x15, 0x15, 0x2C, 0x15, 0x15, 0x15, 0x15):
         assert content[at] == field
         at = varint(content, at + 1) if field == 0x15 else at + 1
-    # Statistics, which say last that they are exact, and the ends of three structures.
+    # Statistics, whose last field says that they are exact, and the ends of three structures.
     assert content[at] == 0x1C
     end = content.index(bytes([0x11, 0x11, 0, 0, 0]), at) + 5
     size = bytes([0x80, 0x80, 0x80, 0x80, 8])
-    # What is left is the value of a field that nobody knows.
+    # The rest is the value of a field that nobody knows.
     filler = end - at - len(size) - 7
     crafted = bytes([0, *again, *size, 0x08, 40, filler]) + b"x" * filler + bytes([0])
     content[at:end] = crafted
@@ -383,7 +383,7 @@ def test_a_page_header_that_says_its_size_twice_is_refused(again: bytes, tmp_pat
 
 
 def with_dictionary(path: Path, num_values: int) -> Path:
-    """An Arrow IPC file of a number, and a text of 2 kB from a dictionary of so many values."""
+    """Writes an Arrow IPC file of a number, and a text of 2 kB from a dictionary of so many values."""
     texts = pa.array([f"{i:0>2000}" for i in range(num_values)])
     codes = pa.array([i % num_values for i in range(1000)], pa.int32())
     table = pa.table({"k": range(1000), "d": pa.DictionaryArray.from_arrays(codes, texts)})

@@ -1,4 +1,4 @@
-"""What the driving program keeps: no entry per slice, nothing per finished task, no thread, descriptor or mapping."""
+"""The driving program keeps no entry per slice, nothing per finished task, and no thread, descriptor or mapping."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ on_thread = functools.partial(xs.remote, executor="thread")
 
 
 def small_limit() -> int:
-    """A memory limit that leaves 64 MB to blocks and tasks."""
+    """Returns a memory limit that leaves 64 MB to blocks and tasks."""
     return limits.limit_for(64_000_000)
 
 

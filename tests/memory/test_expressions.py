@@ -1,4 +1,4 @@
-"""Expressions that make much of little stay under the memory limit, or end with an error that names them."""
+"""Expressions with far larger results than inputs stay under the limit, or end with an error that names them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ except InputError as error:
 @pytest.mark.parametrize(
     ("expression", "printed"),
     [
-        # 400 MB of 400 kB: as much in the stretch that is measured.
+        # 400 MB of 400 kB, and as large in the stretch that is measured.
         ("repeat(s, 1000)", "2000"),
         ("repeat(s, 1000000000)", "expression 'repeat(s, 1000000000)' makes about 200 GB"),
     ],

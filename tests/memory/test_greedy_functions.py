@@ -76,7 +76,7 @@ except TaskError as error:
 sys.stdout.write(f"{{type(made).__name__}}: {{made}}")
 """
 HUGE = "450_000_000"
-#: What is asked for; what comes of it.
+#: Requests, and their outcomes.
 WAYS = {
     "batches": (
         f"rows.map_batches(taking({HUGE})).write_parquet(OUT).rows",
@@ -142,7 +142,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 MB, and a table of four groups."""
+    """Writes 24 MB, and a table of four groups."""
     folder = write_table(tmp_path_factory.mktemp("greedy") / "in", 2, 60_000, 192)
     (folder / "groups").mkdir()
     numbers = pa.array(range(120_000), pa.int64())

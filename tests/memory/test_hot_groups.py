@@ -40,7 +40,7 @@ sys.stdout.write(str({made}))
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of one key: two of 41 MB, one of 120 MB and one of 51 MB of small rows, and one that is small."""
+    """Writes tables of one key: two of 41 MB, one of 120 MB, one of 51 MB of small rows, and one that is small."""
     folder = tmp_path_factory.mktemp("hot")
 
     def write(name: str, num_rows: int, columns: dict[str, pa.Array]) -> None:
@@ -57,7 +57,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What is made, and what comes out.
+#: Operations, and their results.
 WAYS = {
     "inner": ('first(left.join(right, on="k"), 300_000)', "enough"),
     "left": ('first(left.join(right, on="k", how="left"), 300_000)', "enough"),
@@ -108,7 +108,7 @@ def test_a_hot_group_stays_within_memory(way: str, data: Path, tmp_path: Path) -
 
 
 def test_what_nobody_takes_is_not_made(data: Path, tmp_path: Path) -> None:
-    """Of 3.2 TB of pairs, whatever could be made while somebody took the first rows was: 35 GB of disk."""
+    """The program made as many of 3.2 TB of pairs as it could while somebody took the first rows: 35 GB of disk."""
     program = PROGRAM.format(
         limit=LIMIT_BYTES,
         folder=str(tmp_path),
@@ -125,7 +125,7 @@ def test_what_nobody_takes_is_not_made(data: Path, tmp_path: Path) -> None:
 
 
 def test_few_partitions_by_hash_need_not_fit(data: Path, tmp_path: Path) -> None:
-    """120 MB into four files within 260 MB, of which 90 are the program's."""
+    """Writes 120 MB into four files within 260 MB, of which the program takes 90."""
     program = PROGRAM.format(
         limit=260_000_000,
         folder=str(tmp_path),

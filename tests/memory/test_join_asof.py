@@ -55,7 +55,7 @@ def test_the_limit_holds(name: str, by: str | None, direction: str, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def huge_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two files of three rows of 100 MB."""
+    """Returns a folder with two files of three rows of 100 MB."""
     folder = tmp_path_factory.mktemp("huge")
     for side in ("left", "right"):
         with pq.ParquetWriter(folder / f"{side}.parquet", HUGE, compression="zstd") as writer:

@@ -1,4 +1,4 @@
-"""What a program keeps is its own: a table larger than the limit is refused unless it is forced, and then told of."""
+"""A program's own results: a table larger than the limit is refused unless it is forced, and mentioned from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job within a limit goes as well where all of every library is resident: Linux maps as much as its cache has."""
+"""A job within a limit works also where all of every library is resident: Linux maps as much as its cache has."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_all_of_every_library_is_resident(tmp_path: Path) -> None:
 
 @only_linux
 def test_loading_libraries_is_nothing_that_the_program_keeps(tmp_path: Path) -> None:
-    """A warning of a table that it keeps came behind the error."""
+    """Checks for no warning behind the error; there was one, of a table that the program keeps."""
     pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "in.parquet")
     starting = "xs.init(memory_limit=LIMIT, num_cpus=2)\n"
     out = printed(TOUCHING + starting + LOADING + REFUSED, 150_000_000, tmp_path / "in.parquet")

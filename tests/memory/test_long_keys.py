@@ -20,7 +20,7 @@ ROWS, KEY_BYTES = 4_000, 60_000
 def test_a_sort_by_long_keys(
     kind: pa.DataType, measure: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """240 MB of keys, all of which would be sampled."""
+    """Sorts by 240 MB of keys, all of which would be sampled."""
     draw = random.Random(1)
     pool = draw.randbytes(1 << 19).hex()
     starts = [draw.randrange(len(pool) - KEY_BYTES) for _ in range(ROWS)]

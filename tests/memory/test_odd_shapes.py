@@ -1,4 +1,4 @@
-"""Shapes of data that sizes in bytes alone tell little about: rows of almost nothing, few keys, one key."""
+"""Shapes of data about which sizes in bytes alone tell little: rows of almost nothing, few keys, one key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUM_FEW = 5_000_000
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """50 million nulls; numbers that never repeat, of five keys; and two tables of one key."""
+    """Writes 50 million nulls; numbers that never repeat, of five keys; and two tables of one key."""
     folder = tmp_path_factory.mktemp("odd")
 
     def write(name: str, columns: dict[str, pa.Array], row_group_size: int = 250_000) -> None:
@@ -46,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What is made within how many MB, and what comes out.
+#: Operations, their limits in MB, and their results.
 WAYS = {
     "nulls": (
         300,

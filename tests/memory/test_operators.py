@@ -16,7 +16,7 @@ ROWS, FILES = 1_000_000, 8
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """800 MB of a random key and a string, at twice the memory limits below."""
+    """Writes 800 MB of a random key and a string, twice the memory limits below."""
     return write_table(tmp_path_factory.mktemp("operators") / "in", FILES, ROWS, 92)
 
 

@@ -24,7 +24,7 @@ HOT = 7
 
 
 def write_skewed(folder: Path, num_files: int, num_rows: int) -> Path:
-    """Files of a key, which is ``HOT`` in half of the rows, the number of the row, and a string."""
+    """Writes files of a key, which is ``HOT`` in half of the rows, the number of the row, and a string."""
     folder.mkdir()
     for index in range(num_files):
         draw = random.Random(index)
@@ -47,12 +47,12 @@ def write_skewed(folder: Path, num_files: int, num_rows: int) -> Path:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """530 MB, of which 265 MB are of one key."""
+    """Writes 530 MB, of which 265 MB have one key."""
     return write_skewed(tmp_path_factory.mktemp("skewed") / "in", FILES, ROWS)
 
 
 def query(sql: str) -> tuple[Any, ...]:
-    """The only row of the result."""
+    """Returns the only row of the result."""
     with duckdb.connect() as connection:
         (found,) = connection.sql(sql).fetchall()
     return tuple(found)
@@ -97,7 +97,8 @@ def test_a_hot_key_is_sorted(
 def test_a_hot_key_among_rows_that_travel_uncombined_is_combined(
     source: Path, measure: Callable[..., Any], tmp_path: Path
 ) -> None:
-    # Texts take more as parts, so rows travel as they are; those of one key are more than the limit leaves for a group.
+    # Partial texts take more room, so rows travel as they are. The rows of one key exceed what the limit leaves for a
+    # group.
     aggregates = "count=count(), total=sum(n), last=last(n), least=min(text), greatest=max(text), first=first(text)"
     run(measure, ["groupby", source, tmp_path / "out", "--by", "key", "--agg", aggregates], "330MB")
     rows, groups = (
@@ -134,7 +135,7 @@ GIGABYTE_ROWS = 10_000_000
 
 @pytest.fixture(scope="module")
 def gigabyte(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One group of 1 GB."""
+    """Writes one group of 1 GB."""
     folder = tmp_path_factory.mktemp("gigabyte") / "in"
     folder.mkdir()
     rows = GIGABYTE_ROWS // 80
@@ -153,7 +154,7 @@ def gigabyte(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_group_of_a_gigabyte_is_streamed_and_sorted(
     gigabyte: Path, measure: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """One partition, which has to stay one file, and one that may be divided."""
+    """One partition must stay one file, and one may be divided."""
     command = ["repartition", gigabyte, tmp_path / "one", "--by", "key", "--partitions", 60]
     run(measure, command, "400MB")
     run(measure, ["sort", gigabyte, tmp_path / "sorted", "--by", "key, n desc"], "400MB")

@@ -1,4 +1,4 @@
-"""A long time: many tasks leave the program and its workers as they were."""
+"""Many tasks over a long time leave the program and its workers as they were."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from exoshuffle.testing.meeting import poll
 from exoshuffle.testing.programs import count
 from tests.support.worker_processes import worker_processes
 
-#: What an allocator may keep beside what is in use: 2 to 3 MB were seen, up and down.
+#: Memory that an allocator may keep beside memory in use: 2 to 3 MB were seen, up and down.
 SLACK_BYTES = 6_000_000
 
 
 def own_bytes() -> int:
-    """What this process and its children have for themselves.
+    """Returns the memory that this process and its children have for themselves.
 
-    Not their unique set size: what they share of libraries with other programs would be added when these end.
+    This is not their unique set size: pages of libraries shared with other programs would be added when these end.
     """
     gc.collect()
     return anonymous_bytes() + sum(
@@ -31,7 +31,7 @@ def own_bytes() -> int:
 
 
 def nothing() -> None:
-    """A task."""
+    """Does nothing: a task."""
 
 
 def assert_flat(engine: LocalEngine, run: Callable[[], Any], times: int) -> None:
@@ -58,7 +58,7 @@ def test_a_hundred_thousand_tasks_on_processes(engine: LocalEngine) -> None:
 
 def test_many_functions_and_many_references_through_workers(engine: LocalEngine) -> None:
     def pass_on(inside: list[xs.Ref], number: int) -> list[xs.Ref]:
-        # A new function each time, that closes over a reference.
+        # A new function each time, which closes over a reference.
         task = xs.remote(lambda: len(xs.get(inside[0])) + number)
         return [*inside, task.remote(), xs.put(bytes(200_000))]
 

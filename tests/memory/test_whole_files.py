@@ -1,4 +1,4 @@
-"""Whole files are read within the memory limit, of which they may have the most part."""
+"""Whole files are read within the memory limit, most of which they may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with thousands of columns stay within ``--memory-limit``: what each column takes counts, not only the rows."""
+"""Tables with thousands of columns stay within ``--memory-limit``: the memory per column counts, not only the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.memory.tables import numbers
 
 
 def wide_table(num_columns: int, num_rows: int) -> pa.Table:
-    """Columns of random numbers and, every fourth, of short texts."""
+    """Returns columns of random numbers and, every fourth, of short texts."""
     table = {}
     for index in range(num_columns):
         column = numbers(num_rows, index)
@@ -27,7 +27,7 @@ def wide_table(num_columns: int, num_rows: int) -> pa.Table:
 
 
 def write_file(table: pa.Table, path: Path) -> Path:
-    """A file of the format that its name says."""
+    """Writes a file of the format that its name says."""
     match path.suffix:
         case ".parquet":
             pq.write_table(table, path)
@@ -51,7 +51,7 @@ def test_one_row_of_csv(command: list[Any], tmp_path: Path, measure: Callable[..
 
 
 def test_pages_of_all_columns(tmp_path: Path, measure: Callable[..., Any]) -> None:
-    """Of 500 columns with dictionaries and pages of 160 kB each: together 240 MB in memory, at any row."""
+    """500 columns with dictionaries and pages of 160 kB each: together 240 MB in memory, at any row."""
     table = wide_table(500, 20_000)
     path = write_file(table, tmp_path / "in.parquet")
     arguments = [path, tmp_path / "out", "--by", "c0", "--memory-limit", "300MB"]

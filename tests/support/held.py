@@ -1,7 +1,7 @@
-"""What this process holds of the system: threads, processes, file descriptors, shared memory, files to spill into.
+"""Lists what this process holds of the system: threads, processes, descriptors, shared memory, files to spill into.
 
-What the open engine needs is not counted, and that is told by name and not by number: its threads, its workers and what
-it talks to them by, one descriptor of its arena. So a worker that was not disposed of shows, beside those that live.
+The needs of the open engine are not counted. They are told by name and not by number: its threads, its workers and the
+means to talk to them, and one descriptor of its arena. So a leftover worker shows beside those that live.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.futures import session
 
-#: So long may take what ends by itself: a thread that was told to, a process that was killed.
+#: How long things may take that end by themselves: a thread that was told to, a process that was killed.
 PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.002
 
 _ARENA = "/memfd:exoshuffle (deleted)"
-#: How threads of the native module begin, and those that an engine has as long as it is open. The system keeps 15
-#: characters of a name.
+#: How the names of native threads begin, and those of threads that an engine has as long as it is open. The system
+#: keeps 15 characters of a name.
 _NATIVE = ("exoshuffle-", "xs-")
 _NATIVE_OF_ENGINE = ("exoshuffle-guar", "exoshuffle-spil")
-#: Where engines spill that were not told where.
+#: Where engines spill by default.
 _DEFAULT_SPILL_DIRS = (tempfile.gettempdir(), "/var/tmp")  # noqa: S108  looked at
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  likewise
 
@@ -35,7 +35,7 @@ Held = frozenset[str]
 
 
 def held() -> Held:
-    """All of it, by names under which it stays the same as long as it is there."""
+    """Returns everything that is held, by names that stay the same as long as the thing exists."""
     current = session._engine
     engine = current if isinstance(current, LocalEngine) else None
     return frozenset(
@@ -51,7 +51,7 @@ def held() -> Held:
 
 
 def come_since(before: Held, counts: Callable[[str], bool]) -> tuple[Held, Held]:
-    """What has come, counts and does not go by itself; and all that is held now."""
+    """Returns the new things that count and do not go by themselves; and all that is held now."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         now = held()
@@ -64,25 +64,25 @@ def come_since(before: Held, counts: Callable[[str], bool]) -> tuple[Held, Held]
 
 
 def assert_closed(before: Held) -> None:
-    """At once after the engine was closed; what may stay until its last reference goes is its arena, which is empty."""
+    """Checks at once after the engine was closed. Only its empty arena may stay until its last reference goes."""
     gc.collect()
     left = [name for name in held() - before if "memfd:exoshuffle " not in name]
     assert left == []
 
 
 def open_files() -> dict[int, str]:
-    """File descriptors of this process, and what they point to."""
+    """Returns the file descriptors of this process, and what they point to."""
     targets = {}
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             targets[int(descriptor)] = os.readlink(f"/proc/self/fd/{descriptor}")
-        except FileNotFoundError:  # closed since: the one that lists them, at least
+        except FileNotFoundError:  # closed since: the descriptor that lists them, at least
             continue
     return targets
 
 
 def spill_files_below(folder: Path) -> Held:
-    """Files that this process has spilled into and that still have a name: none, they lose it at once."""
+    """Returns spill files of this process that still have a name. There should be none, since they lose it at once."""
     names = (os.path.join(where, name) for where, _, files in os.walk(folder) for name in files)
     return frozenset(f"file {name}" for name in names if _is_spill_file(name))
 
@@ -106,7 +106,7 @@ def _threads(engine: LocalEngine | None) -> Iterator[str]:
 
 
 def _native_threads_and_processes(engine: LocalEngine | None) -> Iterator[str]:
-    """Children are those of single threads; one that has ended is there until somebody has waited for it."""
+    """Yields native threads and children; each thread lists its own, and an ended one until it is waited for."""
     own = set() if engine is None else set(engine.pool.servers.process_ids)
     for thread in os.listdir("/proc/self/task"):
         try:
@@ -128,7 +128,10 @@ def _descriptors(engine: LocalEngine | None) -> Iterator[str]:
 
 
 def _descriptors_of(engine: LocalEngine) -> set[int]:
-    """Of its workers, of its arena (one), of what it has spilled, and of the memory of its workers that is watched."""
+    """Returns the descriptors of an engine.
+
+    These are of its workers, its arena (one), its spill files, and the memory of its workers that is watched.
+    """
     own = set()
     watched = tuple(f"/proc/{worker.process_id}/" for worker in engine.pool._all)
     for worker in list(engine.pool._all):
@@ -154,22 +157,22 @@ def _descriptors_of(engine: LocalEngine) -> set[int]:
 
 
 def _inode(descriptor: int) -> int | None:
-    """The number of the file, unless it has just been closed."""
+    """Returns the number of the file, unless it has just been closed."""
     with contextlib.suppress(OSError):
         return os.fstat(descriptor).st_ino
     return None
 
 
 def _mappings(engine: LocalEngine | None) -> Iterator[str]:
-    """Shared ones of files without a name: arenas, and blocks that the disk alone had room for."""
+    """Yields shared mappings of files without a name: arenas, and blocks that only the disk had room for."""
     if engine is not None:
-        return  # Its blocks have mappings of their own, as many as there are.
+        return  # The engine's blocks have mappings of their own, as many as there are.
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(" (deleted)") and line.split(maxsplit=2)[1].endswith("s"):
             yield f"mapping {line}"
 
 
 def _shared_memory() -> Iterator[str]:
-    """Shared memory that has a name: the engine makes none."""
+    """Yields shared memory that has a name; the engine makes none."""
     names = os.listdir(_SHARED_MEMORY)
     yield from (f"{_SHARED_MEMORY}/{name}" for name in names if "exoshuffle" in name)

@@ -15,10 +15,10 @@ SAMPLE_SECONDS = 0.02
 
 
 class Peak:
-    """The most that a process and its descendants have resident meanwhile.
+    """Measures the most that a process and its descendants have resident meanwhile.
 
-    Pages that processes share are divided among them. Of one that was forked from a process which does not count, all
-    pages are its own (``"Rss"`` instead of ``"Pss"``).
+    Pages that processes share are divided among them. A process forked from one that does not count has all its pages
+    for itself (``"Rss"`` instead of ``"Pss"``).
     """
 
     def __init__(self, process: int, counted: str = "Pss") -> None:
@@ -39,7 +39,7 @@ class Peak:
         while not self._ended.wait(SAMPLE_SECONDS):
             _, *others = family(self._process)
             own = _command(self._process)
-            # One that is about to be another program has the memory of its parent till then, and not beside it.
+            # A process that is about to become another program shares its parent's memory till then.
             others = [each for each in others if _command(each) != own]
             sizes = [_resident_bytes(self._process, self._counted)]
             sizes += [_resident_bytes(each, "Pss") for each in others]
@@ -47,10 +47,10 @@ class Peak:
 
 
 def family(process: int) -> list[int]:
-    """A process and its descendants."""
+    """Returns a process and its descendants."""
     found = [process]
     for each in found:
-        # One that ends meanwhile has no folder any more, or no file in it.
+        # A process that ends meanwhile loses its folder, or the files in it.
         with contextlib.suppress(OSError):
             for children in Path(f"/proc/{each}/task").glob("*/children"):
                 with contextlib.suppress(OSError):

@@ -1,23 +1,25 @@
-//! Gives the pages of pyarrow, DuckDB and the native module that nobody needs now back to the system.
+//! Gives pages of pyarrow, DuckDB and the native module that nobody needs now back to the system.
 //!
-//! Loading a library touches far more of it than is in use later, and Linux maps as much at once as its file cache has in
-//! one piece, up to all of it: pyarrow and DuckDB had 80 to 150 MB resident by how their files had been read before, of
-//! which 30 to 37 came back in use. The pages stay in the file cache, so that coming back costs a millisecond in all.
-//! Libraries of the program stay as they are: nobody knows what of them is in use, so all that they have counts.
+//! Loading a library touches far more of it than is in use later. Linux maps as much at once as its file cache has in
+//! one piece, up to all of it. pyarrow and DuckDB had 80 to 150 MB resident, depending on how their files had been read
+//! before; 30 to 37 of these came back in use. The pages stay in the file cache, so that coming back costs a
+//! millisecond in all. Libraries of the program stay as they are: nobody knows which of their pages are in use, so all
+//! of them count.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How the names of their files begin; pyarrow's wheels have a folder, too.
+/// How the names of the libraries' files begin; pyarrow's wheels have a folder, too.
 const LIBRARIES: [&str; 4] = ["libarrow", "libparquet", "_duckdb.", "_native."];
 
 /// The most that was ever released at once.
 static MOST: AtomicU64 = AtomicU64::new(0);
 
-/// Lets go of the pages of these libraries in this process that are as they are in their files. What is in use comes
-/// back. Takes some milliseconds, and more where much memory is mapped; does nothing where the system does not tell.
+/// Lets go of those pages of these libraries in this process that are as they are in their files. Pages in use come
+/// back. Takes some milliseconds, and more where much memory is mapped. Does nothing where the system does not describe
+/// its mappings.
 pub fn release() {
     let Ok(text) = fs::read_to_string("/proc/self/smaps") else {
         return;
@@ -27,21 +29,22 @@ pub fn release() {
     MOST.fetch_max(code.map(Part::release).sum(), Ordering::Relaxed);
 }
 
-/// The most bytes that they have had when they were released.
+/// Returns the most bytes that the libraries had when they were released.
 pub fn most_released() -> u64 {
     MOST.load(Ordering::Relaxed)
 }
 
-/// Releases on a thread of its own: the guard that looked at nothing for 6 ms let workers grow beyond the limit.
+/// Releases on a thread of its own: while the guard released, it looked at nothing for 6 ms and let workers grow beyond
+/// the limit.
 #[derive(Default)]
 pub struct Releasing {
     thread: Option<JoinHandle<Duration>>,
-    /// When it was done, and what it took.
+    /// When the last release ended, and how long it took.
     last: Option<(Instant, Duration)>,
 }
 
 impl Releasing {
-    /// Begins, if a hundred times as long has passed since the last time as that took.
+    /// Begins a release, if a hundred times as long has passed since the last one as that took.
     pub fn start(&mut self) {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             self.last = thread.join().ok().map(|took| (Instant::now(), took));
@@ -60,7 +63,7 @@ impl Releasing {
 }
 
 impl Drop for Releasing {
-    /// Waits for its end.
+    /// Waits for the end of the release.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -72,18 +75,18 @@ impl Drop for Releasing {
 struct Part<'text> {
     start: usize,
     end: usize,
-    /// Nobody may write to it, and others do not see it.
+    /// Nobody may write to it, and other processes do not see it.
     is_read_only: bool,
     path: &'text str,
     resident_bytes: u64,
-    /// What the process has of its own in it, in memory and swapped out: what the loader has filled in.
+    /// The process's own bytes in it, in memory and swapped out: those that the loader has filled in.
     own_bytes: u64,
-    /// Nobody could write to it since it was mapped, as far as the system tells.
+    /// Nobody could write to it since it was mapped, as far as the system says.
     was_read_only: bool,
 }
 
 impl Part<'_> {
-    /// Code and constants as they are in the file, of a library that the engine loads.
+    /// Returns whether it is code and constants as they are in the file, of a library that the engine loads.
     fn is_code(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let is_known = self.path.contains("/pyarrow/")
@@ -94,7 +97,7 @@ impl Part<'_> {
 
     fn release(&self) -> u64 {
         let address = std::ptr::with_exposed_provenance_mut(self.start);
-        // SAFETY: nobody wrote to these pages, so they are read from the file again, as they were, when they are used. If
+        // SAFETY: nobody wrote to these pages, so they are read from the file again, unchanged, when they are used. If
         // they have been unmapped meanwhile, the call fails; libraries that Python has loaded stay.
         let result = unsafe { libc::madvise(address, self.end - self.start, libc::MADV_DONTNEED) };
         if result == 0 {
@@ -115,7 +118,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
             match name {
                 "Rss" => part.resident_bytes = bytes(rest),
                 "Anonymous" | "Swap" => part.own_bytes += bytes(rest),
-                // Accounted for as memory of its own, since it could be written to.
+                // Accounted for as the process's own memory, since it could be written to.
                 "VmFlags" => part.was_read_only = rest.split_whitespace().all(|it| it != "ac"),
                 _ => {}
             }
@@ -131,7 +134,7 @@ fn bytes(text: &str) -> u64 {
     kilobytes.map_or(0, |it: u64| it * 1024)
 }
 
-/// Whether a line is about the part before it, not the head of the next.
+/// Returns whether a line describes the part before it, and is not the head of the next.
 fn is_field(name: &str) -> bool {
     !name.contains(' ')
 }

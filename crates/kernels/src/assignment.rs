@@ -1,7 +1,8 @@
-//! Assignments: how rows find their partition. By ranges of keys, by a hash of keys, or in turn.
+//! Assignments: how rows find their partition: by ranges of keys, by a hash of keys, or in turn.
 //!
-//! Ranges order the partitions and split equal keys between them, equal ranges of random numbers without comparing any;
-//! a hash keeps equal keys together, in no order; in turn makes partitions of equal size, whatever the rows hold.
+//! Ranges order the partitions and split equal keys between them. Equal ranges of random numbers do so without
+//! comparing any. A hash keeps equal keys together, in no order. Assignment in turn makes partitions of equal size,
+//! whatever the rows hold.
 
 use arrow_schema::DataType;
 
@@ -42,7 +43,7 @@ impl PartitionCount {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> usize {
         self.0 as usize
     }
@@ -52,20 +53,20 @@ impl PartitionCount {
 #[allow(clippy::large_enum_variant, reason = "a map has one")]
 #[derive(Debug, Clone)]
 pub enum Assignment {
-    /// By key: partition r holds what lies between boundaries r - 1 and r.
+    /// By key: partition r holds the keys between boundaries r - 1 and r.
     Range(Boundaries),
     /// By the hash of the key columns (`hash.rs`): equal keys meet in one partition. Level 0 scales the hash h by the
-    /// number of partitions, level l > 0 scales mix(h ^ l): what one level has brought together another one divides,
-    /// except equal keys.
+    /// number of partitions, level l > 0 scales mix(h ^ l). So one level divides the rows that another has brought
+    /// together, except equal keys.
     Hash(PartitionCount, u8),
-    /// By equal ranges of the key, a number of 64 bits: the number, scaled by the number of partitions.
+    /// By equal ranges of the key, a number of 64 bits: the number is scaled by the number of partitions.
     Even(PartitionCount),
     /// In turn, by position alone: the partitions of a split differ by at most one row.
     RoundRobin(PartitionCount),
 }
 
 impl Assignment {
-    /// By the hash of the layout's keys.
+    /// Assigns by the hash of the layout's keys.
     ///
     /// # Errors
     /// A number of partitions out of range, a layout without keys.
@@ -73,7 +74,7 @@ impl Assignment {
         Self::hash_level(layout, num_partitions, 0)
     }
 
-    /// By the hash of the layout's keys, of rows that the levels below have brought together.
+    /// Assigns by the hash of the layout's keys, for rows that the levels below have brought together.
     ///
     /// # Errors
     /// As `hash`.
@@ -84,7 +85,7 @@ impl Assignment {
         PartitionCount::try_new(num_partitions).map(|count| Self::Hash(count, level))
     }
 
-    /// By equal ranges of the layout's key.
+    /// Assigns by equal ranges of the layout's key.
     ///
     /// # Errors
     /// A number of partitions out of range, a key that is not one ascending `uint64` without nulls.
@@ -103,7 +104,7 @@ impl Assignment {
         }
     }
 
-    /// In turn.
+    /// Assigns in turn.
     ///
     /// # Errors
     /// A number of partitions out of range.
@@ -111,7 +112,7 @@ impl Assignment {
         PartitionCount::try_new(num_partitions).map(Self::RoundRobin)
     }
 
-    /// Number of partitions, R.
+    /// Returns the number of partitions, R.
     pub fn num_partitions(&self) -> usize {
         match self {
             Self::Range(boundaries) => boundaries.num_partitions(),
@@ -119,8 +120,8 @@ impl Assignment {
         }
     }
 
-    /// The assignment as bytes, for another process: a tag byte, then the boundaries or the number of partitions, and
-    /// behind that the level of a hash that has one above 0.
+    /// Returns the assignment as bytes, for another process: a tag byte, then the boundaries or the number of
+    /// partitions, then the level of a hash if it is above 0.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (tag, rest) = match self {
             Self::Range(boundaries) => (RANGE, boundaries.to_bytes()),
@@ -138,7 +139,7 @@ impl Assignment {
         bytes
     }
 
-    /// Reads what `to_bytes` wrote for the same layout.
+    /// Reads the bytes that `to_bytes` wrote for the same layout.
     ///
     /// # Errors
     /// Bytes that hold no assignment, or boundaries of other keys.
@@ -166,13 +167,13 @@ impl Assignment {
         }
     }
 
-    /// Whether `assign` looks at keys.
+    /// Returns whether `assign` looks at keys.
     pub(crate) fn reads_keys(&self) -> bool {
         !matches!(self, Self::RoundRobin(_))
     }
 
     /// Fills `partitions[i]` for the key row at `keys[starts[i]..]`; the first row has position `first`, the others
-    /// follow. At most `CHUNK_ROWS` rows: the kind is looked at once for all of them.
+    /// follow. Takes at most `CHUNK_ROWS` rows, and looks at the kind of assignment once for all of them.
     pub(crate) fn assign(
         &self,
         key_layout: &RowLayout,
@@ -207,8 +208,8 @@ impl Assignment {
     }
 }
 
-/// Splits begin at partitions that spread as multiples of the golden ratio do: however many small splits there are,
-/// their rows do not crowd in the first partitions.
+/// Deals rows to partitions in turn. Splits begin at partitions that spread as multiples of the golden ratio do:
+/// however many small splits there are, their rows do not crowd in the first partitions.
 fn deal(count: PartitionCount, first: Position, partitions: &mut [u32]) {
     let count = u64::from(count.0);
     let start = (u64::from(first.split.wrapping_mul(0x9E37_79B9)) * count) >> 32;

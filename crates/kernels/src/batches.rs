@@ -1,6 +1,7 @@
-//! Gathered rows as batches, counted as they go out: behind the last one comes an error if they are not what the maps sent.
+//! Gathered rows as batches, counted as they go out. If they are not the rows that the maps sent, an error follows the
+//! last batch.
 //!
-//! This is as late as rows can be looked at, so it covers all that was done to them: scattering, merging, spilling,
+//! Rows cannot be checked later than this, so the check covers every step before: scattering, merging, spilling,
 //! sorting and gathering.
 
 use std::sync::Arc;

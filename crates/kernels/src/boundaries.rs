@@ -15,7 +15,7 @@ use crate::window::{count_below, Window};
 
 use crate::key_rows::{KeyRows, Position};
 
-/// No partition has this number.
+/// Stands for a partition that is not decided yet; no partition has this number.
 const UNDECIDED: u32 = u32::MAX;
 
 /// Picks the boundaries of `num_partitions` partitions, evenly spaced in the sorted samples.
@@ -49,9 +49,9 @@ pub struct Boundaries {
     key_layout: RowLayout,
     num_partitions: usize,
     keys: KeyRows,
-    /// What all boundaries begin with, as far as it does not tell them apart (URLs, paths).
+    /// The beginning that all boundaries share, as far as it does not tell them apart (URLs, paths).
     shared: Vec<(PrefixPlan, u128)>,
-    /// How prefixes go on from there.
+    /// How prefixes go on after the shared beginning.
     plan: PrefixPlan,
     prefixes: Prefixes,
     /// Window of each prefix, which nearly always decides.
@@ -60,7 +60,7 @@ pub struct Boundaries {
     cells: Cells,
 }
 
-/// A longer common beginning is left to comparisons.
+/// Comparisons deal with a longer common beginning.
 const MAX_SHARED: usize = 16;
 
 #[derive(Debug, Clone)]
@@ -104,19 +104,19 @@ impl Boundaries {
         }
     }
 
-    /// Number of partitions, R.
+    /// Returns the number of partitions, R.
     pub fn num_partitions(&self) -> usize {
         self.num_partitions
     }
 
-    /// The boundaries as bytes, for another process.
+    /// Returns the boundaries as bytes, for another process.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = (self.num_partitions as u64).to_le_bytes().to_vec();
         bytes.extend(self.keys.to_bytes());
         bytes
     }
 
-    /// Reads what `to_bytes` wrote for the same key layout.
+    /// Reads the bytes that `to_bytes` wrote for the same key layout.
     ///
     /// # Errors
     /// Bytes that do not hold sorted boundaries.
@@ -140,7 +140,7 @@ impl Boundaries {
     }
 
     /// Fills `partitions[i]` for the key row at `starts[i]`; the first row has position `first`, the others follow.
-    /// At most `CHUNK_ROWS` rows.
+    /// Takes at most `CHUNK_ROWS` rows.
     pub(crate) fn assign(
         &self,
         keys: &[u8],
@@ -169,7 +169,7 @@ impl Boundaries {
         }
     }
 
-    /// Finds the partitions that are undecided so far.
+    /// Finds the partitions that are still undecided.
     fn search<P: Prefix>(
         &self,
         boundaries: &[P],
@@ -202,7 +202,7 @@ impl Boundaries {
         }
     }
 
-    /// How many of the `tied` boundaries from `start` on are not greater; `key` where keys may differ.
+    /// Counts how many of the `tied` boundaries from `start` on are not greater. `key` is given where keys may differ.
     fn count_tied(
         &self,
         start: usize,

@@ -1,7 +1,7 @@
-//! Searching boundaries by a table: a word's cell tells which boundaries are near it, mostly none.
+//! Searching boundaries by a table: the cell of a word tells which boundaries are near it, mostly none.
 //!
-//! Halving takes seven steps for a hundred boundaries, this one look-up and, for the few words that share their cell with
-//! a boundary, a comparison.
+//! Halving takes seven steps for a hundred boundaries. The table takes one look-up, and one comparison for the few
+//! words that share their cell with a boundary.
 
 use std::ops::Range;
 
@@ -42,10 +42,10 @@ impl Cells {
         }
     }
 
-    /// Which of the words may be equal to `word` or on either side of it; all before are less.
+    /// Returns which of the words may be equal to `word` or on either side of it; all words before these are less.
     ///
-    /// A word below the first cell is less than all, which the first cell, where the least is, finds out too; one above
-    /// the last cell may use that.
+    /// A word below the first cell is less than all words. It may use the first cell, which holds the least word. A
+    /// word above the last cell may use the last cell.
     #[inline(always)]
     pub(crate) fn range(&self, word: u64) -> Range<usize> {
         let last = self.starts.len() as u64 - 2;

@@ -1,4 +1,4 @@
-//! What the checks of a shuffle find: rows that left the maps and did not arrive as they were.
+//! The findings of a shuffle's checks: rows that left the maps and did not arrive as they were.
 
 /// A shuffle did not conserve its rows. Messages go on after "the reduce of ...".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum CheckError {
         /// The map.
         map: u32,
     },
-    /// Outputs are all there, and not in the order of the maps.
+    /// The outputs are all there, but not in the order of the maps.
     #[error("got the output of map {map} behind that of map {before}, though maps go in order")]
     Misplaced {
         /// The map that should have come earlier.
@@ -26,7 +26,7 @@ pub enum CheckError {
         /// The map that came before it.
         before: u32,
     },
-    /// The output of a map that is none of this shuffle's.
+    /// The output of a map that does not belong to this shuffle.
     #[error("got the output of map {map}, and there are only the maps {first} to {last}")]
     Unknown {
         /// The map.
@@ -54,13 +54,13 @@ pub enum CheckError {
         /// What was wrong there.
         reason: &'static str,
     },
-    /// The bytes that a map sent are not those that came.
+    /// The bytes that arrived are not those that a map sent.
     #[error("got rows of map {map} that are not those which the map sent: their bytes were changed on the way")]
     Changed {
         /// The map.
         map: u32,
     },
-    /// The slices are in order, but not all of their rows went on, or some twice.
+    /// The slices are in order, but some of their rows did not go on, or went on twice.
     #[error("got {} from the maps and handed on {}", grouped(*.expected), grouped(*.actual))]
     Rows {
         /// Rows in the slices.
@@ -74,7 +74,7 @@ pub enum CheckError {
         /// Rows in the slices.
         rows: u64,
     },
-    /// The slices are in order, and nobody asked for all of their rows.
+    /// The slices are in order, but nobody asked for all of their rows.
     #[error("got {} from the maps and did not hand on all of them", grouped(*.rows))]
     Unread {
         /// Rows in the slices.
@@ -95,7 +95,7 @@ fn maps(first: u32, count: u64) -> String {
     }
 }
 
-/// A number of rows with its unit, digits in groups of three.
+/// Formats a number of rows with its unit, digits in groups of three.
 fn grouped(rows: u64) -> String {
     let digits = rows.to_string();
     let mut text = String::new();

@@ -1,7 +1,8 @@
 //! Decoding rows: one builder per column, fed with chunks of rows.
 //!
-//! Strings are not copied where views are wanted: these point into the slices that hold the rows. Where plain strings are
-//! wanted, they are copied at once, while their rows are in the cache: from views later they came from memory once more.
+//! Strings are not copied where views are wanted: views point into the slices that hold the rows. Where plain strings
+//! are wanted, they are copied at once, while their rows are in the cache. Made from views later, they came from memory
+//! a second time.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::layout::RowLayout;
 use crate::order::slice_and_offset;
 use crate::slot::{Column, Slot};
 
-/// Slices as the data buffers of view arrays.
+/// The slices as data buffers of view arrays.
 ///
-/// A view's offset has 31 bits, so a longer slice appears as several windows that start 2 GiB apart and overlap: a value
-/// (below 2 GiB) lies whole in the window in which it starts.
+/// The offset of a view has 31 bits. So a longer slice appears as several windows that start 2 GiB apart and overlap: a
+/// value (below 2 GiB) lies whole in the window in which it starts.
 #[derive(Debug)]
 pub(crate) struct ViewBuffers {
     buffers: Arc<[Buffer]>,
@@ -50,7 +51,7 @@ impl ViewBuffers {
         }
     }
 
-    /// The view of a value of more than 12 bytes that starts with `prefix`.
+    /// Makes the view of a value of more than 12 bytes that starts with `prefix`.
     #[inline]
     fn view(&self, slice: usize, offset: usize, length: usize, prefix: [u8; 4]) -> u128 {
         let buffer = self.first[slice] + (offset >> WINDOW_BITS) as u32;
@@ -73,7 +74,7 @@ pub(crate) struct Chunk<'a, 'b> {
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
     column: &'a Column,
-    /// What becomes of it: strings and binary may be plain or views.
+    /// The type of the result: strings and binary may be plain or views.
     data_type: &'a DataType,
     values: MutableBuffer,
     /// Where the values of plain strings start, and where the last one ends.
@@ -83,7 +84,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Memory for so many rows, and so many bytes of plain strings; more of these is got by doubling it.
+    /// Takes memory for so many rows, and so many bytes of plain strings. For more bytes the memory is doubled.
     pub(crate) fn new(
         column: &'a Column,
         data_type: &'a DataType,
@@ -117,7 +118,7 @@ impl<'a> Decoder<'a> {
     /// `tails[i]` is where the next string of row i starts, and is moved on.
     ///
     /// # Errors
-    /// Plain strings that their offsets cannot number the bytes of.
+    /// Plain strings with more bytes than their offsets can number.
     pub(crate) fn append(
         &mut self,
         layout: &RowLayout,
@@ -172,7 +173,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The finished column; strings and binary as views into `views`.
+    /// Returns the finished column; strings and binary as views into `views`.
     pub(crate) fn finish(self, views: &ViewBuffers) -> Result<ArrayRef> {
         let nulls = self
             .validity
@@ -191,8 +192,8 @@ impl<'a> Decoder<'a> {
                     .add_buffer(self.offsets.into())
                     .add_buffer(values)
                     .nulls(nulls);
-                // SAFETY: offsets ascend from 0 to the number of bytes, and the values between them are whole strings,
-                // UTF-8 where that is asked for (see below).
+                // SAFETY: offsets ascend from 0 to the number of bytes, and the values between them are whole strings.
+                // They are UTF-8 where the type asks for it (see below).
                 make_array(unsafe { data.build_unchecked() })
             }
             (Slot::Variable { .. }, value_type) => {
@@ -203,9 +204,9 @@ impl<'a> Decoder<'a> {
                     DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
                 ) {
                     // SAFETY: `append_views` made every view from a value whose bounds were checked when its row was
-                    // walked, in the window of its slice, with its own first bytes. The bytes are UTF-8 because scatter
-                    // copied them whole out of a string array, and the store verifies a slice's checksum before handing
-                    // it out.
+                    // walked. The view lies in the window of its slice and has the value's own first bytes. The bytes
+                    // are UTF-8, because scatter copied them whole out of a string array, and the store verifies a
+                    // slice's checksum before handing it out.
                     Arc::new(unsafe { StringViewArray::new_unchecked(pointers, buffers, nulls) })
                 } else {
                     // SAFETY: as above, without a demand on the bytes.
@@ -229,7 +230,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Bytes of an offset of plain strings or binary; 0 for all else.
+/// Returns the bytes of an offset of plain strings or binary; 0 for all other types.
 fn offset_bytes(data_type: &DataType) -> usize {
     match data_type {
         DataType::Utf8 | DataType::Binary => size_of::<i32>(),
@@ -296,7 +297,7 @@ fn append_views(
     }
 }
 
-/// The view of a value of at most 12 bytes that `rest` starts with.
+/// Makes the view of a value of at most 12 bytes that `rest` starts with.
 #[inline]
 fn inline_view(rest: &[u8], length: usize) -> u128 {
     let value = match rest.first_chunk::<16>() {
@@ -320,7 +321,7 @@ mod tests {
     fn more_bytes_than_offsets_number_are_refused() {
         let fields = vec![Field::new("text", DataType::Utf8, false)];
         let layout = RowLayout::try_new(&Arc::new(Schema::new(fields)), &[]).unwrap();
-        // They say that they are so long: nobody has read their bytes when they are refused.
+        // The rows only claim to be so long: nobody has read their bytes when they are refused.
         let mut row = vec![0; layout.fixed_bytes()];
         row[layout.lengths_at()..][..4].copy_from_slice(&(1u32 << 30).to_le_bytes());
         let chunk = Chunk {

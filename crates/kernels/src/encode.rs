@@ -78,7 +78,7 @@ fn add(
     Ok(())
 }
 
-/// Replaces `starts` by the places of back-to-back rows of the given lengths; returns where the last one ends.
+/// Replaces `starts` by the places of back-to-back rows of the given lengths, and returns where the last one ends.
 pub(crate) fn pack(lengths: &[usize], starts: &mut Vec<usize>) -> usize {
     starts.clear();
     let mut end = 0;
@@ -92,7 +92,7 @@ pub(crate) fn pack(lengths: &[usize], starts: &mut Vec<usize>) -> usize {
 /// Writes rows from `first` on to `out`, the i-th at `starts[i]`; `tails` is scratch space.
 ///
 /// # Panics
-/// If a row does not fit at its place: `starts` come from the sums of `row_lengths` of the same rows.
+/// If a row does not fit at its place: `starts` must come from the sums of `row_lengths` of the same rows.
 pub(crate) fn write_rows(
     layout: &RowLayout,
     sources: &Sources,
@@ -131,7 +131,7 @@ fn write_nulls(
     out: &mut [u8],
 ) {
     match layout.null_bytes() {
-        // Without null bits the first byte is padding or is overwritten.
+        // Without null bits, the first byte is padding or is overwritten.
         0 | 1 => starts.iter().for_each(|&start| out[start] = 0),
         bytes => starts
             .iter()
@@ -256,7 +256,7 @@ fn write_variable(
             for (i, view) in views[first..].iter().take(starts.len()).enumerate() {
                 let length = *view as u32 as usize;
                 if nulls.is_some_and(|n| n.is_null(first + i)) {
-                    // What a null's view holds is undefined.
+                    // The contents of a null's view are undefined.
                     write(i, &[]);
                 } else if length <= 12 {
                     write(i, &view.to_le_bytes()[4..4 + length]);

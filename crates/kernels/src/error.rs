@@ -1,6 +1,6 @@
 //! The one error type of this crate.
 //!
-//! Every message is a sentence that names the value, the limit and what to do about it.
+//! Every message is a sentence that names the value, the limit and the remedy.
 
 use arrow_schema::{ArrowError, DataType};
 
@@ -55,7 +55,7 @@ pub enum KernelError {
         /// Nulls in the batch that was refused.
         count: usize,
     },
-    /// A string or binary value is longer than an Arrow view can name.
+    /// A string or binary value is longer than the length in an Arrow view can be.
     #[error("a value of column '{column}' has {bytes} bytes, more than the {limit} that a row can hold; split the value")]
     ValueTooLong {
         /// Name of the column.
@@ -92,7 +92,7 @@ pub enum KernelError {
     /// A hash was asked for where there is nothing to hash.
     #[error("rows without key columns cannot be assigned by hash; name the columns to hash, or deal rows in turn")]
     NoKeys,
-    /// Equal ranges were asked for of a key that is not a number of 64 bits.
+    /// Equal ranges were asked for on a key that is not a number of 64 bits.
     #[error("only a single ascending key of type uint64 without nulls has equal ranges; choose boundaries out of samples")]
     NotANumber,
     /// Encoded samples, boundaries or assignments cannot be read.
@@ -111,7 +111,7 @@ pub enum KernelError {
         /// Bytes given.
         actual: u64,
     },
-    /// More slices than a row location can number.
+    /// There are more slices than a row location can number.
     #[error("{count} slices for one reducer exceed the limit of {limit}; merge slices first or use fewer, larger splits")]
     TooManySlices {
         /// Slices given.
@@ -119,7 +119,7 @@ pub enum KernelError {
         /// The most that one reducer takes.
         limit: usize,
     },
-    /// Blocks of different shuffles.
+    /// The blocks belong to different shuffles.
     #[error(
         "blocks of {expected} and {actual} slices cannot be merged; merge blocks of one shuffle"
     )]
@@ -143,7 +143,7 @@ pub enum KernelError {
     /// Arrow refused an operation.
     #[error("{action} failed: {source}; check the types of the columns")]
     Arrow {
-        /// What was being done.
+        /// The operation.
         action: String,
         /// Arrow's own reason.
         source: ArrowError,
@@ -151,7 +151,7 @@ pub enum KernelError {
 }
 
 impl KernelError {
-    /// Wraps an Arrow error with what was being done.
+    /// Wraps an Arrow error with the operation that failed.
     pub(crate) fn arrow(action: impl Into<String>, source: ArrowError) -> Self {
         Self::Arrow {
             action: action.into(),

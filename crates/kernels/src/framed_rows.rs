@@ -13,14 +13,15 @@ use crate::pieces::Piece;
 pub(crate) struct FramedRows {
     /// For each column its array in every frame.
     columns: Vec<Vec<ArrayRef>>,
-    /// Location of every row in input order, that is ascending.
+    /// Location of every row in input order, which is ascending.
     locs: Vec<u64>,
     /// Number of rows before each frame, and of all.
     starts: Vec<usize>,
 }
 
 impl FramedRows {
-    /// Of all pieces, if they have columns beside their rows; `locs` tells the locations of these, ascending.
+    /// Collects the columns of all pieces, if they have columns beside their rows. `locs` returns the locations of the
+    /// rows, ascending.
     pub(crate) fn new(pieces: &[Piece], locs: impl FnOnce() -> Vec<u64>) -> Option<Self> {
         let batches: Vec<&RecordBatch> = pieces
             .iter()
@@ -45,7 +46,7 @@ impl FramedRows {
         })
     }
 
-    /// Frame and row within the frame for each location.
+    /// Returns frame and row within the frame for each location.
     pub(crate) fn places(&self, locs: &[u64]) -> Vec<(usize, usize)> {
         let place = |loc| {
             let row = self.locs.partition_point(|&l| l < loc);
@@ -55,7 +56,7 @@ impl FramedRows {
         locs.iter().map(|&loc| place(loc)).collect()
     }
 
-    /// The values of one column at these places.
+    /// Returns the values of one column at these places.
     pub(crate) fn take(
         &self,
         column: usize,

@@ -1,9 +1,9 @@
 //! Frames: how columns that do not fit into rows travel beside them.
 //!
-//! A section of such a schema that has rows is a frame
-//! `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of the other columns]`. The stream of a frame holds one
-//! batch, its rows in the order of the frame's rows. Inside nested columns views and dictionaries travel as plain values:
-//! otherwise every slice would carry all the values of the input.
+//! A section of such a schema that has rows is a frame `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of
+//! the other columns]`. The stream of a frame holds one batch, its rows in the order of the frame's rows. Inside nested
+//! columns, views and dictionaries travel as plain values. Otherwise every slice would carry all the values of the
+//! input.
 
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -26,7 +26,7 @@ use crate::slot::{packs_into_dictionary, Slot};
 /// The two length words of a frame.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// A column as it travels.
+/// Converts a column into the form in which it travels.
 pub(crate) fn to_wire(name: &str, declared: &Field, array: &ArrayRef) -> Result<ArrayRef> {
     let wire = wire_type(declared.data_type());
     if array.data_type() == &wire {
@@ -42,12 +42,12 @@ pub(crate) fn to_wire(name: &str, declared: &Field, array: &ArrayRef) -> Result<
     cast(array, &wire).map_err(|e| KernelError::arrow(format!("encoding column '{name}'"), e))
 }
 
-/// Whether two types differ only in how strings and dictionaries are represented.
+/// Returns whether two types differ only in how strings and dictionaries are represented.
 fn same_shape(a: &DataType, b: &DataType) -> bool {
     wire_type(a).equals_datatype(&wire_type(b))
 }
 
-/// The type in which a framed column travels.
+/// Returns the type in which a framed column travels.
 fn wire_type(declared: &DataType) -> DataType {
     let wire = plain_type(declared);
     if can_cast_types(declared, &wire) && can_cast_types(&wire, declared) {
@@ -83,7 +83,7 @@ fn wire_schema(layout: &RowLayout) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Encodes, for each partition, the framed columns of its rows: nothing for a partition without rows.
+/// Encodes, for each partition, the framed columns of its rows; nothing for a partition without rows.
 ///
 /// `batches` holds the columns of each batch, `partitions` the partition of every row, batch after batch.
 pub(crate) fn encode(
@@ -139,7 +139,7 @@ pub(crate) struct Frame {
     pub(crate) beside: Beside,
 }
 
-/// Takes the frames in this range of a slice apart.
+/// Takes apart the frames in this range of a slice.
 pub(crate) fn parse(layout: &RowLayout, slice: &Buffer, range: Range<usize>) -> Result<Vec<Frame>> {
     let schema = wire_schema(layout);
     let mut frames = Vec::new();
@@ -196,17 +196,17 @@ fn has_dense_union(data_type: &DataType) -> bool {
     }
 }
 
-/// Reads the one batch of a stream. Arrow's decoder panics on some malformed input: that is an error here too.
+/// Reads the one batch of a stream. Arrow's decoder panics on some malformed input; here that is an error, too.
 ///
-/// Fields inside nested columns are named as the schema says. Files name those of maps and lists as they like, and
-/// pyarrow, through which one side of a shuffle may have got its schema, does not keep all of these names.
+/// Fields inside nested columns are named as the schema says. Files name the fields of maps and lists as they like. One
+/// side of a shuffle may have got its schema through pyarrow, which does not keep all of these names.
 fn decode(stream: Buffer, schema: &SchemaRef) -> Option<RecordBatch> {
     let mut stream = if schema
         .fields()
         .iter()
         .any(|field| has_dense_union(field.data_type()))
     {
-        // Of these alone the decoder takes offsets where they lie: the copy begins where they are aligned.
+        // For these types alone the decoder takes offsets where they lie; the copy begins where they are aligned.
         Buffer::from(stream.as_slice())
     } else {
         stream

@@ -1,8 +1,8 @@
 //! Gather: a reducer's slices become batches, sorted or in the order of the slices.
 //!
-//! Rows stay where they are. One pass walks them (checking every length) and makes an entry of each, the entries are
-//! sorted unless the order is to stay, and `batch` collects the fields of a range of rows in order, and hashes the rows
-//! while they are in the cache; strings are only pointed at, unless they are wanted as they were declared.
+//! Rows stay where they are. One pass walks them, checks every length and makes an entry of each row. The entries are
+//! sorted, unless the order is to stay. `batch` then collects the fields of a range of rows in order, and hashes the
+//! rows while they are in the cache. Strings are only pointed at, unless they are wanted as declared.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ pub struct GatheredRows {
     encoded: Vec<(usize, Range<usize>)>,
     schema: SchemaRef,
     num_bytes: usize,
-    /// Of a row; they are not known to be as long as that before they are read.
+    /// Mean bytes of a row; a row is not known to be as long as that before it is read.
     mean_bytes: usize,
 }
 
 impl GatheredRows {
-    /// Finds and sorts the rows of the sections with this tag; equal keys stay in the order of the slices, and of rows
+    /// Finds and sorts the rows of the sections with this tag. Equal keys stay in the order of the slices and of rows
     /// within a slice.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl GatheredRows {
         Self::found(layout, sections, tag, locs_in_order)
     }
 
-    /// Rows whose locations `find` tells, together with the columns beside them.
+    /// Gathers rows whose locations `find` returns, together with the columns beside them.
     fn found(layout: &RowLayout, sections: Arc<Sections>, tag: u8, find: Find) -> Result<Self> {
         let slices = sections.slices();
         if slices.len() > MAX_SLICES {
@@ -107,31 +107,32 @@ impl GatheredRows {
         })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
         self.locs.len()
     }
 
-    /// Bytes of the rows.
+    /// Returns the bytes of the rows.
     pub fn num_bytes(&self) -> usize {
         self.num_bytes
     }
 
-    /// All rows in order, `step` of them per batch. Behind the last batch comes an error if these were not the rows that
-    /// the maps sent.
+    /// Returns all rows in order, `step` of them per batch. If these were not the rows that the maps sent, an error
+    /// follows the last batch.
     pub fn batches(self: Arc<Self>, step: usize) -> Batches {
         let schema = Arc::clone(&self.schema);
         Batches::new(self, schema, step)
     }
 
-    /// The same with strings and binary as declared, not as views; dictionaries are plain values here, too.
+    /// Like `batches`, with strings and binary as declared, not as views; dictionaries are plain values here, too.
     pub fn plain_batches(self: Arc<Self>, step: usize) -> Batches {
         let schema = plain_schema(&self.layout);
         Batches::new(self, schema, step)
     }
 
-    /// The most that the buffers of `batches` of `step` rows take with the declared types of the first columns, each buffer
-    /// padded to a multiple of `alignment`. `None` where it depends on the values: dictionaries, nested columns, views.
+    /// Returns the most that the buffers of `batches` of `step` rows take with the declared types of the first columns.
+    /// Each buffer is padded to a multiple of `alignment`. `None` where it depends on the values: dictionaries, nested
+    /// columns, views.
     pub fn declared_bytes(
         &self,
         declared: &Schema,
@@ -145,11 +146,11 @@ impl GatheredRows {
             let (bits, buffers) = declared_width(column, field.data_type())?;
             bytes += (self.num_rows() * bits).div_ceil(8) + num_batches * buffers * alignment;
         }
-        // Rows of a batch end within a byte, and offsets are one more than rows.
+        // The rows of a batch end within a byte, and there is one more offset than rows.
         Some(bytes + num_batches * layout.columns().len() * size_of::<u64>())
     }
 
-    /// Whether rows that were handed on are those that the maps sent.
+    /// Checks that the rows that were handed on are those that the maps sent.
     pub(crate) fn check(&self, mut handed_on: Tally) -> Result<(), CheckError> {
         for (slice, range) in &self.encoded {
             handed_on.add_beside(&self.sections.slices()[*slice][range.clone()]);
@@ -159,20 +160,21 @@ impl GatheredRows {
         })
     }
 
-    /// The schema of batches: strings and binary as views, dictionaries as plain values, all else as declared.
+    /// Returns the schema of batches: strings and binary as views, dictionaries as plain values, all other types as
+    /// declared.
     pub fn output_schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// Rows `start..start + len` in order, or as many as there are, which are added to `handed_on`, with this schema:
+    /// Returns rows `start..start + len` in order, or as many as there are, and adds them to `handed_on`. The schema is
     /// `output_schema`, or that with plain strings. Views point into the slices.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot put together again.
     ///
     /// # Cost
-    /// Rows are fetched from memory once, together; what reads the strings of a batch of up to about 8192 rows next
-    /// finds them in the cache.
+    /// Rows are fetched from memory once, together. A reader that takes the strings of a batch of up to about 8192 rows
+    /// next finds them in the cache.
     pub(crate) fn batch(
         &self,
         schema: &SchemaRef,
@@ -183,7 +185,8 @@ impl GatheredRows {
         let start = start.min(self.locs.len());
         let locs = &self.locs[start..start.saturating_add(len).min(self.locs.len())];
         let columns = self.layout.columns();
-        // All of what varies, for each column: what is not touched takes no memory. An eighth more, as batches differ.
+        // Enough for all variable bytes, for each column: memory that is not touched costs nothing. An eighth more, as
+        // batches differ.
         let varying_bytes = self.mean_bytes.saturating_sub(self.layout.fixed_bytes());
         let string_bytes = varying_bytes * locs.len() / 8 * 9;
         let mut decoders: Vec<Decoder<'_>> = columns
@@ -210,7 +213,7 @@ impl GatheredRows {
             for decoder in &mut decoders {
                 decoder.append(&self.layout, &chunk, &mut tails)?;
             }
-            // Behind the last string is the end of the row.
+            // The end of the last string is the end of the row.
             handed_on.add_rows(rows.iter().zip(&tails).map(|(row, &end)| &row[..end]));
         }
         let places = self.framed.as_ref().map(|framed| framed.places(locs));
@@ -239,7 +242,7 @@ impl GatheredRows {
             .map_err(|e| KernelError::arrow("putting an output batch together", e))
     }
 
-    /// A row and what follows it in its slice.
+    /// Returns a row and the bytes behind it in its slice.
     #[inline]
     fn row_on(&self, loc: u64) -> &[u8] {
         let (slice, offset) = slice_and_offset(loc);
@@ -247,14 +250,14 @@ impl GatheredRows {
     }
 }
 
-/// Whether `GatheredRows::declared_bytes` is known of rows with this layout.
+/// Returns whether rows with this layout have known `GatheredRows::declared_bytes`.
 pub fn has_declared_bytes(layout: &RowLayout, declared: &Schema) -> bool {
     let mut columns = layout.columns().iter().zip(declared.fields());
     columns.all(|(column, field)| declared_width(column, field.data_type()).is_some())
 }
 
-/// Bits for each row of a column beside the values of variable length, those that tell nulls among them, and the number of
-/// its buffers.
+/// Returns the bits for each row of a column beside the values of variable length, null bits included, and the number
+/// of its buffers.
 fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)> {
     match (column.slot, declared) {
         _ if declared != &column.value_type => None,
@@ -267,23 +270,24 @@ fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)
     }
 }
 
-/// The error for rows that could not be read: which map's were changed, if it is that.
+/// Returns the error for rows that could not be read; it names the map whose rows were changed, if that is the cause.
 fn blame(layout: &RowLayout, sections: &Sections, tag: u8, error: KernelError) -> KernelError {
     let intact = sections.intact(tag, |section| recount(layout, sections, section).ok());
     intact.err().map_or(error, KernelError::from)
 }
 
-/// How many rows there are. What the maps say is as long as the rows, or a damaged header: no row is that short.
+/// Returns how many rows there are. The count that the maps sent holds unless a header is damaged: then the bytes limit
+/// it, since no row is shorter than its fixed part.
 ///
-/// Vectors that grow by doubling end up to twice as large, and what exceeds 8 MB jemalloc returns to the system at once:
-/// grouping 40 million rows then touched 500 MB of fresh memory more.
+/// Vectors that grow by doubling end up to twice as large, and jemalloc returns an excess over 8 MB to the system at
+/// once. Grouping 40 million rows then touched 500 MB of fresh memory more.
 fn expected_rows(layout: &RowLayout, sent: Tally, pieces: &[Piece]) -> usize {
     let bytes: usize = pieces.iter().map(|piece| piece.rows.len()).sum();
     let most = bytes / layout.fixed_bytes().max(1);
     usize::try_from(sent.rows()).map_or(most, |rows| rows.min(most))
 }
 
-/// Locations of so many rows in the order they are wanted, and the columns beside them if there are any.
+/// Finds the locations of so many rows in the order they are wanted, and the columns beside them if there are any.
 type Find = fn(&RowLayout, &[&[u8]], &[Piece], usize) -> Result<(Vec<u64>, Option<FramedRows>)>;
 
 fn sorted_locs<P: Prefix>(
@@ -308,7 +312,7 @@ fn sorted_locs<P: Prefix>(
     let framed = FramedRows::new(pieces, || entries.iter().map(|e| e.loc).collect());
     let ties = TieBreaker::new(layout, slices);
     sort_entries(&mut entries, |run| ties.resolve(run));
-    // Collected into the memory of the entries.
+    // Collecting reuses the memory of the entries.
     Ok((entries.into_iter().map(|e| e.loc).collect(), framed))
 }
 

@@ -1,7 +1,7 @@
 //! Records of the sort benchmarks, as Ordinal's `gensort` makes them: 100 bytes, of which the first 10 are the key.
 //!
-//! Record *n* depends on *n* alone, so any range can be made anywhere. Its source is the 128-bit number *n* + 1 of
-//! the linear congruential sequence that starts at 0. The algorithm is public; this is written from its description.
+//! Record *n* depends on *n* alone, so any range can be made anywhere. Its source is the 128-bit number *n* + 1 of the
+//! linear congruential sequence that starts at 0. The algorithm is public; this code is written from its description.
 
 use crate::records::{RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
 
@@ -15,7 +15,7 @@ const INCREMENT: u128 = 0x4A69_6D47_7261_7952_4950_2020_2020_2001;
 /// At most this many bytes of a key are replaced to make it skewed.
 const SKEW_BYTES: usize = 6;
 
-/// What the records look like.
+/// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// Keys are 10 random bytes (the default of `gensort`).
@@ -61,7 +61,7 @@ pub fn fill_records(start: u128, kind: RecordKind, out: &mut [u8]) -> Result<(),
     Ok(())
 }
 
-/// The random number that record `number` is made from, in as many steps as `number` has bits.
+/// Computes the random number that record `number` is made from, in as many steps as `number` has bits.
 fn random_number(number: u128) -> u128 {
     let (mut multiplier, mut increment) = (MULTIPLIER, INCREMENT);
     let mut random = 0u128;
@@ -81,7 +81,7 @@ fn step(random: u128) -> u128 {
     random.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT)
 }
 
-/// `[key][00 11][number, 32 hex digits][88 99 AA BB][12 hex digits, each four times][CC DD EE FF]`
+/// Fills in `[key][00 11][number, 32 hex digits][88 99 AA BB][12 hex digits, each four times][CC DD EE FF]`.
 fn fill_binary(record: &mut [u8; RECORD_BYTES], number: u128, random: u128) {
     record[..KEY_BYTES].copy_from_slice(&binary_key(random));
     record[10..12].copy_from_slice(&[0x00, 0x11]);
@@ -91,7 +91,8 @@ fn fill_binary(record: &mut [u8; RECORD_BYTES], number: u128, random: u128) {
     record[96..].copy_from_slice(&[0xCC, 0xDD, 0xEE, 0xFF]);
 }
 
-/// `[key][2 spaces][number, 32 hex digits][2 spaces][13 hex digits, each four times]["\r\n"]`
+/// Fills in `[key][2 spaces][number, 32 hex digits][2 spaces][13 hex digits, each four times]["\r
+/// "]`.
 fn fill_ascii(record: &mut [u8; RECORD_BYTES], number: u128, random: u128) {
     record[..KEY_BYTES].copy_from_slice(&ascii_key(random));
     record[10..12].copy_from_slice(b"  ");
@@ -107,7 +108,8 @@ fn binary_key(random: u128) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Eight digits of base 95 from the upper half of the random number, least significant first, and two of the lower.
+/// Makes a key of eight digits of base 95 from the upper half of the random number, least significant first, and two of
+/// the lower half.
 fn ascii_key(random: u128) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     let (upper, lower) = key.split_at_mut(8);
@@ -149,7 +151,7 @@ const HEX_PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// The key that skewed records share bits with, for the range of record numbers that it is used for.
+/// The key that skewed records share bits with, for the range of record numbers that use it.
 #[derive(Default)]
 struct Skew {
     index: Option<u32>,
@@ -157,9 +159,9 @@ struct Skew {
 }
 
 impl Skew {
-    /// Replaces the first bits (binary) or characters (ASCII) of the key; how many, the random number decides.
+    /// Replaces the first bits (binary) or characters (ASCII) of the key; the random number decides how many.
     ///
-    /// The replacement is the key of the unskewed record whose number is the bit length of this record's number:
+    /// The replacement is the key of the unskewed record whose number is the bit length of this record's number. So
     /// half of all records share one, a quarter the next, and so on.
     fn apply(
         &mut self,
@@ -191,8 +193,8 @@ impl Skew {
     }
 }
 
-/// The bit length of a record number. As in `gensort`, numbers that use the top four bits of either half count as
-/// using all of them.
+/// Returns the bit length of a record number. As in `gensort`, numbers that use the top four bits of either half count
+/// as using all of them.
 fn skew_index(number: u128) -> u32 {
     let length = u128::BITS - number.leading_zeros();
     match length {

@@ -12,8 +12,8 @@
 //!   words, the last one filled up with zeros, chained in the same way.
 //!
 //! Dictionaries travel as their values, so they hash as these. The hash is stored nowhere, but machines and versions
-//! that work on one shuffle must agree on it: it must not change. It is not keyed: who chooses the data can make one
-//! partition large, as with equal keys.
+//! that work on one shuffle must agree on it: it must not change. It is not keyed. Somebody who chooses the data can
+//! make one partition large, as with equal keys.
 
 use crate::key::{order_float, read, read_number, KeyField, KeyKind};
 use crate::layout::RowLayout;

@@ -1,7 +1,7 @@
 //! One key column within a row: reading its value as an ordered number or as bytes, and comparing two rows by it.
 //!
 //! The order of values: NaN is one value, greater than all others; -0.0 equals 0.0; strings and binary compare as
-//! unsigned bytes; false < true. Direction turns values round, the place of nulls is independent of it.
+//! unsigned bytes; false < true. A descending key reverses the values; the place of nulls does not depend on direction.
 
 use std::cmp::Ordering;
 
@@ -15,9 +15,9 @@ use crate::slot::{Column, Slot};
 pub struct SortKey {
     /// Index of the column in the schema.
     pub column: usize,
-    /// Largest value first.
+    /// Whether the largest value comes first.
     pub descending: bool,
-    /// Nulls before all values, whatever the direction.
+    /// Whether nulls come before all values, whatever the direction.
     pub nulls_first: bool,
 }
 
@@ -88,7 +88,7 @@ impl KeyField {
         })
     }
 
-    /// Whether the field is null in this row.
+    /// Returns whether the field is null in this row.
     #[inline]
     pub(crate) fn is_null(&self, row: &[u8]) -> bool {
         self.null_bit
@@ -130,7 +130,7 @@ impl KeyField {
         }
     }
 
-    /// The value of a kind of at most 8 bytes as a number with the order of the values; 0 for other kinds.
+    /// Returns the value of a kind of at most 8 bytes as a number with the order of the values; 0 for other kinds.
     pub(crate) fn number(&self, row: &[u8]) -> u64 {
         match self.kind {
             KeyKind::Bool { at } => u64::from(row[at] != 0),
@@ -141,7 +141,7 @@ impl KeyField {
         }
     }
 
-    /// The value of a kind that compares as bytes; empty for other kinds.
+    /// Returns the value of a kind that compares as bytes; empty for other kinds.
     #[inline]
     pub(crate) fn bytes<'a>(&self, row: &'a [u8]) -> &'a [u8] {
         match self.kind {
@@ -185,7 +185,7 @@ fn unsortable(column: &Column) -> KernelError {
     }
 }
 
-/// `N` bytes of a row.
+/// Reads `N` bytes of a row.
 #[inline]
 pub(crate) fn read<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
@@ -193,13 +193,13 @@ pub(crate) fn read<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// A length word.
+/// Reads a length word.
 #[inline]
 pub(crate) fn read_length(row: &[u8], at: usize) -> usize {
     u32::from_le_bytes(read(row, at)) as usize
 }
 
-/// An unsigned number of 1, 2, 4 or 8 bytes.
+/// Reads an unsigned number of 1, 2, 4 or 8 bytes.
 #[inline]
 pub(crate) fn read_number(row: &[u8], at: usize, width: usize) -> u64 {
     match width {
@@ -218,13 +218,13 @@ fn read_u128(row: &[u8], at: usize) -> u128 {
     u128::from_le_bytes(read(row, at))
 }
 
-/// Two's complement in `width` bytes to an unsigned number with the same order.
+/// Turns two's complement in `width` bytes into an unsigned number with the same order.
 #[inline]
 pub(crate) fn flip_sign(bits: u64, width: usize) -> u64 {
     bits ^ 1 << (8 * width - 1)
 }
 
-/// IEEE 754 bits in `width` bytes to an unsigned number with the order of the values.
+/// Turns IEEE 754 bits in `width` bytes into an unsigned number with the order of the values.
 #[inline]
 pub(crate) fn order_float(bits: u64, width: usize) -> u64 {
     let (sign, infinity) = match width {
@@ -243,7 +243,7 @@ pub(crate) fn order_float(bits: u64, width: usize) -> u64 {
     }
 }
 
-/// A wide integer as big-endian bytes that compare like the values; 16-byte integers fill the first half.
+/// Turns a wide integer into big-endian bytes that compare like the values; 16-byte integers fill the first half.
 pub(crate) fn wide_bytes(row: &[u8], at: usize, width: usize) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (i, byte) in bytes[..width].iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use crate::layout::RowLayout;
 use crate::prefix::{PrefixPlan, State};
 use crate::walk::RowWalker;
 
-/// Where a row stands in the whole input; the tie-break between equal keys.
+/// Where a row stands in the whole input; breaks ties between equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Index of the input split.
@@ -63,7 +63,7 @@ impl KeyRows {
         self.positions.extend_from_slice(&other.positions);
     }
 
-    /// `[count u64][(split u32, row u64) per row][rows]`
+    /// Encodes the rows as `[count u64][(split u32, row u64) per row][rows]`.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes =
             Vec::with_capacity(8 + POSITION_BYTES * self.positions.len() + self.rows.len());

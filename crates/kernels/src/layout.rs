@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Columns that do not fit into rows (lists, structs, maps, ...) are *framed*: they travel beside the rows, see
-//! `frames.rs`. Dictionary columns travel as their values. A layout without any byte to store (no columns, only
-//! null-type columns, only framed columns) gets one byte of padding, so that rows can still be counted.
+//! `frames.rs`. Dictionary columns travel as their values. A layout without any byte to store gets one byte of padding,
+//! so that rows can still be counted. Such layouts have no columns, only null-type columns, or only framed columns.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::order::{Entry, Wide};
 use crate::prefix::{PrefixPlan, State};
 use crate::slot::{Column, Places};
 
-/// Rows that are encoded or decoded together, column by column: few enough that rows of 100 bytes stay in the first-level
-/// cache, and the pages of scattered ones in the TLB. With 1024, sorting 4 GB took 5 % more processor time.
+/// Rows that are encoded or decoded together, column by column. They are few enough that rows of 100 bytes stay in the
+/// first-level cache, and the pages of scattered ones in the TLB. With 1024, sorting 4 GB took 5 % more processor time.
 pub(crate) const CHUNK_ROWS: usize = 256;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Inner {
     keys: Vec<KeyField>,
     key_columns: Vec<usize>,
     prefix: PrefixPlan,
-    /// `None`: the layout is its own key layout.
+    /// `None` where the layout is its own key layout.
     key_layout: Option<RowLayout>,
 }
 
@@ -61,7 +61,7 @@ impl RowLayout {
                 index: key.column,
                 columns: schema.fields().len(),
             })?;
-            // A column that is already a key is equal wherever its second mention would be asked.
+            // Where the second mention of a column would be compared, the column is already known to be equal.
             if !key_columns.contains(&key.column) {
                 fields.push(KeyField::try_new(column, key, lengths_at, fixed_bytes)?);
                 key_columns.push(key.column);
@@ -101,28 +101,28 @@ impl RowLayout {
         Self::try_new(&Arc::new(projected), &keys).map(Some)
     }
 
-    /// The schema as given.
+    /// Returns the schema as given.
     pub fn schema(&self) -> &SchemaRef {
         &self.0.schema
     }
 
-    /// The layout of the key columns alone, in key order; samples and boundaries are rows of it.
+    /// Returns the layout of the key columns alone, in key order; samples and boundaries are rows of it.
     pub fn key_layout(&self) -> Self {
         self.0.key_layout.clone().unwrap_or_else(|| self.clone())
     }
 
-    /// The schema's columns that make up the rows of `key_layout`, in key order.
+    /// Returns the schema's columns that make up the rows of `key_layout`, in key order.
     pub fn key_columns(&self) -> &[usize] {
         &self.0.key_columns
     }
 
-    /// The length of every row, if all rows have the same and nothing travels beside them.
+    /// Returns the length of every row, if all rows have the same and nothing travels beside them.
     pub fn fixed_row_bytes(&self) -> Option<usize> {
         (self.0.num_variable == 0 && self.0.num_framed == 0).then_some(self.0.fixed_bytes)
     }
 
-    /// Memory of `GatheredRows` per row, beside the slices: an entry each. Ties among long keys and nested columns come on
-    /// top.
+    /// Returns the memory of `GatheredRows` per row, beside the slices: an entry each. Ties among long keys and nested
+    /// columns come on top.
     pub fn sort_bytes_per_row(&self) -> usize {
         let entry = match self.0.prefix.is_narrow() {
             true => size_of::<Entry<u64>>(),
@@ -160,7 +160,7 @@ impl RowLayout {
         self.0.num_variable
     }
 
-    /// Bytes of a row in front of its strings.
+    /// Returns the bytes of a row in front of its strings.
     pub(crate) fn fixed_bytes(&self) -> usize {
         self.0.fixed_bytes
     }

@@ -1,9 +1,9 @@
 //! Pure functions on Arrow data and fixed-length records: no files, no threads, no clock, no Python.
 //!
-//! Table rows on the map side: `RowLayout` says how rows look, an `Assignment` which partition each belongs to (`sample`
-//! and `choose_boundaries` split the key space), `Scatter` writes the rows of each partition to a slice. On the reduce
-//! side `Sections` takes slices apart, `GatheredRows` finds their rows, sorts them and hands them out as batches; both
-//! check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row.
+//! Table rows on the map side: `RowLayout` says how rows look, an `Assignment` which partition each belongs to
+//! (`sample` and `choose_boundaries` split the key space). `Scatter` writes the rows of each partition to a slice. On
+//! the reduce side, `Sections` takes slices apart, and `GatheredRows` finds their rows, sorts them and hands them out
+//! as batches. Both check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row.
 
 #[cfg(target_endian = "big")]
 compile_error!(

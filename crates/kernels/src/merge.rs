@@ -2,7 +2,7 @@
 
 use crate::error::{KernelError, Result};
 
-/// Slice offsets of the merge of `blocks`, of which each is given by the bytes of its slices.
+/// Returns the slice offsets of the merge of `blocks`, each of them given by the bytes of its slices.
 ///
 /// # Errors
 /// The blocks do not all have as many slices.
@@ -23,7 +23,7 @@ pub fn merged_offsets(blocks: &[Vec<u64>]) -> Result<Vec<u64>> {
 /// Fills `out` with the merge of `blocks`, each a list of its slices.
 ///
 /// # Errors
-/// The blocks do not all have as many slices, or `out` has not the bytes of all of them.
+/// The blocks do not all have as many slices, or `out` does not have as many bytes as all of them.
 ///
 /// # Cost
 /// One copy of the bytes.
@@ -49,7 +49,7 @@ pub fn merge_into<S: AsRef<[u8]>>(blocks: &[Vec<S>], out: &mut [u8]) -> Result<(
     Ok(())
 }
 
-/// How many slices each of the blocks has.
+/// Returns how many slices each of the blocks has.
 fn check_slices<S>(blocks: &[Vec<S>]) -> Result<usize> {
     let expected = blocks.first().map_or(0, Vec::len);
     match blocks.iter().find(|block| block.len() != expected) {
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Blocks of the same number of slices.
+    /// Makes blocks of the same number of slices.
     fn blocks() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
         (0..5usize, 0..5usize).prop_flat_map(|(num_blocks, num_slices)| {
             vec(

@@ -1,10 +1,11 @@
-//! The one mixing function of this crate: from 64 bits, 64 bits that look random.
+//! The one mixing function of this crate: it turns 64 bits into 64 bits that look random.
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014) behind
-/// its increment: a bijection in which every input bit affects every output bit, and 0 is nothing special.
+/// Mixes `x` by the finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+/// 2014) behind its increment. This is a bijection in which every input bit affects every output bit, and 0 is nothing
+/// special.
 ///
-/// Written down rather than taken from a library, because its values are stored and compared across machines and
-/// versions.
+/// It is written down here rather than taken from a library, because its values are stored and compared across machines
+/// and versions.
 #[inline]
 pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -13,7 +14,7 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// `x`, evenly distributed over 64 bits, scaled to a number below `bound`. Takes the high bits and divides nothing.
+/// Scales `x`, evenly distributed over 64 bits, to a number below `bound`. Takes the high bits and divides nothing.
 #[inline]
 pub(crate) fn scale(x: u64, bound: u64) -> u64 {
     ((u128::from(x) * u128::from(bound)) >> 64) as u64
@@ -25,7 +26,7 @@ mod tests {
 
     #[test]
     fn values_are_those_of_splitmix64() {
-        // The generator's published first outputs for the seed 1234567.
+        // The first outputs that the generator's authors published for the seed 1234567.
         let mut state = 1_234_567u64;
         let mut next = || {
             let value = mix(state);

@@ -1,11 +1,13 @@
 //! Sorting entries: a key prefix and the location of its row.
 //!
-//! Entries are dealt into buckets, by the topmost bits in which they differ at all, bucket by bucket again until a bucket
-//! is small; small buckets are sorted by comparison. Locations take part like further bits of the key, so the result is
-//! stable although dealing is not. Presorted and all-equal input costs one pass, few distinct keys a few.
+//! This is an MSD radix sort. A pass deals entries into buckets by the topmost bits in which they differ at all, and
+//! each bucket again until it is small. Small buckets are sorted by comparison. Locations take part like further bits
+//! of the key, so the result is stable although dealing is not. Presorted and all-equal input costs one pass, few
+//! distinct keys a few.
 //!
-//! In place, because fresh memory is dear: touching 16 bytes for the first time costs more than dealing them. What fits
-//! into the first-level cache is dealt by way of a copy there, into so many buckets that hardly anything is left to do.
+//! It works in place, because fresh memory is dear: touching 16 bytes for the first time costs more than dealing them.
+//! Entries that fit into the first-level cache are dealt by way of a copy there, into so many buckets that hardly
+//! anything is left to do.
 
 /// Bits of a location that hold the byte offset; the slice index lies above them.
 pub const OFFSET_BITS: u32 = 48;
@@ -14,11 +16,11 @@ pub const OFFSET_BITS: u32 = 48;
 pub trait Prefix: Copy + Ord + Default + Send + Sync {
     /// Width in bits.
     const BITS: u32;
-    /// `value << shift`, cut to the width.
+    /// Returns `value << shift`, cut to the width.
     fn place(value: u128, shift: u32) -> Self;
-    /// The prefix as a number.
+    /// Returns the prefix as a number.
     fn bits(self) -> u128;
-    /// Bitwise or.
+    /// Returns the bitwise or of both.
     #[must_use]
     fn with(self, other: Self) -> Self;
 }
@@ -108,7 +110,7 @@ impl Prefix for Wide {
     }
 }
 
-/// What is sorted in place of a row.
+/// Stands for a row while sorting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Entry<P> {
     /// The first bits of the key.
@@ -117,13 +119,13 @@ pub struct Entry<P> {
     pub loc: u64,
 }
 
-/// The location of a row: ordered by slice, then by offset.
+/// Returns the location of a row: ordered by slice, then by offset.
 #[inline]
 pub fn location(slice: usize, offset: usize) -> u64 {
     (slice as u64) << OFFSET_BITS | offset as u64
 }
 
-/// Slice index and byte offset of a location.
+/// Returns slice index and byte offset of a location.
 #[inline]
 pub fn slice_and_offset(loc: u64) -> (usize, usize) {
     (
@@ -134,20 +136,21 @@ pub fn slice_and_offset(loc: u64) -> (usize, usize) {
 
 /// Up to this many entries are compared rather than dealt.
 const SMALL: usize = 24;
-/// Buckets of one pass: their open ends stay in the cache.
+/// Buckets of one pass, in bits: few enough that their open ends stay in the cache.
 const MAX_DIGIT_BITS: u32 = 10;
-/// A pass over more than can be copied leaves about 2 to this many entries in a bucket.
+/// A pass over more than can be copied leaves about 2 to the power of this entries in a bucket.
 const BUCKET_BITS: u32 = 8;
-/// Up to this many entries are dealt by way of a copy; most have some 256, which take 8 KiB with it.
+/// Up to this many entries are dealt by way of a copy. Most buckets have some 256 entries, which take 8 KiB with their
+/// copy.
 const COPIED: usize = 2048;
-/// Buckets of the copy that are all as small as this are sorted together.
+/// If all buckets of the copy are at most this large, they are sorted together.
 const TINY: u32 = 16;
 
 /// Sorts by (prefix, location), then hands every run of equal prefixes to `resolve_ties`, which may order it further.
 ///
 /// # Cost
-/// 9 to 11 ns per entry for 30,000 to a million random prefixes (measured; comparing alone takes 19 to 24, dealing
-/// without the copy 16 to 22), 2 ns for presorted ones.
+/// 9 to 11 ns per entry for 30,000 to a million random prefixes, 2 ns for presorted ones. Measured; comparing alone
+/// takes 19 to 24 ns, dealing without the copy 16 to 22.
 pub fn sort_entries<P: Prefix>(
     entries: &mut [Entry<P>],
     mut resolve_ties: impl FnMut(&mut [Entry<P>]),
@@ -160,7 +163,7 @@ pub fn sort_entries<P: Prefix>(
     }
 }
 
-/// Memory to deal with, in the cache: a copy of few entries, and the ends of their buckets.
+/// Memory in the cache for dealing: a copy of few entries, and the ends of their buckets.
 struct Desk<P> {
     copy: Vec<Entry<P>>,
     ends: Vec<u32>,
@@ -174,7 +177,7 @@ impl<P: Prefix> Desk<P> {
         }
     }
 
-    /// Deals entries into about as many buckets; returns the size of the largest.
+    /// Deals entries into about as many buckets as there are entries, and returns the size of the largest.
     fn deal(&mut self, entries: &mut [Entry<P>], digit: &Digit) -> u32 {
         self.ends.clear();
         self.ends.resize(1 << digit.bits, 0);
@@ -187,7 +190,7 @@ impl<P: Prefix> Desk<P> {
             end += *size;
             *size = end;
         }
-        // From the back, so that ends become starts.
+        // Backwards, so that ends become starts.
         for entry in entries.iter().rev() {
             let place = &mut self.ends[digit.of(entry)];
             *place -= 1;
@@ -258,7 +261,7 @@ struct Digit {
 }
 
 impl Digit {
-    /// The topmost bits that differ; `None` if the entries are in order already.
+    /// Chooses the topmost bits that differ; `None` if the entries are in order already.
     fn choose<P: Prefix>(entries: &[Entry<P>]) -> Option<Self> {
         let first = entries[0];
         let (mut prefix, mut loc) = (0, 0);
@@ -301,7 +304,7 @@ impl Digit {
         bits as usize & ((1 << self.bits) - 1)
     }
 
-    /// Moves every entry into the bucket of its digit; returns the sizes of the buckets.
+    /// Moves every entry into the bucket of its digit, and returns the sizes of the buckets.
     fn permute<P: Prefix>(&self, entries: &mut [Entry<P>]) -> Vec<usize> {
         let mut sizes = vec![0; 1 << self.bits];
         for entry in entries.iter() {
@@ -315,8 +318,8 @@ impl Digit {
             end += size;
             open.push((bucket, end));
         }
-        // Each round puts all entries in the open part of a bucket where they belong and gets others in their place:
-        // unlike following one entry after the other, the moves do not wait for each other.
+        // Each round puts all entries in the open part of a bucket where they belong, and gets others in their place.
+        // Unlike when following one entry after the other, the moves do not wait for each other.
         while !open.is_empty() {
             open.retain(|&(bucket, end)| {
                 for at in next[bucket]..end {

@@ -1,6 +1,6 @@
 //! The types of sorted batches, and the way back to the types that the user declared.
 //!
-//! Sorted batches hold strings and binary as views and dictionaries as plain values: writers take these as they are, so
+//! Sorted batches hold strings and binary as views and dictionaries as plain values. Writers take these as they are, so
 //! nobody pays for a conversion that is not needed.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const STRICT: CastOptions<'_> = CastOptions {
     format_options: arrow_cast::display::FormatOptions::new(),
 };
 
-/// The schema of sorted batches.
+/// Returns the schema of sorted batches.
 pub(crate) fn output_schema(layout: &RowLayout) -> SchemaRef {
     with_types(layout, |value_type| match value_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -29,12 +29,12 @@ pub(crate) fn output_schema(layout: &RowLayout) -> SchemaRef {
     })
 }
 
-/// The schema of sorted batches whose strings and binary are no views, unless they are declared so.
+/// Returns the schema of sorted batches whose strings and binary are not views, unless they are declared so.
 pub(crate) fn plain_schema(layout: &RowLayout) -> SchemaRef {
     with_types(layout, DataType::clone)
 }
 
-/// The schema of the layout with these types of values; what is beside the rows is as declared.
+/// Returns the schema of the layout with these types of values; columns beside the rows are as declared.
 fn with_types(layout: &RowLayout, type_of: impl Fn(&DataType) -> DataType) -> SchemaRef {
     let schema = layout.schema();
     let fields: Vec<Field> = layout
@@ -52,7 +52,7 @@ fn with_types(layout: &RowLayout, type_of: impl Fn(&DataType) -> DataType) -> Sc
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// A framed column as declared.
+/// Converts a framed column back to its declared type.
 pub(crate) fn undo_wire(
     array: &ArrayRef,
     declared: &DataType,
@@ -64,11 +64,11 @@ pub(crate) fn undo_wire(
     }
 }
 
-/// A batch with the types that the user declared.
+/// Converts a batch to the types that the user declared.
 ///
 /// # Errors
-/// Another number of columns, a value that the declared type cannot hold, a dictionary whose key type cannot number the
-/// distinct values of the batch.
+/// Another number of columns, a value that the declared type cannot hold, or a dictionary whose key type cannot number
+/// the distinct values of the batch.
 pub fn cast_to_user_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     if batch.num_columns() != schema.fields().len() {
         return Err(KernelError::ColumnCount {

@@ -1,20 +1,21 @@
 //! A random permutation of the rows of an input: every row gets a pseudo-random 64-bit number, and rows are sorted by it.
 //!
-//! The number depends on a seed and on which row it is: (source, row in the source), for example (file, row in the file).
-//! It does not depend on how the input was cut, nor on which map reads what. Hence numbers are computed from the row's
-//! identity, not drawn from a generator that would have to be at the right place:
+//! The number depends on a seed and on which row it is: (source, row in the source), for example (file, row in the
+//! file). It depends neither on how the input was cut nor on which map reads what. So numbers are computed from the
+//! row's identity, not drawn from a generator that would have to be at the right place:
 //!
 //! `number(row) = mix(mix(row ^ key) + key)`, with `key = mix(mix(seed) ^ source)`,
 //!
-//! `mix` being the finaliser of SplitMix64 (`mix.rs`). One round of it is a generator that passes BigCrush when it counts;
-//! there are two, so that nothing is left of the counting where keys of sources agree in many bits. For one source it is
-//! a bijection: no two of its rows have the same number. Rows of different sources that do (among a billion rows 1 pair
-//! in 37 cases) stay in the order of the input. It is no cipher: who sees the order can find the seed.
+//! `mix` is the finaliser of SplitMix64 (`mix.rs`). One round of it is a generator that passes BigCrush when it counts.
+//! There are two rounds, so that nothing is left of the counting where keys of sources agree in many bits. For one
+//! source it is a bijection: no two of its rows have the same number. Rows of different sources may (among a billion
+//! rows 1 pair in 37 cases); they stay in the order of the input. It is no cipher: somebody who sees the order can find
+//! the seed.
 //!
-//! Within windows of w rows of a source, the high bits of the number are those of the window's own number, `row / w` in
-//! the place of `row` with `mix(key)` for a key, and the low bits the high ones of the row's number: windows are in random
-//! order, and the rows of each. Of the row's number `2 log2(w) + 4` bits are left, 40 at most, so that few rows of a window
-//! have the same, and of the window's 24 at least.
+//! Within windows of w rows of a source, the high bits of the number are those of the window's own number: `row / w` in
+//! the place of `row`, with `mix(key)` for a key. The low bits are the high bits of the row's number. So windows are in
+//! random order, and so are the rows of each. `2 log2(w) + 4` bits, at most 40, are left of the row's number, so that
+//! few rows of a window have the same. At least 24 bits are left of the window's number.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -40,7 +41,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The order that `seed` stands for.
+    /// Makes the order that `seed` stands for.
     ///
     /// # Errors
     /// A schema that cannot be laid out.
@@ -62,19 +63,19 @@ impl Permutation {
         })
     }
 
-    /// The order in which windows of so many rows stay together.
+    /// Makes the order in which windows of so many rows stay together.
     #[must_use]
     pub fn within(self, window: Option<NonZeroU64>) -> Self {
         Self { window, ..self }
     }
 
-    /// The layout of numbered rows: the number is the last column, and the key.
+    /// Returns the layout of numbered rows: the number is the last column, and the key.
     pub fn layout(&self) -> &RowLayout {
         &self.layout
     }
 
-    /// The batch with the number of each row as a further column. The first row is number `first_row` of `source`, the
-    /// others follow.
+    /// Returns the batch with the number of each row as a further column. The first row is number `first_row` of
+    /// `source`, the others follow.
     ///
     /// # Errors
     /// Another number of columns than the schema has.
@@ -93,7 +94,7 @@ impl Permutation {
             .map_err(|e| KernelError::arrow("numbering rows", e))
     }
 
-    /// A batch without the numbers.
+    /// Returns a batch without its numbers.
     pub fn without_numbers(batch: &RecordBatch) -> Result<RecordBatch> {
         let schema = batch.schema();
         let num_columns = schema.fields().len().saturating_sub(1);

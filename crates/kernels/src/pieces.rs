@@ -29,7 +29,7 @@ pub(crate) struct Beside {
     pub(crate) range: Range<usize>,
 }
 
-/// The rows of all sections with this tag, in order.
+/// Finds the rows of all sections with this tag, in order.
 pub(crate) fn pieces(layout: &RowLayout, sections: &Sections, tag: u8) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for section in sections.tagged(tag) {
@@ -93,7 +93,7 @@ pub(crate) fn walk(
     }
 }
 
-/// Counts what a section has now, as its map did.
+/// Counts the rows that a section has now, as its map did.
 pub(crate) fn recount(layout: &RowLayout, sections: &Sections, section: &Section) -> Result<Tally> {
     let slice = &sections.slices()[section.slice];
     let mut pieces = Vec::new();

@@ -1,6 +1,6 @@
-//! Strings and binary from views to offsets and values, in exactly the memory that they take.
+//! Converts strings and binary from views to offsets and values, in exactly the memory that they take.
 //!
-//! Why not arrow-cast: its builder grows as it goes, so that values are moved several times.
+//! Why not arrow-cast: its builder grows step by step, so that values are moved several times.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-/// What views of at most so many bytes hold themselves.
+/// A view holds values of up to so many bytes itself.
 const INLINE_BYTES: usize = 12;
 
-/// The array with offsets, if it has views and offsets of the wanted width reach so far.
+/// Returns the array with offsets, if it has views and offsets of the wanted width reach so far.
 pub(crate) fn from_views(array: &ArrayRef, wanted: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), wanted) {
         (DataType::Utf8View, DataType::Utf8) => {
@@ -39,7 +39,7 @@ fn copied<V: ByteViewType, T: ByteArrayType<Native = V::Native>>(
     array: &GenericByteViewArray<V>,
 ) -> Option<ArrayRef> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-    // What the view of a null says means nothing.
+    // The view of a null may hold anything.
     let views: ScalarBuffer<u128> = match nulls {
         None => array.views().clone(),
         Some(nulls) => {
@@ -66,14 +66,14 @@ fn copied<V: ByteViewType, T: ByteArrayType<Native = V::Native>>(
     }
     // SAFETY: offsets ascend from 0 to the number of bytes.
     let offsets = unsafe { OffsetBuffer::new_unchecked(offsets.into()) };
-    // SAFETY: each value is one of an array of the same kind, and so is valid text where that is asked for; there is one
-    // for each view, and as many nulls.
+    // SAFETY: each value comes from an array of the same kind, and so is valid text where that is asked for. There is
+    // one value for each view, and as many nulls.
     Some(Arc::new(unsafe {
         GenericByteArray::<T>::new_unchecked(offsets, Buffer::from_vec(values), nulls.cloned())
     }))
 }
 
-/// Bytes of the value of a view.
+/// Returns the bytes of the value of a view.
 fn length(view: u128) -> usize {
     view as u32 as usize
 }

@@ -1,15 +1,15 @@
 //! Software prefetch: random reads and scattered writes wait for memory unless it is asked for some rows ahead.
 //!
-//! Measured on 100-byte records: scattering to 640 slices takes 44 ns per record without and 18 ns with it. Placing rows
-//! of a table of that size in 132 slices: 32 ns without, 22 with it.
+//! Measured on 100-byte records: scattering to 640 slices takes 44 ns per record without and 18 ns with it. Placing
+//! rows of a table of that size in 132 slices takes 32 ns without and 22 with it.
 
 use std::hint::black_box;
 
 const LINE_BYTES: usize = 64;
-/// What longer rows have more of is not read ahead: nobody may want the middle of a string soon.
+/// The rest of a longer row is not read ahead: nobody may want the middle of a string soon.
 const READ_AHEAD_BYTES: usize = 512;
 
-/// Asks for the first cache lines of `record`; what a longer record has more of, the hardware fetches in sequence.
+/// Asks for the first cache lines of `record`; the hardware fetches the rest of a longer record in sequence.
 #[inline(always)]
 pub(crate) fn prefetch(record: &[u8]) {
     let last = record.len() - 1;
@@ -18,11 +18,12 @@ pub(crate) fn prefetch(record: &[u8]) {
     }
 }
 
-/// Reads a byte of every cache line of rows, so that what comes next finds them in the cache.
+/// Reads a byte of every cache line of rows, so that the next step finds them in the cache.
 ///
-/// Reads, not prefetches: those that the CPU has no room for it forgets, and it has room for a few rows; reads wait for
-/// room. A row of 108 bytes at random in 64 MiB takes 31 ns with them, 50 with prefetches and 57 without either (AMD Zen 3).
-/// Gathering 4 GB in a whole job took 6 % less. For rows that are written next, prefetches did better.
+/// These are reads, not prefetches: the CPU forgets prefetches that it has no room for, and it has room for a few rows;
+/// reads wait for room. A row of 108 bytes at random in 64 MiB takes 31 ns with reads, 50 with prefetches and 57
+/// without either (AMD Zen 3). Gathering 4 GB in a whole job took 6 % less. For rows that are written next, prefetches
+/// did better.
 pub(crate) fn read_ahead<'a>(rows: impl Iterator<Item = &'a [u8]>) {
     let mut read = 0;
     for row in rows {
@@ -44,7 +45,7 @@ pub(crate) fn prefetch_line(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 
-/// Asks for the cache line at `address`: here, the hardware is left alone.
+/// Does nothing: on this processor the hardware is left alone.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn prefetch_line(_address: *const u8) {}

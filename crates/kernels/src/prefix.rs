@@ -1,13 +1,13 @@
 //! Prefixes: the first 64 or 128 bits of a row's key, packed so that they compare like the key does.
 //!
 //! Key columns are packed from the most significant bit down: one bit for null placement where the field is nullable,
-//! then the value, turned round for descending keys. A string takes the room that is left and ends with one byte that
-//! tells its length, or that it goes on; so short strings are decided exactly. What did not fit is said by a `State`:
-//! the key column and the depth within its bytes up to which two rows with equal prefix are known to be equal. Packing
-//! again from there decides further, so rows are ordered by digits all the way and never need a comparison sort of
-//! many long keys.
+//! then the value, inverted for descending keys. A string takes the room that is left. It ends with one byte that tells
+//! its length, or that it goes on; so short strings are decided exactly. A `State` says what did not fit: the key
+//! column, and the depth within its bytes up to which two rows with equal prefix are known to be equal. Packing again
+//! from there decides further. So rows are ordered by digits all the way and never need a comparison sort of many long
+//! keys.
 //!
-//! A single nullable 8-byte key is packed into 64 bits although it needs 65: null shares a prefix with the smallest or
+//! A single nullable 8-byte key is packed into 64 bits although it needs 65. Null shares a prefix with the smallest or
 //! largest value, and only there the prefix is not exact.
 
 use crate::key::{KeyField, KeyKind};
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) depth: usize,
 }
 
-/// What equality of two prefixes means.
+/// The meaning of two equal prefixes.
 #[derive(Debug, Clone, Copy)]
 enum Tie {
     /// The keys are equal.
@@ -30,7 +30,7 @@ enum Tie {
     Undecided(State),
     /// Equal keys, except at this prefix, which null shares with a value.
     Clash(u128),
-    /// Depends on whether the string that came last goes on.
+    /// Depends on whether the string that was packed last goes on.
     Text {
         shift: u32,
         flip: u128,
@@ -49,7 +49,7 @@ pub(crate) struct PrefixPlan {
 }
 
 impl PrefixPlan {
-    /// The plan for whole keys, in 64 bits where these decide.
+    /// Returns the plan for whole keys, in 64 bits where these decide.
     pub(crate) fn first(fields: &[KeyField]) -> Self {
         if let [field @ KeyField {
             null_bit: Some(_), ..
@@ -83,7 +83,7 @@ impl PrefixPlan {
         }
     }
 
-    /// The 128-bit plan for rows that are equal up to `state`.
+    /// Returns the 128-bit plan for rows that are equal up to `state`.
     pub(crate) fn next(fields: &[KeyField], state: State) -> Self {
         Self::pack(fields, state, 128)
     }
@@ -115,12 +115,12 @@ impl PrefixPlan {
         }
     }
 
-    /// Whether prefixes of this plan fit into 64 bits.
+    /// Returns whether prefixes of this plan fit into 64 bits.
     pub(crate) fn is_narrow(&self) -> bool {
         self.narrow
     }
 
-    /// From where to go on with rows that share `prefix`; `None`: their keys are equal.
+    /// Returns where to go on with rows that share `prefix`; `None` if their keys are equal.
     pub(crate) fn after(&self, prefix: u128) -> Option<State> {
         match self.tie {
             Tie::Exact => None,
@@ -170,7 +170,7 @@ struct Packer {
 }
 
 impl Packer {
-    /// Packs one field from `at` on; returns how ties are to be read if packing must stop here.
+    /// Packs one field from `at` on. Returns how to read ties if packing must stop here.
     fn add(&mut self, field: &KeyField, at: State, done: Option<State>) -> Option<Tie> {
         if field.kind == KeyKind::Nothing {
             return None;

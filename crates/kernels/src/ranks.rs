@@ -1,6 +1,6 @@
-//! Where the rows of one sorted side lie among those of another: what joins by order need to know of two pieces.
+//! Where the rows of one sorted side lie among those of another, for joins by order of two pieces.
 //!
-//! Order: ascending, nulls last, NaN one value and greater than all numbers, −0.0 equals 0.0; as sorts have it.
+//! The order is that of sorts: ascending, nulls last, NaN one value and greater than all numbers, −0.0 equals 0.0.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::error::{KernelError, Result};
 /// Which rows of the other side are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// Those that are smaller.
+    /// Rows that are smaller.
     Apart,
-    /// Those that are smaller or equal.
+    /// Rows that are smaller or equal.
     Counted,
 }
 
-/// For each left row, how many right rows come before it. Both sides are sorted by all of their columns, which have the
-/// same types; `ranks` takes eight bytes for each left row, a little-endian number.
+/// Returns for each left row how many right rows come before it. Both sides are sorted by all of their columns, which
+/// have the same types. `ranks` takes eight bytes for each left row, a little-endian number.
 ///
 /// Cost: one comparison for each row of both sides, and a copy of sides that come in several batches.
 pub fn merge_ranks(
@@ -44,7 +44,7 @@ pub fn merge_ranks(
     column_ranks(left.columns(), right.columns(), ties, ranks)
 }
 
-/// All rows as one batch; nothing of no batch, which has no rows.
+/// Returns all rows as one batch, or `None` if there is no batch and so no row.
 fn whole(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
     match batches {
         [] => Ok(None),
@@ -119,7 +119,7 @@ fn comparators(right: &[ArrayRef], left: &[ArrayRef]) -> Result<Vec<DynComparato
         .map_err(|source| KernelError::arrow("comparing keys", source))
 }
 
-/// The values of a column that are integers of this width, or kept as such.
+/// Returns the values of a column that are integers of this width, or kept as such.
 fn words<T: ArrowNativeType>(column: &ArrayRef) -> Option<ScalarBuffer<T>> {
     let width = match column.data_type() {
         DataType::Int64
@@ -135,7 +135,8 @@ fn words<T: ArrowNativeType>(column: &ArrayRef) -> Option<ScalarBuffer<T>> {
         .then(|| ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
 }
 
-/// Columns of floats with one NaN, greater than all numbers, and one zero; Arrow's order tells them apart by their bits.
+/// Gives columns of floats one NaN, greater than all numbers, and one zero; Arrow's order tells them apart by their
+/// bits.
 fn normalised(columns: &[ArrayRef]) -> Vec<ArrayRef> {
     let each = columns.iter().map(|column| -> ArrayRef {
         match column.data_type() {
@@ -182,7 +183,7 @@ mod tests {
         Arc::new(array)
     }
 
-    /// A null is greater than all values.
+    /// Orders a null behind all values.
     fn order(value: &(Option<i16>, i16)) -> (bool, Option<i16>, i16) {
         (value.0.is_none(), value.0, value.1)
     }

@@ -1,26 +1,26 @@
-//! The hash of a row, from rounds of AES: two for every 16 bytes, and four to mix what came of them.
+//! The hash of a row, from rounds of AES: two for every 16 bytes, and four to mix the result.
 //!
-//! Guarantee: the same on every machine, whether it has instructions for AES or looks rounds up in a table, because maps and
-//! reduces may run on different ones. The keys are no secret: it finds accidents, not attacks.
+//! Guarantee: the hash is the same on every machine, whether it has instructions for AES or looks rounds up in a table,
+//! because maps and reduces may run on different ones. The keys are no secret: it finds accidents, not attacks.
 //!
-//! A row of 100 bytes takes 7 ns, read from memory in order (`benches/steps.rs`). Rounds from the table take 24 times as
-//! long as the instructions.
+//! A row of 100 bytes takes 7 ns, read from memory in order (`benches/steps.rs`). Rounds from the table take 24 times
+//! as long as the instructions.
 
-/// Calls `add` with the hash of each row, in order, and with what is paired with the row.
+/// Calls `add` with the hash of each row, in order, and with the value paired with the row.
 ///
-/// Many rows at once, for what has the instructions can only be inlined where they are known to be there.
+/// It takes many rows at once, because code with the instructions can only be inlined where they are known to exist.
 #[inline(always)]
 pub(crate) fn hash_rows<'a, T>(
     rows: impl Iterator<Item = (T, &'a [u8])>,
     mut add: impl FnMut(T, u64),
 ) {
-    // Nothing sets it but `benchmarks/checks.py`, to find out what hashes cost.
+    // Only `benchmarks/checks.py` sets it, to find out what hashes cost.
     if cfg!(exoshuffle_without_hashes) {
         return rows.for_each(|(what, _)| add(what, 0));
     }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if instructions::are_there() {
-        // SAFETY: they are there.
+        // SAFETY: the instructions exist.
         return unsafe { instructions::hash_rows(rows, add) };
     }
     rows.for_each(|(what, row)| add(what, hash::<Table>(row)));
@@ -33,7 +33,7 @@ trait Block: Copy {
     /// One round of AES with this key: `SubBytes`, `ShiftRows`, `MixColumns`, then the key is added (FIPS 197, 5.1).
     fn round(self, key: Self) -> Self;
 
-    /// Its first 8 bytes.
+    /// Returns its first 8 bytes.
     fn low(self) -> u64;
 }
 
@@ -44,7 +44,7 @@ const KEYS: [u128; 3] = [
     0x4528_21e6_38d0_1377_be54_66cf_34e9_0c6c,
 ];
 
-/// Two rounds for each block, so that no byte of one and a few of the next make up for each other.
+/// Hashes by two rounds for each block, so that a change of one byte and a few of the next do not cancel out.
 #[inline(always)]
 fn hash<B: Block>(row: &[u8]) -> u64 {
     let key = B::new(KEYS[2]);
@@ -59,7 +59,7 @@ fn hash<B: Block>(row: &[u8]) -> u64 {
         // As one chain of pairs this took twice the time.
         let before = row[..row.len() - 1].as_chunks::<32>().0;
         before.iter().for_each(&mut absorb_pair);
-        // Overlaps the one before.
+        // The last pair may overlap the one before.
         absorb_pair(last);
     } else if let Some((first, last)) = ends::<16>(row) {
         (even, odd) = (absorb(even, first), absorb(odd, last));
@@ -69,13 +69,13 @@ fn hash<B: Block>(row: &[u8]) -> u64 {
     even.round(key).round(odd).round(key).round(key).low()
 }
 
-/// The first and the last `N` bytes, which may overlap.
+/// Returns the first and the last `N` bytes, which may overlap.
 #[inline(always)]
 fn ends<const N: usize>(row: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
     Some((row.first_chunk()?, row.last_chunk()?))
 }
 
-/// Up to 15 bytes, different for all rows of one length.
+/// Packs up to 15 bytes, so that all rows of one length differ.
 #[inline(always)]
 fn short(row: &[u8]) -> u128 {
     let both = |first: u64, last: u64| u128::from(first) | u128::from(last) << 64;
@@ -89,7 +89,7 @@ fn short(row: &[u8]) -> u128 {
     row.iter().fold(0, |all, &byte| all << 8 | u128::from(byte))
 }
 
-/// Without instructions for AES.
+/// A state for machines without instructions for AES.
 #[derive(Clone, Copy)]
 struct Table(u128);
 
@@ -122,7 +122,7 @@ impl Block for Table {
     }
 }
 
-/// What `SubBytes` and `MixColumns` make of a byte in the first row of a column.
+/// The result of `SubBytes` and `MixColumns` for a byte in the first row of a column.
 static ROUND: [u32; 256] = round_table();
 
 const fn round_table() -> [u32; 256] {
@@ -141,23 +141,23 @@ const fn round_table() -> [u32; 256] {
     table
 }
 
-/// The affine part of `SubBytes` (FIPS 197, 5.1.1).
+/// Returns the affine part of `SubBytes` (FIPS 197, 5.1.1).
 const fn substituted(inverse: u8) -> u8 {
     let i = inverse;
     i ^ i.rotate_left(1) ^ i.rotate_left(2) ^ i.rotate_left(3) ^ i.rotate_left(4) ^ 0x63
 }
 
-/// Times 2, 1, 1 and 3 (FIPS 197, 5.1.3).
+/// Multiplies by 2, 1, 1 and 3 (FIPS 197, 5.1.3).
 const fn mixed(byte: u8) -> u32 {
     u32::from_le_bytes([double(byte), byte, byte, double(byte) ^ byte])
 }
 
-/// Times 2 in the field of AES.
+/// Doubles in the field of AES.
 const fn double(byte: u8) -> u8 {
     (byte << 1) ^ ((byte >> 7) * 0x1b)
 }
 
-/// 0xf6 is 0x80 + 0x40 + 0x20 + 0x10 + 0x04 + 0x02.
+/// Multiplies by 0xf6, which is 0x80 + 0x40 + 0x20 + 0x10 + 0x04 + 0x02.
 const fn times_f6(byte: u8) -> u8 {
     let (mut product, mut power, mut bits) = (0, byte, 0xf6);
     while bits > 0 {
@@ -170,7 +170,7 @@ const fn times_f6(byte: u8) -> u8 {
     product
 }
 
-/// With instructions for AES. Nothing but `hash_rows` may use it: everywhere else they may be missing.
+/// Uses the instructions for AES. Only `hash_rows` may call this module: everywhere else they may be missing.
 #[cfg(target_arch = "x86_64")]
 mod instructions {
     use std::arch::x86_64::{__m128i, _mm_aesenc_si128, _mm_cvtsi128_si64, _mm_set_epi64x};
@@ -181,7 +181,7 @@ mod instructions {
         is_x86_feature_detected!("aes") && is_x86_feature_detected!("avx")
     }
 
-    // AVX for reading from any address in the same instruction: an eighth less time.
+    // AVX reads from any address in the same instruction: an eighth less time.
     #[target_feature(enable = "aes,avx")]
     pub(super) unsafe fn hash_rows<'a, T>(
         rows: impl Iterator<Item = (T, &'a [u8])>,
@@ -214,7 +214,7 @@ mod instructions {
     }
 }
 
-/// With instructions for AES. Nothing but `hash_rows` may use it: everywhere else they may be missing.
+/// Uses the instructions for AES. Only `hash_rows` may call this module: everywhere else they may be missing.
 #[cfg(target_arch = "aarch64")]
 mod instructions {
     use std::arch::aarch64::{
@@ -248,7 +248,8 @@ mod instructions {
 
         #[inline(always)]
         fn round(self, key: Self) -> Self {
-            // SAFETY: see the module. Here the key is added first, so this round has none, and it is added afterwards.
+            // SAFETY: see the module. NEON adds the key first, so this round gets none, and the key is added
+            // afterwards.
             unsafe {
                 let mixed = vaesmcq_u8(vaeseq_u8(self.0, vdupq_n_u8(0)));
                 Self(veorq_u8(mixed, key.0))
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn hashes_stay_what_they_are() {
-        // Written down, so that machines of all kinds are compared with the same numbers.
+        // Numbers written down, so that machines of all kinds are compared with the same ones.
         let row: Vec<u8> = (0..100).collect();
         let hashes = [0, 3, 5, 15, 31, 64, 100].map(|length| hash_of(&row[..length]));
         let expected = [
@@ -327,7 +328,7 @@ mod tests {
             prop_assert_eq!(hash_of(&row), hash::<Table>(&row));
         }
 
-        /// What rows have in common does not cancel out in the sum.
+        /// Checks that bytes that rows have in common do not cancel out in the sum.
         #[test]
         fn parts_of_rows_are_not_exchanged(
             one in vec(any::<u8>(), 1..100),

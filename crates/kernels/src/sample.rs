@@ -1,4 +1,4 @@
-//! Samples: some rows of batches in memory, and sampled keys as bytes, from which boundaries are chosen.
+//! Samples: some rows of batches in memory, and sampled keys as bytes. Boundaries are chosen from the keys.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
@@ -11,8 +11,8 @@ use crate::layout::RowLayout;
 use crate::mix::{mix, scale};
 use crate::source::Sources;
 
-/// Up to `num_rows` rows of batches of `schema`, and their numbers, ascending: one at a random place of each of `num_rows`
-/// equal parts, so that sorted input is seen everywhere. The same arguments give the same rows.
+/// Returns up to `num_rows` rows of batches of `schema`, and their numbers, ascending. Takes one row at a random place
+/// of each of `num_rows` equal parts, so that sorted input is seen everywhere. The same arguments give the same rows.
 ///
 /// # Errors
 /// Batches that cannot be put together.
@@ -58,7 +58,7 @@ fn pick_rows(total: u64, count: u64, seed: u64) -> Vec<u64> {
     (0..count).map(pick).collect()
 }
 
-/// Encodes sampled keys: `keys` has the columns of `key_layout`, `positions[i]` is where row i comes from.
+/// Encodes sampled keys: `keys` has the columns of `key_layout`, `positions[i]` says where row i comes from.
 ///
 /// # Errors
 /// Columns that do not match the layout, or another number of positions than rows.
@@ -87,7 +87,7 @@ pub fn sample(
     .to_bytes())
 }
 
-/// Samples as one.
+/// Joins samples into one.
 ///
 /// # Errors
 /// Bytes that [`sample`] did not make.

@@ -1,8 +1,8 @@
 //! Scatter: a map's batches become one block of R slices, rows of partition r in slice r, in input order.
 //!
-//! Two passes, because a block is allocated before it is written: `plan` finds the partition of every row and the size
-//! of every slice, `write` moves each row once, straight to its place, and hashes it there while it is in the cache.
-//! Every slice is a section (`sections.rs`) that says how many rows it has and what they sum up to.
+//! There are two passes, because a block is allocated before it is written. `plan` finds the partition of every row and
+//! the size of every slice. `write` moves each row once, straight to its place, and hashes it there while it is in the
+//! cache. Every slice is a section (`sections.rs`) that says how many rows it has and the sum of their hashes.
 
 use arrow_array::RecordBatch;
 
@@ -39,7 +39,7 @@ struct Assigned {
 }
 
 impl Scatter {
-    /// Plans for batches that are all there; see [`Planner`].
+    /// Plans for batches that are all in memory; see [`Planner`].
     ///
     /// # Errors
     /// As `Planner::add` and `Planner::end`.
@@ -54,24 +54,24 @@ impl Scatter {
         planner.end()
     }
 
-    /// The same with slices that say that they come from the input with this tag, instead of 0.
+    /// Marks the slices as coming from the input with this tag, instead of 0.
     #[must_use]
     pub fn tagged(self, tag: u8) -> Self {
         Self { tag, ..self }
     }
 
-    /// Where each slice starts in the block, and where the block ends: R+1 offsets.
+    /// Returns where each slice starts in the block, and where the block ends: R+1 offsets.
     pub fn slice_offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         let rows = self.batches.iter().map(|batch| batch.columns.rows);
         rows.sum::<usize>() as u64
     }
 
-    /// Bytes of the rows, and of what travels beside them; the block also has the headers of slices.
+    /// Returns the bytes of the rows and of the columns beside them; the block also has the headers of slices.
     pub fn row_bytes(&self) -> u64 {
         let num_slices = self.offsets.len() - 1;
         self.offsets[num_slices] - (sections::HEADER_BYTES * num_slices) as u64
@@ -179,7 +179,7 @@ struct Open {
 }
 
 impl Open {
-    /// Between these offsets, rows not yet in frames.
+    /// Opens a slice between each two of these offsets, for rows not yet in frames.
     fn new(ends: &[u64]) -> Self {
         Self {
             next: ends[0] as usize + sections::HEADER_BYTES,
@@ -191,8 +191,9 @@ impl Open {
 
 /// Finds the partition and the length of every row, batch after batch.
 ///
-/// Each batch as it is read: its lengths and keys are in the cache then. Together with `Assignment::Even` that took 2 and
-/// 4 % off the processor time of a random shuffle of 40 million rows (six and five pairs), beside planning when all were
+/// It plans for each batch as it is read, while its lengths and keys are in the cache. Together with `Assignment::Even`
+/// that took 2 and 4 % off the processor time of a random shuffle of 40 million rows (six and five pairs), compared
+/// with planning when all were read.
 /// read.
 #[derive(Debug)]
 pub struct Planner<'a> {
@@ -200,7 +201,7 @@ pub struct Planner<'a> {
     key_layout: RowLayout,
     assignment: &'a Assignment,
     map: u32,
-    /// Of the next row.
+    /// Position of the next row.
     position: Position,
     batches: Vec<Assigned>,
     slice_bytes: Vec<u64>,
@@ -217,8 +218,8 @@ struct Scratch {
 }
 
 impl<'a> Planner<'a> {
-    /// The first row has position `first`, the others follow it. Slices say that they come from map number
-    /// `first.split`.
+    /// Starts to plan. The first row has position `first`, the others follow it. Slices say that they come from map
+    /// number `first.split`.
     pub fn new(layout: &'a RowLayout, assignment: &'a Assignment, first: Position) -> Self {
         Self {
             layout,
@@ -249,7 +250,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Where all rows go.
+    /// Ends the plan, and returns where all rows go.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot encode.
@@ -284,7 +285,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// The partition of each row.
+    /// Returns the partition of each row.
     fn assign(&mut self, sources: &Sources) -> Result<Vec<u32>> {
         let keys = sources.project(self.layout.key_columns());
         let mut partitions = vec![0; sources.rows];
@@ -315,7 +316,7 @@ impl<'a> Planner<'a> {
         Ok(partitions)
     }
 
-    /// Encodes the keys of a chunk. Keys are compared and hashed only in encoded form, so map and reduce cannot
+    /// Encodes the keys of a chunk. Keys are compared and hashed only in encoded form, so that map and reduce cannot
     /// disagree about them.
     fn encode_keys(&mut self, keys: &Sources, first: usize, count: usize) -> Result<()> {
         let Scratch {

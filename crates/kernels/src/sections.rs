@@ -1,15 +1,15 @@
-//! Sections: every slice begins with what its map says of it, so that whoever reads it can tell whether all has come.
+//! Sections: every slice begins with a header from its map, so that a reader can tell whether all rows have come.
 //!
-//! A section is 40 bytes, little-endian, and what they announce:
+//! A section is a header of 40 bytes, little-endian, and the bytes that it announces:
 //!
 //! ```text
 //! [tag u8] [0; 3] [map u32] [partition u32] [check u32] [rows u64] [sum of their hashes u64] [bytes that follow u64]
 //! [rows, or a frame of them]
 //! ```
 //!
-//! The tag says which input of a shuffle the rows belong to (the sides of a join), `map` which map wrote them, and the
+//! The tag says which input of a shuffle the rows belong to (the sides of a join), and `map` which map wrote them. The
 //! sum is that of `tally.rs`. The check is the lower half of the hash of a header whose check is zero. A map writes a
-//! section to every partition, with or without rows: a slice that is lost is missed. Merging concatenates slices and
+//! section to every partition, with or without rows, so that a lost slice is missed. Merging concatenates slices and
 //! knows nothing of sections, so a slice is a sequence of them.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(crate) const HEADER_BYTES: usize = 40;
 /// Where in a header its check lies.
 const CHECK: Range<usize> = 12..16;
 
-/// Who wrote a section, and for whom.
+/// The map that wrote a section, and the partition it wrote it for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) tag: u8,
@@ -33,11 +33,11 @@ pub(crate) struct Origin {
     pub(crate) partition: u32,
 }
 
-/// What one map sent to one partition.
+/// The rows that one map sent to one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     pub(crate) origin: Origin,
-    /// What the map counted.
+    /// The tally that the map counted.
     pub(crate) tally: Tally,
     /// Which slice it lies in.
     pub(crate) slice: usize,
@@ -66,7 +66,7 @@ fn header_check(header: &[u8]) -> [u8; 4] {
     (tally.sum() as u32).to_le_bytes()
 }
 
-/// Where slices start that have a section each of so many bytes of rows, and where the last one ends.
+/// Returns where slices start that have a section each of so many bytes of rows, and where the last one ends.
 pub(crate) fn slice_offsets(row_bytes: impl Iterator<Item = u64>) -> Vec<u64> {
     let ends = row_bytes.scan(0, |end, bytes| {
         *end += HEADER_BYTES as u64 + bytes;
@@ -83,15 +83,15 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Takes slices apart and checks that they have a section of every map for `partition`, each once and in order:
-    /// from map number `first` on, up to `end`, or as many as there are. Without `first` they may be of any maps, each
-    /// once and in order.
+    /// Takes slices apart and checks that they have a section of every map for `partition`, each once and in order. The
+    /// maps are those from number `first` on, up to `end`, or as many as there are. Without `first` the sections may
+    /// come from any maps, each once and in order.
     ///
     /// # Errors
     /// Which map's section is missing, there twice or elsewhere, or where a slice is no sequence of sections.
     ///
     /// # Cost
-    /// Looks at headers alone.
+    /// Reads headers alone.
     pub fn open(
         slices: Vec<Buffer>,
         partition: u32,
@@ -121,22 +121,22 @@ impl Sections {
         Ok(Self { slices, sections })
     }
 
-    /// Number of sections, which is that of the maps.
+    /// Returns the number of sections, which is that of the maps.
     pub fn len(&self) -> usize {
         self.sections.len()
     }
 
-    /// Whether no map has sent anything.
+    /// Returns whether no map has sent anything.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
     }
 
-    /// The number of the first map that has sent something.
+    /// Returns the number of the first map that has sent something.
     pub fn first_map(&self) -> Option<u32> {
         self.sections.first().map(|section| section.origin.map)
     }
 
-    /// The tags that there are, ascending.
+    /// Returns the tags that there are, ascending.
     pub fn tags(&self) -> Vec<u8> {
         let tags: BTreeSet<u8> = self
             .sections
@@ -146,25 +146,25 @@ impl Sections {
         tags.into_iter().collect()
     }
 
-    /// The sections with this tag, in the order of the maps.
+    /// Returns the sections with this tag, in the order of the maps.
     pub fn tagged(&self, tag: u8) -> impl Iterator<Item = &Section> {
         self.sections
             .iter()
             .filter(move |section| section.origin.tag == tag)
     }
 
-    /// What the maps of this tag counted.
+    /// Returns the tally that the maps of this tag counted.
     pub fn sent(&self, tag: u8) -> Tally {
         self.tagged(tag)
             .fold(Tally::default(), |sum, section| sum.and(section.tally))
     }
 
-    /// The bytes behind the header of a section.
+    /// Returns the bytes behind the header of a section.
     pub fn bytes(&self, section: &Section) -> &[u8] {
         &self.slices[section.slice][section.range.clone()]
     }
 
-    /// The same, as a buffer that keeps the slice alive.
+    /// Returns the same bytes, as a buffer that keeps the slice alive.
     pub fn buffer(&self, section: &Section) -> Buffer {
         self.slices[section.slice].slice_with_length(section.range.start, section.range.len())
     }
@@ -173,8 +173,9 @@ impl Sections {
         &self.slices
     }
 
-    /// Why the rows handed on are not those sent, if they are not: the first section whose bytes are not what its map
-    /// counted (`recount` counts them again; nothing for what cannot be counted), or else what became of rows later.
+    /// Returns why the rows handed on are not those sent, if they are not. The reason is the first section whose bytes
+    /// differ from its map's count, or else what happened to rows later. `recount` counts a section again; it returns
+    /// nothing for bytes that cannot be counted.
     pub fn compare(
         &self,
         tag: u8,
@@ -194,7 +195,8 @@ impl Sections {
         })
     }
 
-    /// Whether the bytes of all sections of a tag are what their maps counted; names the first one that is not.
+    /// Checks that the bytes of all sections of a tag are those that their maps counted; the error names the first one
+    /// that differs.
     pub fn intact(
         &self,
         tag: u8,
@@ -250,7 +252,7 @@ fn parse(index: usize, slice: &[u8], sections: &mut Vec<Section>) -> Result<(), 
     Ok(())
 }
 
-/// Whether there is one section of each map, in order; says first what tells most.
+/// Checks that there is one section of each map, in order; reports the most telling fault first.
 fn check_order(sections: &[Section], maps: Range<u32>) -> Result<(), CheckError> {
     let found = || sections.iter().map(|section| section.origin.map);
     if found().eq(maps.clone()) {
@@ -279,7 +281,7 @@ fn check_order(sections: &[Section], maps: Range<u32>) -> Result<(), CheckError>
     check_ascent(sections)
 }
 
-/// Whether sections are in the order of their maps, each of which is there once.
+/// Checks that sections are in the order of their maps, and that each map is there once.
 fn check_ascent(sections: &[Section]) -> Result<(), CheckError> {
     let found = || sections.iter().map(|section| section.origin.map);
     match found()

@@ -26,7 +26,7 @@ pub(crate) struct Segment {
     pub(crate) shift: u32,
 }
 
-/// Bits of a field that is packed whole or not at all.
+/// Returns the bits of a field that is packed whole or not at all.
 pub(crate) fn number_bits(field: &KeyField) -> Option<u32> {
     match field.kind {
         KeyKind::Bool { .. } => Some(1),
@@ -68,7 +68,7 @@ impl Segment {
         }
     }
 
-    /// One loop per type and width.
+    /// Fills in numbers, in one loop per type and width.
     fn fill_number<'a, P: Prefix>(&self, row: impl Fn(usize) -> &'a [u8] + Copy, out: &mut [P]) {
         let flip = self.flip(number_bits(&self.field).unwrap_or(0));
         macro_rules! widths {
@@ -111,7 +111,7 @@ impl Segment {
     }
 }
 
-/// The first `count <= 16` bytes as a big-endian number, zeros behind the end.
+/// Returns the first `count <= 16` bytes as a big-endian number, with zeros behind the end.
 #[inline]
 fn leading(value: &[u8], count: usize) -> u128 {
     let number = match value.first_chunk::<16>() {
@@ -125,7 +125,7 @@ fn leading(value: &[u8], count: usize) -> u128 {
     number >> (128 - 8 * count)
 }
 
-/// `bytes < 16` bytes of a string from `from` on, and the length byte.
+/// Packs `bytes < 16` bytes of a string from `from` on, and the length byte.
 #[inline]
 fn text(value: &[u8], from: usize, bytes: usize) -> u128 {
     let rest = value.get(from..).unwrap_or(&[]);

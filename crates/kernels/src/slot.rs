@@ -67,7 +67,7 @@ impl Places {
         self.null_bytes() + self.fixed
     }
 
-    /// Bytes of a row in front of its strings; never none.
+    /// Returns the bytes of a row in front of its strings; never 0.
     pub(crate) fn fixed_bytes(&self) -> usize {
         (self.lengths_at() + 4 * self.num_variable).max(1)
     }
@@ -122,7 +122,8 @@ impl Places {
     }
 }
 
-/// A dictionary's value type where the dictionary can be rebuilt from plain values, otherwise the declared type.
+/// Returns a dictionary's value type where the dictionary can be rebuilt from plain values, otherwise the declared
+/// type.
 fn travelling_type(declared: &DataType) -> &DataType {
     match declared {
         DataType::Dictionary(_, values) if packs_into_dictionary(values) => values,
@@ -130,7 +131,7 @@ fn travelling_type(declared: &DataType) -> &DataType {
     }
 }
 
-/// Whether arrow-cast can make a dictionary of such values.
+/// Returns whether arrow-cast can make a dictionary of such values.
 pub(crate) fn packs_into_dictionary(values: &DataType) -> bool {
     values.is_integer()
         || values.is_floating()

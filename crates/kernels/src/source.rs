@@ -77,7 +77,7 @@ impl Sources {
         })
     }
 
-    /// The given columns alone, without what travels beside the rows.
+    /// Returns the given columns alone, without those beside the rows.
     pub(crate) fn project(&self, columns: &[usize]) -> Self {
         let columns = columns.iter().map(|&c| self.columns[c].clone()).collect();
         Self {
@@ -151,7 +151,7 @@ fn views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Values {
     Values::Views(array.views().clone(), array.data_buffers().to_vec())
 }
 
-/// The values of a fixed-width array as bytes from its first row on.
+/// Returns the values of a fixed-width array as bytes from its first row on.
 fn fixed(column: &Column, array: &ArrayRef) -> Result<Values> {
     let Slot::Fixed { width, .. } = column.slot else {
         return Err(mismatch(column, array));

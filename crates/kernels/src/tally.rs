@@ -1,10 +1,10 @@
 //! Tallies: how many rows there are and what they hold, in whatever order.
 //!
-//! The sum of the hashes of all rows, modulo 2^64, does not depend on their order, and unlike an exclusive or it notices
-//! a row that is there twice. Rows that were lost, repeated or changed by accident give the same sum once in 2^64 cases.
+//! The sum of the hashes of all rows, modulo 2^64, does not depend on their order. Unlike an exclusive or it notices a
+//! row that is there twice. Rows that were lost, repeated or changed by accident give the same sum once in 2^64 cases.
 //!
-//! What rows cost that were just written or are about to be read is little where they are in the first-level cache: in
-//! chunks of 1024 rows, which it does not hold, a hash took ten times as long. `benchmarks/checks.py` compares whole
+//! A hash costs little for rows in the first-level cache, which were just written or are about to be read. In chunks of
+//! 1024 rows, which that cache does not hold, a hash took ten times as long. `benchmarks/checks.py` compares whole
 //! programs with a module that hashes nothing.
 
 use crate::row_hash::hash_rows;
@@ -21,7 +21,7 @@ impl Tally {
         Self { rows, sum }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -41,23 +41,23 @@ impl Tally {
         hash_rows(rows.map(|row| ((), row)), |(), hash| self.add_hash(hash));
     }
 
-    /// Adds bytes that belong to rows and are none.
+    /// Adds bytes that belong to rows but are not rows.
     pub(crate) fn add_beside(&mut self, bytes: &[u8]) {
         hash_rows(std::iter::once(((), bytes)), |(), hash| {
             self.sum = self.sum.wrapping_add(hash);
         });
     }
 
-    /// Adds fixed-length rows that lie back to back; what is left behind the last whole one counts as a row.
+    /// Adds fixed-length rows that lie back to back; bytes left behind the last whole row count as a row.
     pub fn add_records(&mut self, rows: &[u8], row_bytes: usize) {
         self.add_rows(rows.chunks(row_bytes));
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
-            // What a damaged header says may be any number.
+            // A damaged header may say any number.
             rows: self.rows.wrapping_add(other.rows),
             sum: self.sum.wrapping_add(other.sum),
         }
@@ -88,7 +88,7 @@ mod tests {
         ] {
             assert_ne!(all, tally(other), "{other:?}");
         }
-        // Pairs that cancel out in an exclusive or.
+        // These pairs cancel out in an exclusive or.
         assert_ne!(tally(&[b"a", b"a"]).sum(), tally(&[b"b", b"b"]).sum());
     }
 }

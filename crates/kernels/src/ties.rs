@@ -1,6 +1,6 @@
 //! Ordering rows whose prefixes are equal but do not decide.
 //!
-//! Few rows are compared field by field. Many are ordered by the next 128 bits of their keys, and so on; bytes that all
+//! Few rows are compared field by field. Many are ordered by the next 128 bits of their keys, and so on. Bytes that all
 //! of them share are skipped first, so a long common beginning (URLs, paths) costs one pass however long it is.
 
 use crate::key::KeyField;
@@ -29,7 +29,7 @@ impl<'a> TieBreaker<'a> {
             return;
         };
         if plan.is_narrow() {
-            // Nulls, hardly ever with the one value that shares their prefix: in order already.
+            // These are nulls, hardly ever with the one value that shares their prefix: they are in order already.
             self.compare(run, state);
             return;
         }
@@ -79,7 +79,8 @@ impl<'a> TieBreaker<'a> {
         }
     }
 
-    /// How many bytes from `depth` on all rows have in common; 0 unless the rows are known to be within a string.
+    /// Returns how many bytes from `depth` on all rows have in common; 0 unless the rows are known to be within a
+    /// string.
     fn shared_bytes<P: Prefix>(&self, run: &[Entry<P>], field: &KeyField, depth: usize) -> usize {
         if depth == 0 {
             return 0;

@@ -1,11 +1,11 @@
 //! Checks sorted output as Ordinal's `valsort` does: order, duplicates and a checksum that no order changes.
 //!
-//! A [`Summary`] takes records piece by piece and the summaries of the parts of an output one after the other; both
-//! ways give what one pass over everything gives.
+//! A [`Summary`] takes records piece by piece, or the summaries of the parts of an output one after the other. Both
+//! ways give the same result as one pass over everything.
 
 use crate::records::{RecordError, RecordShape};
 
-/// What is known of a sequence of records.
+/// The facts about a sequence of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Width and key of the records.
@@ -27,7 +27,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of no records.
+    /// Returns the summary of no records.
     pub fn new(shape: RecordShape) -> Self {
         Self {
             shape,
@@ -41,12 +41,12 @@ impl Summary {
         }
     }
 
-    /// Whether no record is out of order.
+    /// Returns whether no record is out of order.
     pub fn is_sorted(&self) -> bool {
         self.unordered == 0
     }
 
-    /// Goes on with `records`, which follow those already seen.
+    /// Adds `records`, which follow those already seen.
     ///
     /// # Errors
     /// [`RecordError::PartialRecord`] if they are not whole.
@@ -72,7 +72,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Goes on with the records that `next` is the summary of.
+    /// Adds the records that `next` summarises.
     ///
     /// # Panics
     /// If the shapes differ.
@@ -94,7 +94,7 @@ impl Summary {
         self.last_key.clone_from(&next.last_key);
     }
 
-    /// Compares the last record with the first of what follows.
+    /// Compares the last record with the first of the next ones.
     fn follow(&mut self, key: &[u8]) {
         if self.records == 0 {
             self.first_key = key.to_vec();

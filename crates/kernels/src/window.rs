@@ -1,4 +1,4 @@
-//! Searching boundaries by 64 bits: a window onto the part of their prefixes that differs, and a search without branches.
+//! Searching boundaries by 64 bits: a window onto the part of their prefixes that differs, searched without branches.
 
 use std::hint::select_unpredictable;
 
@@ -10,7 +10,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// For sorted prefixes of `bits` bits.
+    /// Makes a window for sorted prefixes of `bits` bits.
     pub(crate) fn new(prefixes: &[u128], bits: u32) -> Self {
         let (first, last) = (
             prefixes.first().copied().unwrap_or(0),
@@ -24,15 +24,15 @@ impl Window {
         }
     }
 
-    /// Keeps the order; what does not begin like the boundaries becomes 0 or the maximum.
+    /// Keeps the order; a prefix that does not begin like the boundaries becomes 0 or the maximum.
     #[inline]
     pub(crate) fn of(self, prefix: u128) -> u64 {
         u64::try_from(prefix.saturating_sub(self.base) >> self.shift).unwrap_or(u64::MAX)
     }
 }
 
-/// Number of boundaries below. No branch depends on the data (a mispredicted one costs more than all the
-/// comparisons), so searches of several rows overlap.
+/// Counts the boundaries below. No branch depends on the data (a mispredicted one costs more than all the comparisons),
+/// so searches of several rows overlap.
 #[inline]
 pub(crate) fn count_below(boundaries: &[u64], window: u64) -> usize {
     let (mut start, mut size) = (0, boundaries.len());

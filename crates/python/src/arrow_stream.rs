@@ -1,9 +1,10 @@
-//! Arrow's C stream interface in both directions: batches of other libraries as ours and ours as theirs, no bytes copied.
+//! Arrow's C stream interface in both directions: batches of other libraries as ours and ours as theirs, no bytes
+//! copied.
 //!
-//! A stream carries no more of an error than its text, so what ended one of ours is kept beside it.
+//! A stream carries only the text of an error, so the error that ended one of our streams is kept beside it.
 //!
-//! Neither direction needs the interpreter while batches come. What batches keep alive may be objects of Python: whoever
-//! drops the last reference to one waits for the interpreter then, so nothing here is dropped under a lock.
+//! Neither direction needs the interpreter while batches come. Batches may keep objects of Python alive. The thread
+//! that drops the last reference to one waits for the interpreter then, so nothing here is dropped under a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, RowError>> + Send
 /// The name that the protocol gives to capsules of streams.
 const NAME: &std::ffi::CStr = c"arrow_array_stream";
 
-/// The stream of an object that has `__arrow_c_stream__`.
+/// Takes the stream of an object that has `__arrow_c_stream__`.
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let Some(export) = object.getattr_opt("__arrow_c_stream__")? else {
         return Err(options_error(format!(
@@ -32,25 +33,25 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let capsule = export.call0()?.cast_into::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(NAME))?;
     // SAFETY: by the protocol a capsule of this name points to an initialised stream, and lives until the end of this
-    // function. The stream is moved out; what is left in the capsule is marked as released, so its destructor passes over
+    // function. The stream is moved out, and the capsule is left marked as released, so that its destructor passes over
     // it. The interpreter is held, so nobody else takes it at the same time.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.cast().as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|error| stream_error(&error).into())
 }
 
-/// An error of a stream that somebody else produces.
+/// Makes an error of a failure in a stream that another library produces.
 pub fn stream_error(error: &ArrowError) -> RowError {
     RowError::Stream(format!(
         "an Arrow stream cannot be read: {error}; check what produces it"
     ))
 }
 
-/// The error that ended a stream of ours.
+/// Holds the error that ended one of our streams.
 #[derive(Clone, Default)]
 pub struct Failure(Arc<Mutex<Option<RowError>>>);
 
 impl Failure {
-    /// The error, to be raised; there once.
+    /// Takes the error, to be raised once.
     pub fn take(&self) -> Option<RowError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -63,7 +64,8 @@ impl Failure {
     }
 }
 
-/// A capsule with a stream of `batches`, all of which have this schema; it is released with the capsule if nobody takes it.
+/// Makes a capsule with a stream of `batches`, all of which have this schema. The stream is released with the capsule
+/// if nobody takes it.
 pub fn export<'py>(
     py: Python<'py>,
     schema: SchemaRef,

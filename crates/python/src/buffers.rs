@@ -1,4 +1,4 @@
-//! Python's buffer protocol in both directions: bytes of Python objects as Rust slices, and memory of ours as buffers.
+//! Python's buffer protocol in both directions: bytes of Python objects as Rust slices, and our memory as buffers.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub struct ByteView {
 }
 
 // SAFETY: the buffer is exported for as long as the view lives, so its memory stays where it is; the view hands out
-// shared slices only. Blocks are immutable once a task has returned them, which is what engines pass in.
+// shared slices only. Engines pass in blocks, which are immutable once a task has returned them.
 unsafe impl Sync for ByteView {}
 
 impl ByteView {
@@ -46,7 +46,7 @@ pub struct ByteViewMut {
     buffer: PyBuffer<u8>,
 }
 
-// SAFETY: as for `ByteView`; exclusive access is the caller's: a block is filled by the one task that allocated it.
+// SAFETY: as for `ByteView`. The caller has exclusive access: only the task that allocated a block fills it.
 unsafe impl Sync for ByteViewMut {}
 
 impl ByteViewMut {
@@ -61,7 +61,7 @@ impl ByteViewMut {
         Ok(Self { buffer })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_mut(&mut self) -> &mut [u8] {
         let length = self.buffer.len_bytes();
         if length == 0 {
@@ -72,7 +72,7 @@ impl ByteViewMut {
     }
 }
 
-/// Writable memory that a Python object lends out as buffers, and that is taken from it once no buffer is left.
+/// Writable memory that a Python object lends out as buffers. It can be taken back once no buffer is left.
 pub struct Lent<T>(Mutex<LentState<T>>);
 
 struct LentState<T> {
@@ -93,7 +93,7 @@ impl<T: AsMut<[u8]>> Lent<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the lending; `None` if it has ended before.
+    /// Ends the lending, and returns the memory; `None` if it has ended before.
     pub fn take(&self) -> PyResult<Option<T>> {
         let mut state = self.state();
         if state.num_views > 0 {
@@ -104,12 +104,12 @@ impl<T: AsMut<[u8]>> Lent<T> {
         Ok(state.memory.take())
     }
 
-    /// Asks the memory; `None` once it is taken.
+    /// Calls `ask` with the memory; returns `None` once it is taken.
     pub fn look<R>(&self, ask: impl FnOnce(&T) -> R) -> Option<R> {
         self.state().memory.as_ref().map(ask)
     }
 
-    /// The number of bytes, 0 once they are taken.
+    /// Returns the number of bytes, 0 once they are taken.
     pub fn len(&self) -> usize {
         let mut state = self.state();
         state
@@ -137,8 +137,8 @@ impl<T: AsMut<[u8]>> Lent<T> {
             })?
             .as_mut();
         let (pointer, length) = (bytes.as_mut_ptr(), bytes.len());
-        // SAFETY: `view` is valid, as the caller promises; the memory stays until it is taken, which is refused while a view
-        // is open, or dropped with the owner, to which the view holds a reference.
+        // SAFETY: `view` is valid, as the caller promises. The memory stays until it is taken or dropped with its
+        // owner. Taking is refused while a view is open, and the view holds a reference to the owner.
         unsafe { fill_view(view, owner, pointer, length, false, flags)? };
         state.num_views += 1;
         Ok(())

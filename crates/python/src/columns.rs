@@ -1,4 +1,4 @@
-//! Columns by name, and errors that say which names there are.
+//! Columns by name, and errors that list the names there are.
 
 use arrow_schema::{Schema, SchemaRef};
 use exoshuffle_kernels::{KernelError, RowLayout, SortKey};
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{kernel_error, schema_error};
 
-/// The error, with the columns that could be sorted by if the one that was asked for cannot.
+/// Returns the error; if the column that was asked for cannot be sorted by, it names the columns that can.
 pub fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
     let KernelError::UnsortableKey { column: asked, .. } = &error else {
         return kernel_error(error);
@@ -33,7 +33,7 @@ pub fn unsortable(schema: &SchemaRef, error: KernelError) -> PyErr {
     }
 }
 
-/// The key with the index of its column.
+/// Returns the key with the index of its column.
 pub fn sort_key(
     schema: &SchemaRef,
     (name, descending, nulls_first): &(String, bool, bool),
@@ -45,14 +45,14 @@ pub fn sort_key(
     })
 }
 
-/// The index of a column.
+/// Returns the index of a column.
 pub fn column_index(schema: &SchemaRef, name: &str) -> PyResult<usize> {
     schema
         .index_of(name)
         .or_else(|_| Err(unknown_column(schema, name)?))
 }
 
-/// The error about a column that there is not, in the words of Python's `unknown`.
+/// Returns the error for a missing column, in the words of Python's `unknown`.
 fn unknown_column(schema: &SchemaRef, name: &str) -> PyResult<PyErr> {
     let known: Vec<&str> = schema
         .fields()
@@ -66,7 +66,7 @@ fn unknown_column(schema: &SchemaRef, name: &str) -> PyResult<PyErr> {
     })
 }
 
-/// Where Python's errors put lists of names into words.
+/// Returns the module in which Python's errors put lists of names into words.
 fn errors(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import("exoshuffle.errors")
 }

@@ -1,4 +1,4 @@
-//! Compressed text, and what standard input was kept as.
+//! Compressed text, and the kept copy of standard input.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use crate::errors::{io_error, options_error};
 use crate::records::Stop;
 
-/// A path, how the file is compressed if it is text, and the format that its name says.
+/// A path, how the file is compressed if it is text, and the format that its name tells.
 type Listed = (String, Option<&'static str>, Option<&'static str>);
 
-/// The files behind paths; see `exoshuffle_io::list_compressed`.
+/// Lists the files behind paths; see `exoshuffle_io::list_compressed`.
 #[pyfunction]
 pub fn list_compressed(
     py: Python<'_>,
@@ -29,26 +29,26 @@ pub fn list_compressed(
     Ok(described.collect())
 }
 
-/// How data is compressed that begins like this.
+/// Returns how data is compressed that begins with these bytes.
 #[pyfunction]
 pub fn codec_of(start: &[u8]) -> Option<&'static str> {
     exoshuffle_io::codec_of(start).map(name)
 }
 
-/// The path of a file with the place of its bytes.
+/// Returns the path of a file with the place of its bytes.
 #[pyfunction]
 pub fn located(shown: &str, place: &str) -> String {
     exoshuffle_io::located(shown, place)
 }
 
-/// A path without the place of its bytes.
+/// Returns a path without the place of its bytes.
 #[pyfunction]
 pub fn shown_path(path: &str) -> String {
     exoshuffle_io::shown(path).into_owned()
 }
 
-/// Decompresses a file into an open one; returns the size. The name in `to` is for errors; `bounds` are bytes of memory
-/// for the decoder, and of a line.
+/// Decompresses a file into an open one, and returns the size. The name in `to` is for errors; `bounds` are bytes of
+/// memory for the decoder, and of a line.
 #[pyfunction]
 pub fn decompress(
     py: Python<'_>,
@@ -64,7 +64,7 @@ pub fn decompress(
         _ => return Err(options_error(format!("unknown compression {codec:?}"))),
     };
     py.detach(|| {
-        // SAFETY: the caller keeps the descriptor open; it is borrowed to be duplicated only.
+        // SAFETY: the caller keeps the descriptor open; it is borrowed only to be duplicated.
         let borrowed = unsafe { BorrowedFd::borrow_raw(to.0) };
         let file = borrowed.try_clone_to_owned()?.into();
         let place = (&file, Path::new(&to.1));

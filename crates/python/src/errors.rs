@@ -25,7 +25,7 @@ import_exception!(exoshuffle.errors, SchemaError);
 import_exception!(exoshuffle.errors, ShuffleCheckError);
 import_exception!(exoshuffle.errors, StorageError);
 
-/// The exception for a store error.
+/// Returns the exception for a store error.
 pub fn store_error(error: StoreError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -49,7 +49,7 @@ pub fn store_error(error: StoreError) -> PyErr {
     }
 }
 
-/// The exception for an error of reading or writing files.
+/// Returns the exception for an error of reading or writing files.
 pub fn io_error(error: IoError) -> PyErr {
     let message = told(&error);
     match error {
@@ -86,7 +86,7 @@ pub fn io_error(error: IoError) -> PyErr {
     }
 }
 
-/// The exception for an error of the table kernels.
+/// Returns the exception for an error of the table kernels.
 pub fn kernel_error(error: KernelError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -101,7 +101,7 @@ pub fn kernel_error(error: KernelError) -> PyErr {
     }
 }
 
-/// The exception for an error of the record kernels.
+/// Returns the exception for an error of the record kernels.
 pub fn record_error(error: RecordError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -110,36 +110,36 @@ pub fn record_error(error: RecordError) -> PyErr {
     }
 }
 
-/// The exception for rows that were not conserved.
+/// Returns the exception for rows that were not conserved.
 pub fn check_error(message: impl fmt::Display) -> PyErr {
     ShuffleCheckError::new_err(message.to_string())
 }
 
-/// The exception for a schema or batch that Arrow refuses.
+/// Returns the exception for a schema or batch that Arrow refuses.
 pub fn arrow_error(error: ArrowError) -> PyErr {
     OptionsError::new_err(format!("Arrow cannot express this: {error}"))
 }
 
-/// An option that makes no sense.
+/// Returns the exception for an option that makes no sense.
 pub fn options_error(message: String) -> PyErr {
     OptionsError::new_err(message)
 }
 
-/// A schema that does not have what was asked for.
+/// Returns the exception for a schema that lacks what was asked for.
 pub fn schema_error(message: String) -> PyErr {
     SchemaError::new_err(message)
 }
 
-/// What can go wrong while rows come. An exception is made of it only where there is an interpreter to raise it in.
+/// An error while rows come. It becomes an exception only where there is an interpreter to raise it in.
 #[derive(Debug)]
 pub enum RowError {
-    /// Of reading files.
+    /// An error of reading files.
     Io(IoError),
-    /// Of the table kernels.
+    /// An error of the table kernels.
     Kernel(KernelError),
-    /// Of the record kernels.
+    /// An error of the record kernels.
     Record(RecordError),
-    /// Of an Arrow stream that somebody else produces or has written.
+    /// An error of an Arrow stream that another library produces or has written.
     Stream(String),
 }
 

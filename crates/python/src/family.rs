@@ -1,8 +1,9 @@
-//! What a worker process, and the processes that it has started, have of memory of their own.
+//! The own memory of a worker process and of the processes that it has started.
 //!
-//! A forked child has pages in common with its parent, which the resident size of both counts. So families are weighed
-//! by their shares of pages, which takes the system some milliseconds per GB, and what a process grows by until the next
-//! time is added, which takes microseconds to ask for. Children are found by who started them, as long as that lives.
+//! A forked child shares pages with its parent, and the resident size of both counts them. So families are weighed by
+//! their shares of pages, which takes the system some milliseconds per GB. The growth of a process until the next
+//! weighing is added, which takes microseconds to ask for. Children are found through the process that started them, as
+//! long as that lives.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,14 +12,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Tasks run in the main thread of a worker, whose children are looked for each time; those of other threads so often.
+/// How often children of other threads are looked for. Tasks run in a worker's main thread, whose children are looked
+/// for each time.
 const SEARCH: Duration = Duration::from_millis(100);
-/// How often a family is weighed, at most; and not before ten times as long has passed as that takes.
+/// How often a family is weighed, at most. A weighing also waits ten times as long as the last one took.
 const WEIGH: Duration = Duration::from_millis(10);
 
-/// A worker process, and those that it or they have started.
+/// A worker process, and the processes that it or they have started.
 pub struct Family {
-    /// The worker first.
+    /// The worker comes first.
     members: Vec<Member>,
     searched: Instant,
     weighed: Instant,
@@ -26,7 +28,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// That of a process.
+    /// Returns the family of a process.
     pub fn of(process: i32) -> io::Result<Self> {
         let now = Instant::now();
         Ok(Self {
@@ -37,13 +39,13 @@ impl Family {
         })
     }
 
-    /// Number of processes beside the worker.
+    /// Returns the number of processes beside the worker.
     pub fn num_started(&self) -> usize {
         self.members.len() - 1
     }
 
-    /// What all of them have now: heaps and stacks, and files that only those have that the worker started. Libraries the
-    /// worker has in common with the program, and blocks are counted by the store. Nothing if all have ended.
+    /// Returns the memory that all of them have now: heaps and stacks, and files of all members but the worker. The
+    /// worker shares libraries with the program, and the store counts blocks. Returns 0 if all have ended.
     pub fn measure(&mut self) -> u64 {
         let mut is_worker = true;
         self.members
@@ -65,8 +67,8 @@ impl Family {
     pub fn kill(&self) {
         let worker = &self.members[0];
         if worker.resident().is_some() {
-            // SAFETY: takes no pointers. Worker processes lead groups of their own, in which is what they start, unless it
-            // leaves; and this one runs, so that its number is that of no other group.
+            // SAFETY: takes no pointers. Each worker process leads a process group of its own, which its children are
+            // in unless they leave it. The worker runs, so its number belongs to no other group.
             unsafe {
                 libc::kill(-worker.process, libc::SIGKILL);
             }
@@ -76,7 +78,7 @@ impl Family {
         }
     }
 
-    /// Looks for processes that were started; whether there are more.
+    /// Looks for processes that were started, and returns whether there are more.
     fn find(&mut self) -> bool {
         let in_all_threads = self.searched.elapsed() >= SEARCH;
         if in_all_threads {
@@ -87,7 +89,7 @@ impl Family {
         while index < self.members.len() {
             for process in self.members[index].children(in_all_threads) {
                 if !self.members.iter().any(|one| one.process == process) {
-                    // It may have ended already.
+                    // The process may have ended already.
                     self.members.extend(Member::started(process));
                 }
             }
@@ -105,12 +107,12 @@ impl Family {
     }
 }
 
-/// A process. What is open stays that of this process when another gets its number.
+/// A process. The open files keep standing for this process when another gets its number.
 struct Member {
     process: i32,
     folder: File,
     statm: File,
-    /// Its main thread's; not all systems tell.
+    /// The file of its main thread's children; not all systems have it.
     children: Option<File>,
     weight: Weight,
 }
@@ -134,8 +136,8 @@ impl Member {
         })
     }
 
-    /// One that another has started: until it is weighed it counts as what it grows by, since it may have all in common
-    /// with who forked it.
+    /// Returns a process that another has started. Until it is weighed, it counts as the bytes that it grows by, since
+    /// it may share all pages with the process that forked it.
     fn started(process: i32) -> Option<Self> {
         let mut member = Self::of(process).ok()?;
         let resident = member.resident()?;
@@ -148,7 +150,8 @@ impl Member {
         self.weight.bytes + resident.saturating_sub(self.weight.resident)
     }
 
-    /// What of its memory is of no file and no block, shared with others or not; nothing if it has ended.
+    /// Returns the bytes of its memory that belong to no file and no block, shared with others or not; nothing if it
+    /// has ended.
     fn resident(&self) -> Option<u64> {
         let mut text = [0; 128];
         let len = self.statm.read_at(&mut text, 0).ok()?;
@@ -156,17 +159,17 @@ impl Member {
         let mut pages = fields.split(' ').map_while(|field| field.parse().ok());
         let (size, resident, shared): (u64, u64, u64) =
             (pages.next()?, pages.next()?, pages.next()?);
-        // What has ended and was not waited for has nothing.
+        // A process that has ended but was not waited for has no memory.
         (size > 0).then(|| resident.saturating_sub(shared) * page_bytes())
     }
 
-    /// Notes its share of what it has in common with others. Files of the worker are those of the program.
+    /// Notes its part of the pages that it shares. The worker's files are those of the program.
     fn weigh(&mut self, with_files: bool) {
         let Some(resident) = self.resident() else {
             return;
         };
         let path = format!("/proc/{}/smaps_rollup", self.process);
-        // Some processes may not be looked into: they count as they are.
+        // The system refuses to describe some processes: they count as they are.
         let text = fs::read_to_string(path).unwrap_or_default();
         let Some(own) = field_bytes(&text, "Pss_Anon:") else {
             return;
@@ -176,7 +179,7 @@ impl Member {
         self.weight = Weight { bytes, resident };
     }
 
-    /// The processes that it has started, or some of them.
+    /// Returns the processes that it has started, or some of them.
     fn children(&self, in_all_threads: bool) -> Vec<i32> {
         let mut found = Vec::new();
         if in_all_threads {
@@ -195,8 +198,8 @@ impl Member {
     }
 
     fn kill(&self) {
-        // SAFETY: the pointer is null, which stands for no further information; the folder is open, and as long as it is
-        // it stands for this process. Systems without this call end what is in the worker's group.
+        // SAFETY: the pointer is null, which stands for no further information. The folder is open, and while it is
+        // open it stands for this process. Systems without this call end the processes in the worker's group.
         unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
@@ -209,14 +212,14 @@ impl Member {
     }
 }
 
-/// The numbers in a list, each with a space behind it; one that was cut off is none.
+/// Reads the numbers in a list, each with a space behind it; a number that was cut off is left out.
 fn numbers(text: &[u8]) -> impl Iterator<Item = i32> + '_ {
     let end = text.iter().rposition(|&byte| byte == b' ').unwrap_or(0);
     let words = text[..end].split(|&byte| byte == b' ');
     words.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
 }
 
-/// A number of kB in a list of the system's, in bytes.
+/// Returns a number of kB in a list from the system, in bytes.
 pub fn field_bytes(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;

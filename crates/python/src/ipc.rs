@@ -18,7 +18,7 @@ use crate::errors::{arrow_error, options_error};
 
 /// Buffers of a stream start at multiples of so many bytes: a cache line, as the format recommends.
 const ALIGNMENT: usize = 64;
-/// What the description of a batch may take beyond that of a batch without rows, whose zeros are left out.
+/// How much longer the description of a batch may be than that of a batch without rows, whose zeros are left out.
 const LEFT_OUT_BYTES: usize = 256;
 
 /// Serialises a schema.
@@ -34,7 +34,7 @@ pub fn batch_to_ipc(batch: &RecordBatch) -> PyResult<Vec<u8>> {
     writer.into_inner().map_err(arrow_error)
 }
 
-/// Reads what `schema_to_ipc` wrote.
+/// Reads the bytes that `schema_to_ipc` wrote.
 pub fn schema_from_ipc(bytes: &[u8]) -> PyResult<SchemaRef> {
     let reader = StreamReader::try_new(bytes, None).map_err(arrow_error)?;
     Ok(reader.schema())
@@ -48,15 +48,15 @@ pub struct IpcStream {
 }
 
 enum Content {
-    /// Made when the block is there. `num_bytes` is the most that it takes; zeros follow its end.
+    /// Made when the block is there. `num_bytes` is the most that the stream takes; zeros follow its end.
     Planned(SchemaRef, Batches),
     /// Made before, since only that tells its size.
     Made(ChunkWriter),
 }
 
 impl IpcStream {
-    /// The stream of these batches, which `most` knows the number of, and the most bytes of their buffers if these are
-    /// padded to multiples of its argument.
+    /// Returns the stream of these batches. `most` returns the number of batches, and the most bytes of their buffers
+    /// if these are padded to multiples of its argument.
     pub fn of(
         schema: &SchemaRef,
         batches: Batches,
@@ -80,7 +80,7 @@ impl IpcStream {
     }
 }
 
-/// Rows as Arrow IPC streams that end once they have so many bytes; one at least.
+/// Rows as Arrow IPC streams, each of which ends once it has so many bytes; at least one stream.
 #[pyclass(frozen)]
 pub struct IpcStreams {
     schema: SchemaRef,
@@ -94,7 +94,7 @@ struct Pieces {
 }
 
 impl IpcStreams {
-    /// The streams of these batches.
+    /// Returns the streams of these batches.
     pub fn of(schema: &SchemaRef, batches: Batches, piece_bytes: usize) -> Self {
         Self {
             schema: SchemaRef::clone(schema),
@@ -175,7 +175,7 @@ impl IpcStream {
     }
 }
 
-/// What a stream takes beside the buffers of its batches.
+/// Returns the bytes that a stream takes beside the buffers of its batches.
 fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
     let batch = RecordBatch::new_empty(SchemaRef::new(schema.clone()));
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), schema, options()?)?;

@@ -1,10 +1,11 @@
-//! Keeps the program under its memory limit: what lies idle in allocators goes back to the system when the limit is
-//! near, and a worker process that would take the program beyond it is stopped.
+//! Keeps the program under its memory limit. Idle memory in allocators goes back to the system when the limit is near,
+//! and a worker process that would take the program beyond it is stopped.
 //!
-//! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers what is
-//! in use; what lies idle beside it is harmless only as long as there is room. A thread looks every few milliseconds, so
-//! nothing on the way of the data has to. Why not a limit of the system for each worker (`RLIMIT_DATA`): it counts what
-//! allocators set aside without touching it, and native code ends the process when an allocation fails, without a word.
+//! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers memory
+//! in use; idle memory beside it is harmless only as long as there is room. A thread looks every few milliseconds, so
+//! no code on the way of the data has to. Why not a limit of the system for each worker (`RLIMIT_DATA`)? It counts
+//! memory that allocators set aside without touching it, and native code ends the process without a word when an
+//! allocation fails.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,9 +25,9 @@ use crate::store::Store;
 
 /// Two cores touch at most 20 MB of fresh memory in this time, less than the slack that the engine keeps.
 const PERIOD: Duration = Duration::from_millis(5);
-/// While a worker takes memory: one core fills up to 10 MB in this time, where it gets huge pages.
+/// The period while a worker takes memory: one core fills up to 10 MB in this time, where it gets huge pages.
 const HURRY: Duration = Duration::from_millis(1);
-/// What a worker takes between two looks that makes the next one come sooner.
+/// Growth of a worker between two looks that makes the next look come sooner.
 const GROWTH_BYTES: u64 = 1 << 20;
 
 type Running = (Sender<()>, JoinHandle<()>);
@@ -40,15 +41,15 @@ struct Limits {
     stop_bytes: u64,
 }
 
-/// A worker process, and those that the functions in it have started.
+/// A worker process, and the processes that the functions in it have started.
 struct Worker {
     family: Family,
-    /// What is set apart for it, with the slack that it is granted.
+    /// The memory that is set apart for it, with the slack that it is granted.
     allowed_bytes: u64,
     used_bytes: u64,
     /// Whether it has taken memory since the look before.
     is_growing: bool,
-    /// What it had when it was stopped, and in how many processes beside its own.
+    /// The memory that it had when it was stopped, and the number of processes beside its own.
     stopped: Option<(u64, usize)>,
 }
 
@@ -60,17 +61,17 @@ pub struct MemoryGuard {
     running: Mutex<Option<Running>>,
     workers: Arc<Mutex<Workers>>,
     peak: Arc<Mutex<Peak>>,
-    /// What the program could take before idle memory goes back.
+    /// The bytes that the program could take before idle memory goes back.
     room: Arc<AtomicU64>,
 }
 
-/// The most that was found resident: in all, and of this process beside the store.
+/// The most resident bytes that were found: in all, and of this process beside the store.
 type Peak = (u64, u64);
 
 #[pymethods]
 impl MemoryGuard {
-    /// Releases idle memory whenever the program has more than `release_bytes`, and stops a worker beyond
-    /// `stop_bytes`. Of libraries `code_bytes` count when they were released, too: workers have them, or they come back.
+    /// Releases idle memory whenever the program has more than `release_bytes`, and stops a worker beyond `stop_bytes`.
+    /// `code_bytes` of libraries count even when they were released: workers have them, or they come back.
     #[new]
     fn new(store: &Store, release_bytes: u64, stop_bytes: u64, code_bytes: u64) -> PyResult<Self> {
         let limits = Limits {
@@ -96,7 +97,7 @@ impl MemoryGuard {
                 }
                 let Some(store) = store.upgrade() else { return };
                 // Pages of the store come and go in the resident memory as blocks are mapped, faster than can be
-                // watched, so all that it has is counted, mapped or not.
+                // watched. So all memory of the store is counted, mapped or not.
                 let arena = store.stats().resident_arena_bytes;
                 let Some((heap, files)) = own_bytes() else {
                     continue;
@@ -120,7 +121,7 @@ impl MemoryGuard {
                     let mut most = lock(&noted);
                     *most = (total, own).max(*most);
                 }
-                // Nobody waits for a lock meanwhile. It takes its time, in which a worker would take more.
+                // Nobody waits for a lock meanwhile. The release takes its time, in which a worker would take more.
                 if total > limits.release_bytes && released.elapsed() >= PERIOD {
                     release_idle();
                     store.let_files_go();
@@ -140,22 +141,23 @@ impl MemoryGuard {
         })
     }
 
-    /// The most that was found resident: of the program, and of this process beside the store at that time.
+    /// Returns the most resident bytes that were found: of the program, and of this process beside the store at that
+    /// time.
     fn peak(&self, py: Python<'_>) -> (u64, u64) {
         py.detach(|| *lock(&self.peak))
     }
 
-    /// What was found until now does not count as the most.
+    /// Starts the peak anew.
     fn restart_peak(&self, py: Python<'_>) {
         py.detach(|| *lock(&self.peak) = (0, 0));
     }
 
-    /// What the program could take, when it was measured last, before idle memory goes back.
+    /// Returns the bytes that the program could take before idle memory goes back, when it was measured last.
     fn room(&self) -> u64 {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// A child of this process counts from now on, and so much is set apart for it.
+    /// Watches a child of this process from now on, with so much set apart for it.
     fn watch(&self, py: Python<'_>, process: i32, allowed_bytes: u64) -> PyResult<()> {
         py.detach(|| {
             let mut workers = lock(&self.workers);
@@ -175,17 +177,18 @@ impl MemoryGuard {
         })
     }
 
-    /// What a worker had when it was stopped, and in how many processes beside its own; None if it was not.
+    /// Returns the memory that a worker had when it was stopped, and the number of processes beside its own. Returns
+    /// None if it was not stopped.
     fn stopped(&self, py: Python<'_>, process: i32) -> Option<(u64, usize)> {
         py.detach(|| lock(&self.workers).get(&process)?.stopped)
     }
 
-    /// A child counts no more; to be called before its number can be that of another process.
+    /// Stops watching a child; to be called before another process can get its number.
     fn forget(&self, py: Python<'_>, process: i32) {
         py.detach(|| lock(&self.workers).remove(&process));
     }
 
-    /// Ends watching and releases what lies idle; harmless when repeated.
+    /// Ends watching and releases idle memory; harmless when repeated.
     fn close(&self, py: Python<'_>) {
         let Some((sender, thread)) = lock(&self.running).take() else {
             return;
@@ -203,7 +206,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures all workers; whether one takes memory.
+/// Measures all workers, and returns whether one takes memory.
 fn measure(workers: &mut Workers) -> bool {
     for worker in workers.values_mut() {
         let used = worker.family.measure();
@@ -214,7 +217,7 @@ fn measure(workers: &mut Workers) -> bool {
 }
 
 /// Stops the worker that has most beyond what is set apart for it, if one has. While another is about to end, whose
-/// memory goes back within some 100 ms, only one that takes more.
+/// memory goes back within some 100 ms, stops only a worker that takes more.
 fn stop_worst(workers: &mut Workers) {
     let is_ending = |worker: &Worker| worker.stopped.is_some() && worker.used_bytes > 0;
     let is_one_ending = workers.values().any(is_ending);
@@ -230,20 +233,20 @@ fn stop_worst(workers: &mut Workers) {
     }
 }
 
-/// Gives back to the system what lies idle in the allocators of this process.
+/// Gives idle memory in the allocators of this process back to the system.
 #[pyfunction]
 pub fn release_idle_memory(py: Python<'_>) {
     py.detach(release_all);
 }
 
-/// Lets go of the pages of libraries that nobody has changed; the most bytes that they have had when it was called.
+/// Lets go of the pages of libraries that nobody has changed. Returns the most bytes that they had when it was called.
 #[pyfunction]
 pub fn release_libraries(py: Python<'_>) -> u64 {
     py.detach(libraries::release);
     libraries::most_released()
 }
 
-/// The same for callers without Python.
+/// Releases all idle memory, for callers without Python.
 pub fn release_all() {
     release_idle();
     #[cfg(target_env = "gnu")]
@@ -258,13 +261,14 @@ fn release_idle() {
     Recycling::release_idle();
 }
 
-/// Resident memory of this process that no file is behind: heaps and stacks; nothing where the system does not tell.
+/// Returns the resident memory of this process that no file is behind: heaps and stacks. Returns nothing where the
+/// system does not tell.
 pub fn heap_bytes() -> Option<u64> {
     field_bytes(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
 }
 
-/// Resident memory of this process beside the store's: heaps and stacks, and files; nothing where the system does not
-/// tell.
+/// Returns the resident memory of this process beside the store's: heaps and stacks, and files. Returns nothing where
+/// the system does not tell.
 fn own_bytes() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     Some((

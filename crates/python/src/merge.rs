@@ -1,4 +1,4 @@
-//! Merging: blocks, of which slice r of the result is the slices r of the inputs, not decoded; and ranks of sorted rows.
+//! Merging blocks, and ranks of sorted rows. Slice r of a merged block is the slices r of the inputs, not decoded.
 
 use arrow_schema::ArrowError;
 use exoshuffle_kernels as kernels;
@@ -12,7 +12,7 @@ use crate::errors::kernel_error;
 
 type Blocks<'py> = Vec<Vec<Bound<'py, PyAny>>>;
 
-/// Slice offsets of the merge of `blocks`, each a list of as many slices.
+/// Returns the slice offsets of the merge of `blocks`, each a list of as many slices.
 #[pyfunction]
 pub fn merged_offsets(blocks: Blocks<'_>) -> PyResult<Vec<u64>> {
     let sizes = each(&blocks, |slice| Ok(slice.len()? as u64))?;

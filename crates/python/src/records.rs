@@ -1,4 +1,4 @@
-//! gensort and valsort, one file per call, which another thread can stop.
+//! gensort and valsort, one file per call. Another thread can stop a call.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,14 +28,14 @@ impl Stop {
         Self::default()
     }
 
-    /// Whoever was given this raises `InterruptedError` within a few MB.
+    /// Makes every call that was given this raise `InterruptedError` within a few MB.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 impl Stop {
-    /// Whether somebody has called `set`.
+    /// Returns whether `set` was called.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -48,8 +48,8 @@ impl Stop {
     }
 }
 
-/// Writes `count` records from number `start` to a new file; returns its size and CRC-32. Numbers go on from 0 after the
-/// last of 128 bits.
+/// Writes `count` records from number `start` to a new file, and returns its size and CRC-32. Numbers go on from 0
+/// after the last number of 128 bits.
 #[pyfunction]
 #[expect(
     clippy::too_many_arguments,
@@ -88,7 +88,7 @@ pub fn gensort_file(
     })
 }
 
-/// What valsort found in one file, or in several.
+/// The findings of valsort in one file, or in several.
 #[pyclass(frozen, from_py_object)]
 #[derive(Clone)]
 pub struct ValsortSummary(Summary);
@@ -145,7 +145,7 @@ pub fn valsort_file(
     })
 }
 
-/// The summary of files that follow one another.
+/// Returns the summary of files that follow one another.
 #[pyfunction]
 pub fn combine_summaries(summaries: Vec<ValsortSummary>) -> Option<ValsortSummary> {
     let mut summaries = summaries.into_iter();

@@ -1,4 +1,4 @@
-//! What a sorter does differently for tables, for fixed-length records and for rows in random order.
+//! The differences of a sorter between tables, fixed-length records and rows in random order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::row_source::{gathered, recount, reported, RowSource};
 use crate::scattered::{record_batch, record_bytes, record_chunks, Planned};
 use crate::sections::TaggedSections;
 
-/// Rows of a kind, with what is needed to compare them.
+/// Rows of a kind, with the layout or shape that is needed to compare them.
 pub enum RowKind {
     /// Rows of a table.
     Table(RowLayout),
@@ -28,19 +28,19 @@ pub enum RowKind {
     Permutation(Permutation),
 }
 
-/// Which row of the input a row is.
+/// Says which row of the input a row is.
 #[derive(Clone, Copy)]
 pub struct Origin {
-    /// Number of the file, or of whatever else the rows come from.
+    /// Number of the file, or of the other source of the rows.
     pub source: u64,
-    /// Number of the row in that.
+    /// Number of the row in that source.
     pub row: u64,
 }
 
-/// Some rows, and which the first of them is.
+/// Some rows, and the origin of the first of them.
 pub type Placed = (Origin, RecordBatch);
 
-/// Batches that come from nowhere else than map number `map_index`.
+/// Gives batches map number `map_index` as their only origin.
 pub fn placed(
     batches: impl Iterator<Item = PyResult<RecordBatch>>,
     map_index: u32,
@@ -49,7 +49,7 @@ pub fn placed(
     follow(batches, Origin { source, row: 0 })
 }
 
-/// Batches of which the first row is this one, and the others follow.
+/// Gives batches their origins: the first row has this one, and the others follow.
 pub fn follow(
     batches: impl Iterator<Item = PyResult<RecordBatch>>,
     first: Origin,
@@ -62,7 +62,7 @@ pub fn follow(
     })
 }
 
-/// Position of the first row of a map.
+/// Returns the position of the first row of a map.
 fn first_of(map_index: u32) -> Position {
     Position {
         split: map_index,
@@ -71,7 +71,7 @@ fn first_of(map_index: u32) -> Position {
 }
 
 impl RowKind {
-    /// The layout of table rows; others can only be sorted.
+    /// Returns the layout of table rows; other kinds can only be sorted.
     pub fn table(&self) -> PyResult<&RowLayout> {
         match self {
             Self::Table(layout) => Ok(layout),
@@ -82,7 +82,7 @@ impl RowKind {
         }
     }
 
-    /// Whether the size of an Arrow stream with this schema follows from that of its rows.
+    /// Returns whether the size of an Arrow stream with this schema follows from that of its rows.
     pub fn streams_in_place(&self, schema: &Schema) -> bool {
         match self {
             Self::Records(_) => false,
@@ -91,17 +91,17 @@ impl RowKind {
         }
     }
 
-    /// Columns that a sample needs, `None` for all.
+    /// Returns the columns that a sample needs, `None` for all.
     pub fn key_columns(&self) -> Option<&[usize]> {
         match self {
             Self::Table(layout) => Some(layout.key_columns()),
             Self::Records(_) => None,
-            // Its boundaries need no sample.
+            // The boundaries of random numbers need no sample.
             Self::Permutation(_) => Some(&[]),
         }
     }
 
-    /// Batches with the key columns alone.
+    /// Returns the batches with the key columns alone.
     pub fn project(&self, batches: &[RecordBatch]) -> PyResult<Vec<RecordBatch>> {
         let project = |batch: &RecordBatch| match self.key_columns() {
             Some(columns) => batch.project(columns).map_err(arrow_error),
@@ -110,7 +110,7 @@ impl RowKind {
         batches.iter().map(project).collect()
     }
 
-    /// Bytes that a batch takes in a block.
+    /// Returns the bytes that a batch takes in a block.
     pub fn row_bytes(&self, batch: &RecordBatch) -> PyResult<u64> {
         match self {
             Self::Records(shape) => Ok((batch.num_rows() * shape.record_bytes()) as u64),
@@ -122,7 +122,7 @@ impl RowKind {
         }
     }
 
-    /// The keys of sampled rows, serialised; `rows` are their numbers in split `split`.
+    /// Returns the keys of sampled rows, serialised; `rows` are their numbers in split `split`.
     pub fn sample(&self, batch: &RecordBatch, rows: &[u64], split: u32) -> PyResult<Vec<u8>> {
         let positions = rows.iter().map(|&row| Position { split, row });
         match self {
@@ -141,7 +141,7 @@ impl RowKind {
         }
     }
 
-    /// The same of several samples of the split.
+    /// Returns the keys of several samples of the split, serialised.
     pub fn sample_all(&self, samples: &[(RecordBatch, Vec<u64>)], split: u32) -> PyResult<Vec<u8>> {
         let samples = samples
             .iter()
@@ -155,7 +155,7 @@ impl RowKind {
         }
     }
 
-    /// The keys of some rows of sections, serialised; the sections take the place of split `split`.
+    /// Returns the keys of some rows of sections, serialised; the sections take the place of split `split`.
     pub fn sample_sections(
         &self,
         side: &TaggedSections,
@@ -194,7 +194,7 @@ impl RowKind {
         }
     }
 
-    /// Finds where the rows of sections go, which take the place of split `split`.
+    /// Finds where the rows of sections go; the sections take the place of split `split`.
     pub fn plan_sections(
         &self,
         side: &TaggedSections,
@@ -213,7 +213,7 @@ impl RowKind {
         }
     }
 
-    /// The rows of sections, as they travel: with their random numbers, if they have any.
+    /// Returns the rows of sections as they travel: with their random numbers, if they have any.
     fn section_batches(&self, side: &TaggedSections) -> PyResult<Vec<RecordBatch>> {
         match self {
             Self::Records(shape) => {
@@ -231,7 +231,7 @@ impl RowKind {
         }
     }
 
-    /// The assignment by boundaries out of samples, serialised.
+    /// Returns the assignment by boundaries out of samples, serialised.
     pub fn choose_boundaries(&self, samples: &[&[u8]], num_partitions: usize) -> PyResult<Vec<u8>> {
         match self {
             Self::Table(layout) => {
@@ -251,7 +251,7 @@ impl RowKind {
         }
     }
 
-    /// The assignment by equal ranges of the key, a number, serialised.
+    /// Returns the assignment by equal ranges of the key, a number, serialised.
     pub fn even_assignment(&self, num_partitions: usize) -> PyResult<Vec<u8>> {
         let layout = match self {
             Self::Permutation(permutation) => permutation.layout(),
@@ -261,7 +261,7 @@ impl RowKind {
         Ok(assignment.to_bytes())
     }
 
-    /// Finds where the rows of map number `map_index` go, which come batch after batch.
+    /// Finds where the rows of map number `map_index` go; the rows come batch after batch.
     pub fn plan(
         &self,
         batches: impl Iterator<Item = PyResult<Placed>>,
@@ -291,7 +291,7 @@ impl RowKind {
         }
     }
 
-    /// The rows of sections by key, equal keys in the order of the sections.
+    /// Returns the rows of sections by key, equal keys in the order of the sections.
     pub fn sorted(&self, side: TaggedSections, schema: &SchemaRef) -> PyResult<RowSource> {
         match self {
             Self::Table(layout) => {
@@ -311,14 +311,14 @@ impl RowKind {
         }
     }
 
-    /// The rows of sections in the order of these.
+    /// Returns the rows of sections in the order of the sections.
     pub fn gathered(&self, side: TaggedSections) -> PyResult<RowSource> {
         let rows = GatheredRows::in_order(self.table()?, Arc::clone(&side.sections), side.tag);
         Ok(RowSource::Table(found(rows, &side)?, side))
     }
 }
 
-/// The rows of sections, which are told if these are damaged.
+/// Returns the rows of sections, or the error; tells the sections if they are damaged.
 fn found(
     rows: Result<GatheredRows, KernelError>,
     side: &TaggedSections,
@@ -327,7 +327,7 @@ fn found(
     Ok(Arc::new(rows.inspect_err(|error| side.failed(error))?))
 }
 
-/// All rows of sections in their order, which are told what became of them.
+/// Returns all rows of sections in their order, and tells the sections whether they were conserved.
 fn gathered_batches(layout: &RowLayout, side: &TaggedSections) -> PyResult<Vec<RecordBatch>> {
     let rows = GatheredRows::in_order(layout, Arc::clone(&side.sections), side.tag);
     let batches = reported(gathered(&found(rows, side)?), side).collect::<Result<_, _>>();
@@ -346,7 +346,7 @@ fn plan_table(
     Ok(Planned::Table(planner.end().map_err(kernel_error)?))
 }
 
-/// Bytes that batches take in a block.
+/// Returns the bytes that batches take in a block.
 fn block_bytes(layout: &RowLayout, batches: &[RecordBatch]) -> PyResult<u64> {
     let all = Assignment::round_robin(1).map_err(kernel_error)?;
     let scatter = Scatter::plan(layout, batches, &all, first_of(0)).map_err(kernel_error)?;

@@ -1,4 +1,4 @@
-//! Where rows come from, as batches: lazily, in order, on any thread.
+//! Sources of rows, as batches: lazily, in order, on any thread.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +20,16 @@ use crate::source::ReadConfig;
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
 pub const BATCH_BYTES: usize = 1 << 19;
 const MAX_BATCH_ROWS: usize = 8 * 1024;
-/// Of a table with very many columns more bytes: each column of a batch is an array, and of 10,000 columns half a megabyte
-/// is six rows.
+/// Bytes per column: a table with very many columns gets larger batches. Each column of a batch is an array, and half a
+/// megabyte of 10,000 columns is six rows.
 const COLUMN_BYTES: usize = 2 << 10;
 const WIDE_BATCH_BYTES: usize = 4 << 20;
 
-/// Where rows come from.
+/// A source of rows.
 pub enum RowSource {
     /// Rows of sections.
     Table(Arc<GatheredRows>, TaggedSections),
-    /// Rows of sections that end in the number they were ordered by.
+    /// Rows of sections whose last column is the number that they were ordered by.
     Permuted(Arc<GatheredRows>, TaggedSections),
     /// A partition of records, sorted when it goes out, since the order refers to the slices.
     Records {
@@ -42,29 +42,29 @@ pub enum RowSource {
     },
     /// Splits, as they come, one after the other.
     Splits {
-        /// What to read.
+        /// The splits to read.
         splits: Vec<Split>,
-        /// How.
+        /// How to read them.
         config: Box<ReadConfig>,
         /// The schema of the source.
         schema: SchemaRef,
         /// The columns wanted; `None` for all.
         columns: Option<Vec<usize>>,
     },
-    /// A stream of somebody else, until it is taken.
+    /// A stream of another library, until it is taken.
     Stream(Mutex<Option<RecordBatchStreamReader>>),
     /// An Arrow IPC stream in memory.
     Ipc(Buffer),
 }
 
 impl RowSource {
-    /// The batches; their strings may be views, and dictionaries plain values. Opens files and sorts records at once,
-    /// so that what fails at the beginning fails here.
+    /// Returns the batches. Their strings may be views, and dictionaries plain values. Opens files and sorts records at
+    /// once, so that a failure at the beginning happens here.
     pub fn batches(&self) -> Result<Batches, RowError> {
         self.batches_by(gathered)
     }
 
-    /// The same; where rows are gathered, so many bytes of them for each batch, and strings as declared.
+    /// Like `batches`. Where rows are gathered, each batch has so many bytes of them, and strings are as declared.
     pub fn plain_batches(&self, bytes: usize) -> Result<Batches, RowError> {
         self.batches_by(|rows| {
             let batches = Arc::clone(rows).plain_batches(step(rows, bytes));
@@ -130,8 +130,8 @@ impl RowSource {
         Ok(Box::new(Fenced(Some(batches))))
     }
 
-    /// The number of batches of `plain_batches`, and the most that their buffers take with the declared types if each is padded
-    /// to a multiple of `alignment`; `None` where that shows only when they are made.
+    /// Returns the number of batches of `plain_batches`, and the most that their buffers take with the declared types.
+    /// Each buffer is padded to a multiple of `alignment`. Returns `None` where that shows only when they are made.
     pub fn declared_bytes(
         &self,
         declared: &Schema,
@@ -147,13 +147,13 @@ impl RowSource {
     }
 }
 
-/// The rows of sections, a few at a time.
+/// Returns the rows of sections, a few at a time.
 pub fn gathered(rows: &Arc<GatheredRows>) -> Batches {
     let batches = Arc::clone(rows).batches(step(rows, BATCH_BYTES));
     Box::new(batches.map(|batch| batch.map_err(RowError::Kernel)))
 }
 
-/// Rows that have about so many bytes.
+/// Returns a number of rows that have about so many bytes.
 fn step(rows: &GatheredRows, bytes: usize) -> usize {
     let mean = (rows.num_bytes() / rows.num_rows().max(1)).max(1);
     let columns = rows.output_schema().fields().len();
@@ -161,7 +161,7 @@ fn step(rows: &GatheredRows, bytes: usize) -> usize {
     (bytes / mean).clamp(1, bytes / BATCH_BYTES * MAX_BATCH_ROWS)
 }
 
-/// The batches; tells the sections when all were handed on, or why that cannot be.
+/// Returns the batches; tells the sections when all were handed on, or why that cannot be.
 pub fn reported(mut batches: Batches, side: &TaggedSections) -> Batches {
     let side = side.clone();
     Box::new(std::iter::from_fn(move || {
@@ -175,7 +175,7 @@ pub fn reported(mut batches: Batches, side: &TaggedSections) -> Batches {
     }))
 }
 
-/// Sorted records, counted as they go out; behind the last one comes an error if they are not what the maps sent.
+/// Sorted records, counted as they go out; if they are not those that the maps sent, an error follows the last batch.
 struct RecordBatches {
     shape: RecordShape,
     schema: SchemaRef,
@@ -228,7 +228,7 @@ impl RecordBatches {
         })
     }
 
-    /// Whether what was handed on is what the maps sent.
+    /// Checks that the records handed on are those that the maps sent.
     fn check(&self) -> Result<(), RowError> {
         let TaggedSections { sections, tag, .. } = &self.side;
         sections
@@ -257,7 +257,7 @@ impl Iterator for RecordBatches {
     }
 }
 
-/// Counts what a section has now, as its map did.
+/// Counts the records that a section has now, as its map did.
 pub fn recount(
     shape: RecordShape,
     side: &TaggedSections,
@@ -269,7 +269,7 @@ pub fn recount(
     }
 }
 
-/// The records of each section.
+/// Returns the records of each section.
 fn records(side: &TaggedSections) -> Vec<&[u8]> {
     let sections = side.sections.tagged(side.tag);
     sections
@@ -277,7 +277,7 @@ fn records(side: &TaggedSections) -> Vec<&[u8]> {
         .collect()
 }
 
-/// What a stream ends with; what follows is not part of it.
+/// The end of a stream; bytes behind it are not part of it.
 const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// The batches of an Arrow IPC stream; their arrays are parts of its buffer.
@@ -290,7 +290,7 @@ impl Iterator for IpcBatches {
     type Item = Result<RecordBatch, RowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Behind a batch. The decoder takes any bytes behind the end for an error.
+        // The end stands behind a batch. The decoder takes any bytes behind the end for an error.
         if self.rest.starts_with(&END_OF_STREAM) {
             return None;
         }
@@ -305,8 +305,8 @@ impl Iterator for IpcBatches {
     }
 }
 
-/// Ends after the first error, and makes an error of a panic: Arrow's decoder panics on some damaged input, and a panic
-/// must not reach a caller that is written in C.
+/// Ends after the first error, and turns a panic into an error. Arrow's decoder panics on some damaged input, and a
+/// panic must not reach a caller that is written in C.
 struct Fenced(Option<Batches>);
 
 impl Iterator for Fenced {
@@ -314,7 +314,7 @@ impl Iterator for Fenced {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = self.0.as_mut()?;
-        // What is left half done is dropped, hence unwind safe.
+        // An iterator that panicked is dropped, hence unwind safe.
         let item = catch_unwind(AssertUnwindSafe(|| batches.next())).unwrap_or_else(|_| {
             let message = "rows cannot be decoded: the decoder gave up; the bytes were damaged, make them again";
             Some(Err(RowError::Stream(message.to_owned())))

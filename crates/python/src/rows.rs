@@ -27,17 +27,17 @@ use crate::write_options::{partition_by, write_options};
 /// Bytes of rows in each batch of a stream.
 const STREAM_BYTES: usize = 4 * BATCH_BYTES;
 
-/// Rows, waiting for where they go.
+/// Rows that wait for their destination.
 #[pyclass(frozen)]
 pub struct Rows {
     source: RowSource,
-    /// Their types as declared.
+    /// Their schema, with types as declared.
     schema: SchemaRef,
     failure: Failure,
 }
 
 impl Rows {
-    /// Rows of this schema.
+    /// Makes rows of this schema.
     pub fn new(source: RowSource, schema: SchemaRef) -> Self {
         let failure = Failure::default();
         Self {
@@ -47,7 +47,7 @@ impl Rows {
         }
     }
 
-    /// The batches with the declared types instead of views and plain values; see `RowSource::plain_batches`.
+    /// Returns the batches with the declared types instead of views and plain values; see `RowSource::plain_batches`.
     fn declared(&self, bytes: usize) -> Result<Batches, RowError> {
         let schema = Arc::clone(&self.schema);
         let batches = self.source.plain_batches(bytes)?;
@@ -68,7 +68,7 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    /// The rows of splits, in their order; all columns, or only these in this order.
+    /// Returns the rows of splits, in their order: all columns, or only these in this order.
     #[staticmethod]
     #[pyo3(signature = (read_options, schema, splits, columns=None))]
     fn scan(
@@ -95,7 +95,7 @@ impl Rows {
         Ok(Self::new(source, wanted))
     }
 
-    /// The rows of anything with `__arrow_c_stream__`; they can be taken out once.
+    /// Returns the rows of anything with `__arrow_c_stream__`; they can be taken out once.
     #[staticmethod]
     fn from_batches(batches: &Bound<'_, PyAny>) -> PyResult<Self> {
         let reader = import(batches)?;
@@ -106,7 +106,7 @@ impl Rows {
         ))
     }
 
-    /// The rows of an Arrow IPC stream in a buffer, which is kept, not copied.
+    /// Returns the rows of an Arrow IPC stream in a buffer, which is kept, not copied.
     #[staticmethod]
     fn from_ipc(buffer: &Bound<'_, PyAny>) -> PyResult<Self> {
         let stream = Buffer::from(Bytes::from_owner(ByteView::new(buffer)?));
@@ -115,27 +115,28 @@ impl Rows {
         Ok(Self::new(RowSource::Ipc(stream), schema))
     }
 
-    /// Arrow's protocol: a stream of all rows with the declared types, made batch after batch as they are asked for.
+    /// Implements Arrow's protocol: a stream of all rows with the declared types, made batch after batch as they are
+    /// asked for.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A wish that producers are free not to grant.
+        // Producers are free not to grant this wish.
         let _ = requested_schema;
         let batches = py.detach(|| self.declared(BATCH_BYTES))?;
         export(py, Arc::clone(&self.schema), batches, self.failure.clone())
     }
 
-    /// Raises the error that has ended a stream of the rows, if one has; once.
+    /// Raises the error that has ended a stream of the rows, if there is one, once.
     fn raise_failure(&self) -> PyResult<()> {
         self.failure
             .take()
             .map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Writes part files into `directory`, the last of which may not be on disk yet.
+    /// Writes part files into `directory`; the last one may not be on disk yet.
     fn write_files(
         &self,
         py: Python<'_>,
@@ -160,7 +161,7 @@ impl Rows {
         Ok(PendingFiles(Mutex::new(Some(files))))
     }
 
-    /// Writes to an open file, which is not closed, as the only one.
+    /// Writes to an open file, which is not closed, as the only file.
     fn write_stream(
         &self,
         py: Python<'_>,
@@ -168,7 +169,7 @@ impl Rows {
         options: &str,
     ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
-            // SAFETY: the caller keeps the descriptor open; it is borrowed to be duplicated only.
+            // SAFETY: the caller keeps the descriptor open; it is borrowed only to be duplicated.
             let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let file = borrowed.try_clone_to_owned()?;
             let schema = Arc::clone(&self.schema);
@@ -178,19 +179,19 @@ impl Rows {
         Ok(PendingFiles(Mutex::new(Some(files))))
     }
 
-    /// Arrow IPC streams that end once they have so many bytes; one at least.
+    /// Returns Arrow IPC streams, each of which ends once it has so many bytes; at least one.
     fn to_ipc_streams(&self, py: Python<'_>, piece_bytes: usize) -> PyResult<IpcStreams> {
         let batches = py.detach(|| self.declared(STREAM_BYTES))?;
         Ok(IpcStreams::of(&self.schema, batches, piece_bytes))
     }
 
-    /// Whether rows are read as they are asked for, so that only their end tells how many there are.
+    /// Returns whether rows are read as they are asked for, so that only their end tells how many there are.
     #[getter]
     fn is_stream(&self) -> bool {
         matches!(self.source, RowSource::Stream(_) | RowSource::Splits { .. })
     }
 
-    /// An Arrow IPC stream of all rows, which is made in its block where the size of that is known before.
+    /// Returns an Arrow IPC stream of all rows. It is made in its block where its size is known before.
     fn to_ipc_stream(&self, py: Python<'_>) -> PyResult<IpcStream> {
         py.detach(|| {
             let most = |alignment| {
@@ -209,7 +210,7 @@ pub struct PendingFiles(Mutex<Option<PendingParts>>);
 
 #[pymethods]
 impl PendingFiles {
-    /// Waits until all are on disk; returns their name, rows, bytes and crc32. Works once.
+    /// Waits until all are on disk, and returns their name, rows, bytes and crc32. Works once.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let files = files.ok_or_else(|| PyValueError::new_err("the files were waited for"))?;

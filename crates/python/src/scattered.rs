@@ -20,7 +20,7 @@ pub enum Planned {
 }
 
 impl Planned {
-    /// The same with slices that say that they come from the input with this tag.
+    /// Marks the slices as coming from the input with this tag.
     pub fn tagged(self, tag: u8) -> Self {
         match self {
             Self::Table(scatter) => Self::Table(scatter.tagged(tag)),
@@ -37,7 +37,7 @@ pub struct Scattered(pub Planned);
 
 #[pymethods]
 impl Scattered {
-    /// Slice offsets of the block.
+    /// Returns the slice offsets of the block.
     #[getter]
     fn offsets(&self) -> Vec<u64> {
         match &self.0 {
@@ -46,7 +46,7 @@ impl Scattered {
         }
     }
 
-    /// Bytes of the rows: those of the block without the headers of slices.
+    /// Returns the bytes of the rows: those of the block without the headers of slices.
     #[getter]
     fn row_bytes(&self) -> u64 {
         match &self.0 {
@@ -70,13 +70,13 @@ impl Scattered {
     }
 }
 
-/// The bytes of batches of records.
+/// Returns the bytes of batches of records.
 pub fn record_chunks(shape: RecordShape, batches: &[RecordBatch]) -> PyResult<Vec<&[u8]>> {
     let chunks = batches.iter().map(|batch| record_bytes(shape, batch));
     chunks.collect()
 }
 
-/// A batch of the records in a buffer.
+/// Makes a batch of the records in a buffer.
 pub fn record_batch(shape: RecordShape, records: Buffer) -> PyResult<RecordBatch> {
     shape.count(&records).map_err(record_error)?;
     let width = i32::try_from(shape.record_bytes()).unwrap_or(i32::MAX);
@@ -85,7 +85,7 @@ pub fn record_batch(shape: RecordShape, records: Buffer) -> PyResult<RecordBatch
     RecordBatch::try_new(schema, vec![Arc::new(column)]).map_err(arrow_error)
 }
 
-/// The bytes of a batch of records.
+/// Returns the bytes of a batch of records.
 pub fn record_bytes(shape: RecordShape, batch: &RecordBatch) -> PyResult<&[u8]> {
     let column = batch
         .columns()

@@ -1,4 +1,4 @@
-//! The slices of a partition, opened: what their maps say of them, and whether it came true.
+//! The opened slices of a partition: what their maps counted, and whether the rows that went on agree.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use pyo3::prelude::*;
 use crate::buffers::ByteView;
 use crate::errors::{check_error, RowError};
 
-/// What has become of the rows of each tag.
+/// The result of the checks of each tag's rows.
 #[derive(Default)]
 struct Outcome {
     /// Tags of which all rows were handed on.
     conserved: BTreeSet<u8>,
-    /// What was found to be wrong first.
+    /// The first fault that was found.
     failure: Option<String>,
 }
 
@@ -37,8 +37,8 @@ pub struct Sections {
 
 #[pymethods]
 impl Sections {
-    /// Opens the slices of a partition, which are kept alive, with the output of the maps from `first` to before `end`,
-    /// or of as many as there are; of any maps if `first` is None.
+    /// Opens the slices of a partition, and keeps them alive. They hold the output of the maps from `first` to before
+    /// `end`, or of as many as there are; of any maps if `first` is None.
     #[new]
     #[pyo3(signature = (slices, partition=0, first=Some(0), end=None))]
     fn new(
@@ -57,32 +57,32 @@ impl Sections {
         })
     }
 
-    /// The number of maps whose output this is.
+    /// Returns the number of maps whose output this is.
     fn __len__(&self) -> usize {
         self.sections.len()
     }
 
-    /// How many rows the maps say that there are.
+    /// Returns how many rows the maps counted.
     #[getter]
     fn num_rows(&self) -> u64 {
         let tags = self.sections.tags().into_iter();
         tags.map(|tag| self.sections.sent(tag).rows()).sum()
     }
 
-    /// The number of the first map whose output this is; 0 if there is none.
+    /// Returns the number of the first map whose output this is; 0 if there is none.
     #[getter]
     fn first_map(&self) -> u32 {
         self.sections.first_map().unwrap_or(0)
     }
 
-    /// What was found to be wrong with the rows that were handed on; None if nothing was. For errors on their way
-    /// through Arrow streams, which carry text alone.
+    /// Returns the fault of the rows that were handed on, or None. For errors on their way through Arrow streams, which
+    /// carry text alone.
     #[getter]
     fn failure(&self) -> Option<String> {
         self.outcome().failure.clone()
     }
 
-    /// Raises an error unless all rows, or those of one tag, were handed on, and are those that the maps sent.
+    /// Raises an error unless all rows, or those of one tag, were handed on and are those that the maps sent.
     #[pyo3(signature = (tag=None))]
     fn check(&self, tag: Option<u8>) -> PyResult<()> {
         let mut outcome = self.outcome();
@@ -107,7 +107,7 @@ impl Sections {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows of one tag.
+    /// Returns the rows of one tag.
     pub fn side(&self, tag: u8) -> TaggedSections {
         TaggedSections {
             sections: Arc::clone(&self.sections),
@@ -117,12 +117,12 @@ impl Sections {
     }
 }
 
-/// The sections of one tag, and where to tell what became of them.
+/// The sections of one tag, and the outcome to which the result of their checks goes.
 #[derive(Clone)]
 pub struct TaggedSections {
     /// All sections.
     pub sections: Arc<kernels::Sections>,
-    /// Which of them.
+    /// The tag of those that are meant.
     pub tag: u8,
     outcome: Arc<Mutex<Outcome>>,
 }

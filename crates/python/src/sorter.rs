@@ -1,5 +1,5 @@
-//! Sorting tables and records, and what else moves rows between partitions: sample, assign, scatter (map), sort or gather
-//! (reduce). One call per step.
+//! Sorting tables and records, and the other moves of rows between partitions: sample, assign, scatter (map), sort or
+//! gather (reduce). One call per step.
 
 use std::iter;
 use std::num::NonZeroU64;
@@ -36,7 +36,8 @@ pub struct Sorter {
 
 #[pymethods]
 impl Sorter {
-    /// For a table; keys are (column, descending, nulls first). Only sorting by range and hashing need keys.
+    /// Makes a sorter for a table; keys are (column, descending, nulls first). Only sorting by range and hashing need
+    /// keys.
     #[staticmethod]
     fn table(read_options: &str, schema: &[u8], keys: Vec<(String, bool, bool)>) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
@@ -53,7 +54,7 @@ impl Sorter {
         })
     }
 
-    /// For fixed-length records.
+    /// Makes a sorter for fixed-length records.
     #[staticmethod]
     fn records(read_options: &str, record_bytes: usize, key_bytes: usize) -> PyResult<Self> {
         let shape = RecordShape::try_new(record_bytes, key_bytes).map_err(record_error)?;
@@ -65,9 +66,10 @@ impl Sorter {
         })
     }
 
-    /// For a table in the random order that `seed` stands for. Rows are told apart by their file and their number in it,
-    /// so the order does not depend on the splits, except for CSV and JSON lines, which do not number their rows. Batches
-    /// in memory are told apart by the number that they are scattered with. Windows of so many rows stay together.
+    /// Makes a sorter for a table in the random order that `seed` stands for. Rows are told apart by their file and
+    /// their number in it, so the order does not depend on the splits. CSV and JSON lines are the exception: they do
+    /// not number their rows. Batches in memory are told apart by the number that they are scattered with. Windows of
+    /// so many rows stay together.
     #[staticmethod]
     #[pyo3(signature = (read_options, schema, seed, window=None))]
     fn permutation(
@@ -85,13 +87,13 @@ impl Sorter {
         })
     }
 
-    /// Whether Arrow streams of what this sorts and gathers are made in their block; see `Rows.to_ipc_stream`.
+    /// Returns whether Arrow streams of the sorted and gathered rows are made in their block; see `Rows.to_ipc_stream`.
     #[getter]
     fn streams_in_place(&self) -> bool {
         self.kind.streams_in_place(&self.schema)
     }
 
-    /// Looks at about `num_rows` rows of each split: (rows seen, their bytes in blocks, the largest).
+    /// Looks at about `num_rows` rows of each split, and returns (rows seen, their bytes in blocks, the largest).
     fn measure(
         &self,
         py: Python<'_>,
@@ -112,7 +114,8 @@ impl Sorter {
                     seed,
                 )
                 .map_err(io_error)?;
-                // All rows at once: what comes with nested columns whatever their number would be counted for each row.
+                // All rows at once: otherwise bytes that nested columns take whatever their number would be counted for
+                // each row.
                 bytes += self.kind.row_bytes(&batch)?;
                 for row in 0..batch.num_rows() {
                     largest = largest.max(self.kind.row_bytes(&batch.slice(row, 1))?);
@@ -123,7 +126,7 @@ impl Sorter {
         })
     }
 
-    /// Key tuples of about `num_rows` rows of map number `index`, which reads these splits.
+    /// Returns key tuples of about `num_rows` rows of map number `index`, which reads these splits.
     fn sample<'py>(
         &self,
         py: Python<'py>,
@@ -148,7 +151,7 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Key tuples of up to `num_rows` rows of batches in memory, which take the place of split number `index`.
+    /// Returns key tuples of up to `num_rows` rows of batches in memory, which take the place of split number `index`.
     fn sample_batches<'py>(
         &self,
         py: Python<'py>,
@@ -159,7 +162,7 @@ impl Sorter {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let batches = self.batches(batches)?;
         let sample = py.detach(|| {
-            // Copies of all keys, since a column that was imported keeps the whole batch, which may be large.
+            // Copies all keys, since an imported column keeps the whole batch, which may be large.
             let mut keys = Vec::new();
             for batch in batches {
                 for key in self.kind.project(&[batch?])? {
@@ -177,7 +180,7 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Key tuples of up to `num_rows` rows of sections, which take the place of split number `index`.
+    /// Returns key tuples of up to `num_rows` rows of sections, which take the place of split number `index`.
     fn sample_sections<'py>(
         &self,
         py: Python<'py>,
@@ -194,7 +197,7 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// The assignment by R-1 boundaries out of samples, serialised.
+    /// Returns the assignment by R-1 boundaries out of samples, serialised.
     fn choose_boundaries<'py>(
         &self,
         py: Python<'py>,
@@ -206,7 +209,7 @@ impl Sorter {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The assignment by equal ranges of the only key, a number of 64 bits, serialised.
+    /// Returns the assignment by equal ranges of the only key, a number of 64 bits, serialised.
     fn even_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -218,7 +221,8 @@ impl Sorter {
         ))
     }
 
-    /// The assignment by a hash of the key columns, serialised; levels above 0 divide what those below bring together.
+    /// Returns the assignment by a hash of the key columns, serialised. Levels above 0 divide rows that the levels
+    /// below bring together.
     #[pyo3(signature = (num_partitions, level=0))]
     fn hash_assignment<'py>(
         &self,
@@ -233,7 +237,7 @@ impl Sorter {
         ))
     }
 
-    /// The assignment of rows in turn, serialised.
+    /// Returns the assignment of rows in turn, serialised.
     fn round_robin_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -247,8 +251,8 @@ impl Sorter {
         ))
     }
 
-    /// Reads splits, one after the other, and finds where each row goes. Slices say that they are of map number `index`,
-    /// and of the input with this tag.
+    /// Reads splits, one after the other, and finds where each row goes. Slices say that they come from map number
+    /// `index`, and from the input with this tag.
     #[pyo3(signature = (splits, index, assignment, tag=0))]
     fn scatter(
         &self,
@@ -285,8 +289,8 @@ impl Sorter {
         })
     }
 
-    /// Finds where each row of the sections with this tag goes, which another scatter made, for a partition to be divided;
-    /// they take the place of split number `index`.
+    /// Finds where each row of the sections with this tag goes, to divide a partition. Another scatter made the
+    /// sections; they take the place of split number `index`.
     #[pyo3(signature = (sections, index, assignment, tag=0))]
     fn scatter_sections(
         &self,
@@ -304,7 +308,7 @@ impl Sorter {
         })
     }
 
-    /// Sorts the rows of the sections with this tag; the slices are kept alive by the result.
+    /// Sorts the rows of the sections with this tag; the result keeps the slices alive.
     #[pyo3(signature = (sections, tag=0))]
     fn sort(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -312,8 +316,8 @@ impl Sorter {
         Ok(Rows::new(source, Arc::clone(&self.schema)))
     }
 
-    /// The rows of the sections with this tag in the order of these, whatever their keys; the slices are kept alive by
-    /// the result.
+    /// Returns the rows of the sections with this tag in the order of these, whatever their keys; the result keeps the
+    /// slices alive.
     #[pyo3(signature = (sections, tag=0))]
     fn gather(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -323,7 +327,7 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// The batches of a split, which is opened at once; the error if it cannot be.
+    /// Returns the batches of a split, which is opened at once, or the error if it cannot be.
     fn read(&self, split: &Split) -> impl Iterator<Item = PyResult<Placed>> {
         let opened = open_split(split, &self.schema, &self.config.options, None, BATCH_ROWS);
         let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
@@ -334,8 +338,8 @@ impl Sorter {
         follow(batches.map(|batch| batch.map_err(io_error)), first)
     }
 
-    /// The batches of an object of Python, with the columns that this sorter was made for. The first one is empty, so
-    /// that there always is one to check the types by.
+    /// Returns the batches of an object of Python, with the columns that this sorter was made for. The first batch is
+    /// empty, so that there is always one to check the types by.
     fn batches(
         &self,
         batches: &Bound<'_, PyAny>,

@@ -57,7 +57,7 @@ impl Store {
         Ok(Self(Arc::new(store)))
     }
 
-    /// A writable block with these slice offsets; waits until there is room.
+    /// Returns a writable block with these slice offsets; waits until there is room.
     fn allocate(&self, py: Python<'_>, offsets: Vec<u64>) -> PyResult<Block> {
         let num_slices = offsets.len().saturating_sub(1);
         let block = py
@@ -69,7 +69,7 @@ impl Store {
         })
     }
 
-    /// Slices of blocks, restored where they were spilled; waits until there is room.
+    /// Returns slices of blocks, restored where they were spilled; waits until there is room.
     fn fetch(&self, py: Python<'_>, wanted: Vec<(u64, usize)>) -> PyResult<Vec<Slice>> {
         let wanted: Vec<_> = wanted
             .into_iter()
@@ -79,18 +79,19 @@ impl Store {
         Ok(slices.into_iter().map(|slice| Slice { slice }).collect())
     }
 
-    /// Bytes of each slice of a block, wherever it is.
+    /// Returns the bytes of each slice of a block, wherever it is.
     fn slice_bytes(&self, py: Python<'_>, block: u64) -> PyResult<Vec<u64>> {
         py.detach(|| self.0.slice_bytes(BlockId(block)))
             .map_err(store_error)
     }
 
-    /// A descriptor of the file that blocks are in, for an `ArenaView` in another process; the caller closes it.
+    /// Returns a descriptor of the file that blocks are in, for an `ArenaView` in another process; the caller closes
+    /// it.
     fn arena_fd(&self) -> PyResult<RawFd> {
         Ok(self.0.arena_file()?.into_raw_fd())
     }
 
-    /// Working memory for a task; waits until there is room.
+    /// Reserves working memory for a task; waits until there is room.
     fn reserve(&self, py: Python<'_>, num_bytes: u64) -> PyResult<Reservation> {
         let reservation = py
             .detach(|| self.0.reserve(num_bytes))
@@ -104,7 +105,7 @@ impl Store {
             .map_err(store_error)
     }
 
-    /// Counters by name.
+    /// Returns counters by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.0.stats();
         let dict = PyDict::new(py);
@@ -128,8 +129,8 @@ impl Store {
     }
 }
 
-/// What a signal's handler has raised, such as `KeyboardInterrupt`. Signals are handled in the main thread; others are
-/// spared the wait for the GIL.
+/// Raises the exception of a signal's handler, such as `KeyboardInterrupt`. Signals are handled in the main thread;
+/// other threads are spared the wait for the GIL.
 fn check_signals() -> Result<(), Interruption> {
     // SAFETY: both calls only return a number.
     let is_main = unsafe { libc::gettid() == libc::getpid() };
@@ -159,7 +160,7 @@ impl Block {
         Ok(block.seal().0)
     }
 
-    /// Where the data lies in the arena, for `ArenaView.block`; `None` if it is in a file instead.
+    /// Returns where the data lies in the arena, for `ArenaView.block`; `None` if it is in a file instead.
     fn pieces(&self) -> PyResult<Option<Vec<(u64, u64)>>> {
         let pieces = self.block.look(BlockMut::pieces);
         pieces.ok_or_else(sealed)
@@ -195,7 +196,7 @@ impl Slice {
         self.slice.len()
     }
 
-    /// Where the bytes lie in the arena, for `ArenaView.slice`; `None` if they are in a file instead.
+    /// Returns where the bytes lie in the arena, for `ArenaView.slice`; `None` if they are in a file instead.
     fn pieces(&self) -> Option<Vec<(u64, u64)>> {
         self.slice.pieces()
     }

@@ -1,7 +1,7 @@
 //! The memory of a store seen from another process: slices to read, blocks to fill.
 //!
-//! The process that has the store says where they lie and holds them until they are dropped or released here; the
-//! engine sees to that.
+//! The process that has the store says where slices and blocks lie, and holds them until they are dropped or released
+//! here. The engine sees to that.
 
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -26,7 +26,7 @@ impl ArenaView {
                 "{fd} is no descriptor; pass what Store.arena_fd returned"
             )));
         }
-        // SAFETY: not -1, and only borrowed to see whether it is open.
+        // SAFETY: the descriptor is not -1, and is borrowed only to see whether it is open.
         let own = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
         // The duplicate is close-on-exec, which a descriptor handed to a child is not.
         // SAFETY: the descriptor is open, as the duplicate shows, and the caller has given it away.
@@ -34,14 +34,14 @@ impl ArenaView {
         Ok(Self(exoshuffle_store::ArenaView::open(own)?))
     }
 
-    /// The slice with these pieces, read-only.
+    /// Returns the slice with these pieces, read-only.
     fn slice(&self, py: Python<'_>, pieces: Vec<(u64, u64)>) -> PyResult<MappedSlice> {
         // SAFETY: the engine holds the slice in the other process until it is told that this one is gone.
         let slice = py.detach(|| unsafe { self.0.slice(&pieces) })?;
         Ok(MappedSlice(slice))
     }
 
-    /// The block with these pieces, to be filled.
+    /// Returns the block with these pieces, to be filled.
     fn block(&self, py: Python<'_>, pieces: Vec<(u64, u64)>) -> PyResult<MappedBlock> {
         // SAFETY: the engine holds the block in the other process, and leaves it alone, until it is told that this one is
         // released.

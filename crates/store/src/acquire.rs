@@ -1,7 +1,7 @@
-//! Waiting for a turn at the budget, and the memory that comes of it.
+//! Waits for a turn at the budget, and takes the memory.
 //!
-//! A request joins the queue, and looks at the books whenever `wake` says that they have changed. It ends with ranges of
-//! the arena, with a file where memory cannot be had for an output, or with an error.
+//! A request joins the queue, and looks at the books whenever `wake` says that they have changed. It ends with ranges
+//! of the arena, with a file where an output can get no memory, or with an error.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::policy::{Outlook, Patience};
 use crate::ranges::Taken;
 use crate::shared::{Shared, State};
 
-/// How often a thread that waits asks whether it was interrupted.
+/// How often a waiting thread asks whether it was interrupted.
 const ASK_AFTER: Duration = Duration::from_millis(100);
 
 /// How a request for memory ended.
@@ -25,7 +25,7 @@ enum Room {
 }
 
 impl Shared {
-    /// Memory for `bytes`, or for an output that finds none, a file.
+    /// Returns memory for `bytes`, or a file for an output that finds no memory.
     pub(crate) fn memory(self: &Arc<Self>, bytes: u64, priority: Priority) -> Result<Owned> {
         let want = Want::memory(bytes);
         let room = match priority {
@@ -92,7 +92,7 @@ impl Shared {
             fallback_after: self.options.fallback_after,
             disk_full_timeout: self.options.disk_full_timeout,
         };
-        // Sets the spill threads to work before the outlook is judged by what they can do.
+        // Sets the spill threads to work first: the outlook depends on what they can do.
         self.wake(&mut state);
         loop {
             if state.closed {
@@ -137,14 +137,14 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Takes what fits, giving memory back to the system where the budget asks for it.
+    /// Takes the memory if it fits, and gives memory back to the system where the budget asks for it.
     fn take(&self, state: &mut State, want: Want) -> Taken {
         let grant = state.ledger.take(want);
         self.punch(&grant.trimmed);
         grant.taken
     }
 
-    /// A file in the first directory that takes it, mapped.
+    /// Creates and maps a file in the first directory that takes it.
     fn file_memory(self: &Arc<Self>, bytes: u64) -> Result<Memory> {
         loop {
             let (index, path) = {
@@ -168,8 +168,8 @@ impl Shared {
     }
 }
 
-/// The error for a request that was patient for too long. From then on, full directories are worth another try: whoever
-/// is told may make room.
+/// Returns the error for a request that has waited too long. From then on, full directories are worth another try: the
+/// reader of the error may make room.
 fn disk_full(state: &mut State, needed_bytes: u64) -> StoreError {
     let directories = state.directories.describe();
     state.directories.retry_full();
@@ -187,7 +187,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes reserved.
+    /// Returns the number of bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -217,11 +217,11 @@ impl Owned {
         self.memory().mapping()
     }
 
-    /// Hands the memory over to the table as a sealed block.
+    /// Hands the memory over to the table as a sealed block, and returns the block's number.
     pub(crate) fn seal(mut self, layout: Layout) -> u64 {
         let shared = Arc::clone(&self.shared);
         if shared.is_elsewhere() {
-            // Of no block, and whoever asks for it is told why.
+            // No block has this number, and a request for it gets the reason.
             return u64::MAX;
         }
         let memory = self

@@ -4,8 +4,9 @@
 //! several ranges is mapped once more, contiguously; before that its pages are dropped from the whole mapping's page
 //! tables, so that they count once in the resident memory of the process.
 //!
-//! Fresh memory comes in huge pages where the system makes them: a page of 4 KiB at a time it costs 0.6 s/GB to get and
-//! 0.25 s/GB to give back, in huge pages 0.08 and 0.004 (Linux 6.18 in a virtual machine whose host has the memory).
+//! Fresh memory comes in huge pages where the system makes them. In pages of 4 KiB it costs 0.6 s/GB to get and 0.25
+//! s/GB to give back; in huge pages 0.08 and 0.004. Measured on Linux 6.18 in a virtual machine whose host has the
+//! memory.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,14 +20,14 @@ use crate::ranges::{units_in, Range};
 /// The granularity of the arena.
 pub const UNIT_BYTES: u64 = 64 << 10;
 
-/// Ranges from here on get their pages in one call: for fresh memory that takes 0.6 of the time of a fault per page
-/// (2.1-2.4 GB/s for 1.0-1.8), and nothing that fills a block is interrupted any more.
+/// Ranges from this size on get their pages in one call. For fresh memory that takes 0.6 of the time of a fault per
+/// page (2.1-2.4 GB/s for 1.0-1.8), and nothing interrupts the filling of a block any more.
 const POPULATE_BYTES: u64 = 1 << 20;
 
-/// A huge page: what one entry of a page directory maps where pages have 4 KiB.
+/// A huge page: as much as one entry of a page directory maps where pages have 4 KiB.
 const HUGE_BYTES: u64 = 2 << 20;
 
-/// Where a range lies in the file: offset and length.
+/// Returns where a range lies in the file: offset and length.
 fn bytes_of(range: Range) -> (u64, u64) {
     (range.start * UNIT_BYTES, range.len * UNIT_BYTES)
 }
@@ -36,12 +37,13 @@ fn bytes_of(range: Range) -> (u64, u64) {
 pub(crate) struct Arena {
     file: File,
     whole: Mapping,
-    /// Whether to ask for huge pages: until the system refuses one, since asking again may be slow and would be vain.
+    /// Whether to ask for huge pages. False once the system has refused one: to ask again may be slow and would be
+    /// vain.
     huge: AtomicBool,
 }
 
 impl Arena {
-    /// Sets up a sparse arena of `units`.
+    /// Creates a sparse arena of `units`.
     pub(crate) fn create(units: u64) -> io::Result<Self> {
         // SAFETY: the name is a constant C string.
         let fd = unsafe { libc::memfd_create(c"exoshuffle".as_ptr(), libc::MFD_CLOEXEC) };
@@ -58,7 +60,7 @@ impl Arena {
             whole,
             huge: AtomicBool::new(huge_pages_are_wanted()),
         };
-        // Fails here rather than later where the system cannot give memory back.
+        // A system that cannot take memory back fails here rather than later.
         arena.punch(Range {
             start: 0,
             len: units,
@@ -66,7 +68,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// The bytes of `ranges` as one contiguous span. `fresh`: those of them that hold no memory yet.
+    /// Maps the bytes of `ranges` as one contiguous span. `fresh` are those of them that hold no memory yet.
     pub(crate) fn map(&self, ranges: &[Range], fresh: &[Range]) -> io::Result<Mapping> {
         for &range in fresh {
             self.make_huge(range);
@@ -85,7 +87,7 @@ impl Arena {
         Mapping::of_pieces(&self.file, &pieces, Access::Write)
     }
 
-    /// Gets huge pages for as much of a fresh range as takes whole ones.
+    /// Gets huge pages for the part of a fresh range that whole ones cover.
     fn make_huge(&self, range: Range) {
         let (offset, len) = bytes_of(range);
         let start = offset.next_multiple_of(HUGE_BYTES);
@@ -101,16 +103,16 @@ impl Arena {
         self.huge.fetch_and(made, Ordering::Relaxed);
     }
 
-    /// Tells the system what to do with the pages of a span; whether it did. A refusal is no harm: the first access to
-    /// each page does without.
+    /// Tells the system what to do with the pages of a span, and returns whether it agreed. A refusal does no harm: the
+    /// first access to each page works without.
     fn advise(&self, offset: u64, len: u64, advice: i32) -> bool {
         let start = self.whole.at(offset as usize, len as usize);
-        // SAFETY: on a shared mapping of a file, all that is passed here changes page tables and where contents lie,
+        // SAFETY: on a shared mapping of a file, every advice passed here changes page tables and where contents lie,
         // never contents.
         unsafe { libc::madvise(start.as_ptr().cast(), len as usize, advice) == 0 }
     }
 
-    /// The memfd once more, for another process to map.
+    /// Duplicates the memfd, for another process to map.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }
@@ -120,7 +122,7 @@ impl Arena {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, len) = bytes_of(range);
         loop {
-            // SAFETY: fallocate takes no pointers; the range is free, so nobody reads what it discards.
+            // SAFETY: fallocate takes no pointers; the range is free, so nobody reads the bytes that it discards.
             if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset as i64, len as i64) }
                 == 0
             {
@@ -134,8 +136,8 @@ impl Arena {
     }
 }
 
-/// Whether huge pages are of the size that the arena is made for, and nobody has switched them off: to collapse pages
-/// works even then, but whoever did so had reasons.
+/// Returns whether huge pages have the size that the arena is made for, and nobody has switched them off. Collapsing
+/// pages works even when they are off, but the administrator who switched them off had reasons.
 fn huge_pages_are_wanted() -> bool {
     let setting = |name| {
         fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{name}"))
@@ -166,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// Ranges of the arena that it takes.
+    /// Returns the ranges of the arena that the memory takes.
     pub(crate) fn ranges(&self) -> &[Range] {
         match self {
             Self::Ranges { ranges, .. } => ranges,
@@ -174,21 +176,21 @@ impl Memory {
         }
     }
 
-    /// Nothing of a file stays resident: to be called when nobody looks at it for now. Groups of few keys that left 40 such
-    /// blocks within 300 MB peaked at 565 MB without.
+    /// Lets the pages of a file leave the resident memory; for when nobody looks at the block for now. Groups of few
+    /// keys that left 40 such blocks within 300 MB peaked at 565 MB without.
     pub(crate) fn rest(&self) {
         if let Self::File(file) = self {
             file.mapping().let_go();
         }
     }
 
-    /// Bytes of the budget that it takes.
+    /// Returns the bytes of the budget that the memory takes.
     pub(crate) fn budget_bytes(&self) -> u64 {
         units_in(self.ranges()) * UNIT_BYTES
     }
 
-    /// Where `len` bytes from `start` on lie in the arena: offsets and lengths, in order. `None` if they are in a file
-    /// of their own.
+    /// Returns where `len` bytes from `start` on lie in the arena: offsets and lengths, in order. `None` if they are in
+    /// a file of their own.
     pub(crate) fn pieces(&self, start: u64, len: u64) -> Option<Vec<(u64, u64)>> {
         if len == 0 {
             return Some(Vec::new());
@@ -254,12 +256,12 @@ mod tests {
         assert_eq!(allocated_bytes(&arena), UNIT_BYTES);
     }
 
-    /// Bytes of the arena that are mapped as huge pages.
+    /// Returns the bytes of the arena that are mapped as huge pages.
     fn huge_bytes(arena: &Arena) -> u64 {
         told_bytes(arena, "ShmemPmdMapped:")
     }
 
-    /// What the system says of the mapping of the whole arena.
+    /// Returns a figure of the system about the mapping of the whole arena.
     fn told_bytes(arena: &Arena, name: &str) -> u64 {
         let maps = fs::read_to_string("/proc/self/smaps").unwrap();
         let start = format!("{:x}-", arena.whole.at(0, 1).addr());
@@ -276,7 +278,7 @@ mod tests {
             << 10
     }
 
-    /// Asks the system itself, not the arena's opinion of it.
+    /// Asks the system itself, since the arena may be wrong about it.
     fn system_makes_huge_pages() -> bool {
         let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         let arena = Arena::create(2 * UNITS_PER_HUGE).unwrap();
@@ -342,7 +344,7 @@ mod tests {
     fn after_a_refusal_nobody_asks_again() {
         let arena = Arena::create(2 * UNITS_PER_HUGE).unwrap();
         arena.huge.store(true, Ordering::Relaxed);
-        // Nothing is there now to make a huge page of.
+        // The file is empty now, so the system has nothing to make a huge page of.
         arena.file.set_len(0).unwrap();
         arena.make_huge(Range {
             start: 0,

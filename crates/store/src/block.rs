@@ -35,7 +35,7 @@ impl BlockMut {
         Ok(Self { owned, layout })
     }
 
-    /// The data, all slices back to back. It holds whatever the memory held before.
+    /// Returns the data, all slices back to back. It holds whatever the memory held before.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         let len = self.layout.data_bytes as usize;
         let start = self.owned.mapping().at(0, len);
@@ -44,13 +44,13 @@ impl BlockMut {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
-    /// Where the data lies in the arena, for [`ArenaView::block`](crate::ArenaView::block): offsets and lengths, in
-    /// order. `None` if it is in a file instead.
+    /// Returns where the data lies in the arena, for [`ArenaView::block`](crate::ArenaView::block): offsets and
+    /// lengths, in order. `None` if it is in a file instead.
     pub fn pieces(&self) -> Option<Vec<(u64, u64)>> {
         self.owned.memory().pieces(0, self.layout.data_bytes)
     }
 
-    /// Makes the block immutable. From here on it can be fetched, and spilled.
+    /// Makes the block immutable. From here on the block can be fetched and spilled.
     pub fn seal(self) -> BlockId {
         BlockId(self.owned.seal(self.layout))
     }
@@ -62,7 +62,7 @@ impl AsMut<[u8]> for BlockMut {
     }
 }
 
-/// What keeps the bytes of a slice in place.
+/// Keeps the bytes of a slice in place.
 #[derive(Debug)]
 pub(crate) enum Pin {
     /// A block in memory.
@@ -116,7 +116,7 @@ unsafe impl Send for Slice {}
 unsafe impl Sync for Slice {}
 
 impl Slice {
-    /// A view of `len` bytes at `start`.
+    /// Returns a view of `len` bytes at `start`.
     ///
     /// # Safety
     /// `pin` must keep these bytes mapped and unchanged.
@@ -124,14 +124,14 @@ impl Slice {
         Self { pin, start, len }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the pin keeps the bytes mapped and unchanged, as promised to `new`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// Where the bytes lie in the arena, for [`ArenaView::slice`](crate::ArenaView::slice): offsets and lengths, in
-    /// order. `None` if they are in a file instead.
+    /// Returns where the bytes lie in the arena, for [`ArenaView::slice`](crate::ArenaView::slice): offsets and
+    /// lengths, in order. `None` if they are in a file instead.
     pub fn pieces(&self) -> Option<Vec<(u64, u64)>> {
         match self.pin.memory() {
             Some(memory) if self.len > 0 => {
@@ -141,12 +141,12 @@ impl Slice {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,26 +1,27 @@
-//! The one budget: who holds how much, and in which order requests are served. Pure bookkeeping; `shared.rs` waits.
+//! The one budget: how much each holder has, and in which order requests are served. Pure bookkeeping; `shared.rs`
+//! waits.
 //!
-//! Guarantees: blocks + reservations <= budget; free memory kept for reuse never takes what is reserved; requests are
-//! served by priority, then in order of arrival. Later requests pass an earlier one only when the store cannot make room
-//! for it: then only other tasks can, and these may be the ones behind it in the queue.
+//! Guarantees: blocks + reservations <= budget; free memory kept for reuse never takes reserved bytes; requests are
+//! served by priority, then in order of arrival. Later requests pass an earlier one only when the store cannot make
+//! room for it. Then only other tasks can, and these may be the ones behind it in the queue.
 
 use std::collections::BTreeMap;
 
 use crate::arena::UNIT_BYTES;
 use crate::ranges::{units_in, FreeRanges, Range, Taken};
 
-/// Who is served first when memory is short.
+/// The order in which requests are served when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Results of running tasks: these free memory when they are done.
+    /// Results of running tasks: these tasks free memory when they are done.
     Output,
-    /// Working memory of tasks about to run.
+    /// Working memory of tasks that are about to run.
     Reservation,
     /// Spilled arguments of tasks that do not run yet.
     Argument,
 }
 
-/// What a request asks for.
+/// The memory that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     /// Units of the arena.
@@ -30,14 +31,14 @@ pub(crate) enum Want {
 }
 
 impl Want {
-    /// Memory for `bytes`, at least one unit.
+    /// Asks for memory for `bytes`, at least one unit.
     pub(crate) fn memory(bytes: u64) -> Self {
         Want::Memory {
             units: bytes.div_ceil(UNIT_BYTES).max(1),
         }
     }
 
-    /// Bytes of the budget.
+    /// Returns the bytes of the budget that this asks for.
     pub(crate) fn bytes(self) -> u64 {
         match self {
             Want::Memory { units } => units * UNIT_BYTES,
@@ -49,7 +50,7 @@ impl Want {
 /// A place in the queue.
 pub(crate) type Ticket = (Priority, u64);
 
-/// What a served request gets, and free ranges whose memory must go back to the system first.
+/// The memory of a served request, and the free ranges whose memory must go back to the system first.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Grant {
     pub(crate) taken: Taken,
@@ -69,7 +70,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty budget over an arena of as many whole units as it holds.
+    /// Makes an empty budget over an arena of as many whole units as the budget holds.
     pub(crate) fn new(budget_bytes: u64) -> Self {
         Self {
             budget_bytes,
@@ -86,12 +87,12 @@ impl Ledger {
         self.used_units * UNIT_BYTES
     }
 
-    /// Blocks and reservations.
+    /// Returns the bytes of blocks and reservations.
     pub(crate) fn committed_bytes(&self) -> u64 {
         self.used_bytes() + self.reserved_bytes
     }
 
-    /// Memory that the arena may hold from the system.
+    /// Returns the memory that the arena may hold from the system.
     pub(crate) fn resident_bytes(&self) -> u64 {
         (self.used_units + self.free.resident()) * UNIT_BYTES
     }
@@ -107,7 +108,7 @@ impl Ledger {
         !self.waiting.is_empty()
     }
 
-    /// Whether `want` can be served at some time.
+    /// Returns whether `want` can ever be served.
     pub(crate) fn is_possible(&self, want: Want) -> bool {
         want.bytes() <= self.budget_bytes
     }
@@ -116,7 +117,7 @@ impl Ledger {
         want.bytes() <= self.budget_bytes - self.committed_bytes()
     }
 
-    /// Joins the queue.
+    /// Adds a request to the queue.
     pub(crate) fn enqueue(&mut self, want: Want, priority: Priority) -> Ticket {
         let ticket = (priority, self.tickets);
         self.tickets += 1;
@@ -124,12 +125,12 @@ impl Ledger {
         ticket
     }
 
-    /// Leaves the queue, served or not.
+    /// Removes a request from the queue, served or not.
     pub(crate) fn dequeue(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
 
-    /// Whether it is this request's turn. `can_spill`: the store can make room for those before it.
+    /// Returns whether it is this request's turn. `can_spill`: the store can make room for the requests before it.
     pub(crate) fn is_served(&self, ticket: Ticket, want: Want, can_spill: bool) -> bool {
         let mut earlier = self
             .waiting
@@ -140,7 +141,7 @@ impl Ledger {
         may_pass && self.fits(want) && !earlier.any(|want| self.fits(want))
     }
 
-    /// Takes what was asked for, which must fit.
+    /// Takes the memory of a request, which must fit.
     pub(crate) fn take(&mut self, want: Want) -> Grant {
         let taken = match want {
             Want::Memory { units } => {
@@ -172,7 +173,7 @@ impl Ledger {
         self.reserved_bytes -= bytes;
     }
 
-    /// All free ranges that hold memory, for giving it back to the system.
+    /// Takes all free ranges that hold memory, to give it back to the system.
     pub(crate) fn trim_all(&mut self) -> Vec<Range> {
         self.free.trim(u64::MAX)
     }

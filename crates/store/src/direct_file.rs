@@ -1,7 +1,7 @@
 //! Spill files of the real file system: unlinked, mode 0600, direct I/O where the file system allows it.
 //!
-//! `O_TMPFILE` never gives the file a name. File systems without it get create-then-unlink, those without `O_DIRECT`
-//! (some refuse it on opening, some on the first access) the page cache.
+//! With `O_TMPFILE`, the file never has a name. File systems without it get create-then-unlink. Those without
+//! `O_DIRECT` (some refuse it on opening, some on the first access) get the page cache.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice};
@@ -28,7 +28,7 @@ impl SpillIo for DirectIo {
 
     fn create_mappable(&self, directory: &Path, bytes: u64) -> io::Result<File> {
         let file = create_unlinked(directory, 0)?;
-        // Sparse files would kill the process on a full disk, at some later write into the mapping.
+        // A sparse file on a full disk would kill the process at some later write into the mapping.
         loop {
             // SAFETY: takes a descriptor that is open here and two integers.
             match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) } {
@@ -40,7 +40,7 @@ impl SpillIo for DirectIo {
     }
 }
 
-/// Whether the file system does not know a flag or an alignment.
+/// Returns whether the file system does not know a flag or an alignment.
 fn refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
@@ -72,7 +72,7 @@ fn create_then_unlink(directory: &Path, options: &OpenOptions) -> io::Result<Fil
                 std::fs::remove_file(&path)?;
                 return Ok(file);
             }
-            // Left behind by a killed process that had the same number.
+            // A killed process that had the same number left it behind.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 // A refused O_DIRECT leaves the file behind on some file systems; there may be nothing to remove.
@@ -99,7 +99,7 @@ impl DirectFile {
         }
     }
 
-    /// Turns direct I/O off; whether it was on.
+    /// Turns direct I/O off, and returns whether it was on.
     fn stop_direct(&self) -> bool {
         let fd = self.file.as_raw_fd();
         // SAFETY: reads the flags of an open descriptor.

@@ -1,7 +1,7 @@
 //! The spill directories: which of them take files, and why others do not.
 //!
-//! A directory that failed is left alone. If it was full, it is tried again once a spill file in it has gone, or after
-//! a request has been told; any other failure is final.
+//! A directory that failed is left alone. A full one is tried again once one of its spill files is gone, or once a
+//! request was told that it is full. Any other failure is final.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::spill_io::SpillFile;
 
-/// Spill files of one directory, created and gone. Atomic, because files close outside the lock of the store.
+/// Counts the spill files of one directory: created, and gone. Atomic, because files close outside the lock of the
+/// store.
 #[derive(Debug, Default)]
 struct FileCounts {
     created: AtomicU64,
@@ -65,7 +66,7 @@ impl Directories {
         self.all[index].takes_files()
     }
 
-    /// The first directory that takes files.
+    /// Returns the first directory that takes files.
     pub(crate) fn first_usable(&self) -> Option<usize> {
         self.all.iter().position(Directory::takes_files)
     }
@@ -77,7 +78,7 @@ impl Directories {
             .count()
     }
 
-    /// Notes that a directory takes no more.
+    /// Notes that a directory takes no more files.
     pub(crate) fn fail(&mut self, index: usize, error: &io::Error) {
         let directory = &mut self.all[index];
         directory.failure = Some(Failure {
@@ -103,7 +104,7 @@ impl Directories {
         }
     }
 
-    /// Every directory with the reason why it takes no files.
+    /// Names every directory, with the reason why it takes no files.
     pub(crate) fn describe(&self) -> String {
         if self.all.is_empty() {
             return "no spill directory is configured".to_owned();
@@ -125,7 +126,7 @@ impl Directories {
         Arc::new(LiveFile { file, files })
     }
 
-    /// Spill files that exist.
+    /// Returns the number of spill files that exist.
     pub(crate) fn live_files(&self) -> u64 {
         let live = |directory: &Directory| {
             let gone = directory.files.gone.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The result of a store operation.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Why a thread is to wait no longer, in the words of who interrupts it.
+/// Why a thread should stop waiting, in the words of its interrupter.
 pub type Interruption = Box<dyn Error + Send + Sync>;
 
 /// An error of the store.
@@ -36,7 +36,7 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
-    /// A spill directory is something else.
+    /// A spill directory is not a directory.
     #[error("spill directory {} is not a directory; name a directory in spill_dirs=", path.display())]
     SpillDirectoryNotADirectory {
         /// The path.
@@ -104,7 +104,7 @@ pub enum StoreError {
         /// Slices in the block.
         num_slices: usize,
     },
-    /// What came back from disk is not what was written.
+    /// Bytes read back from disk are not those that were written.
     #[error("slice {slice} of block {block} at byte {offset} of its spill file fails its checksum; recompute it, and check the disk")]
     Corrupt {
         /// The block.
@@ -132,7 +132,7 @@ pub enum StoreError {
         /// Every directory with the reason it takes no more.
         directories: String,
     },
-    /// The thread that waited was interrupted.
+    /// A waiting thread was interrupted.
     #[error("waiting for memory was interrupted: {0}")]
     Interrupted(Interruption),
     /// This process was forked from the one that has the store.

@@ -1,8 +1,9 @@
-//! Which process a store is of. After `fork` a child has a copy of the books and of every handle, but no thread of its
-//! parent's, and shares the arena and the spill files: what it gave back there would be taken from its parent.
+//! Knows which process a store belongs to. After `fork` a child has a copy of the books and of every handle, but none
+//! of its parent's threads. It shares the arena and the spill files: memory that the child gave back would be taken
+//! from its parent.
 //!
-//! Guarantee: it is found out without a lock, since a thread may have held one that the child does not have, and without
-//! a system call.
+//! Guarantee: the check takes no lock, since a thread that the child does not have may have held one, and no system
+//! call.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::OnceLock;
 
 /// How many forks lie between this process and the one that asked first.
 static FORKS: AtomicU64 = AtomicU64::new(0);
-/// What the system said when it was asked to have forks counted: 0, or the number of an error.
+/// The answer of the system when it was asked to count forks: 0, or the number of an error.
 static COUNTING: OnceLock<i32> = OnceLock::new();
 
 unsafe extern "C" fn count() {
@@ -22,10 +23,10 @@ unsafe extern "C" fn count() {
 pub(crate) struct Home(u64);
 
 impl Home {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn here() -> io::Result<Self> {
-        // SAFETY: the handler adds to a number, which a child may do right after a fork; it stays loaded, since modules of
-        // Python are never unloaded.
+        // SAFETY: the handler adds to a number, which a child may do right after a fork; the handler stays loaded,
+        // since modules of Python are never unloaded.
         let said =
             *COUNTING.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(count)) });
         match said {
@@ -34,7 +35,7 @@ impl Home {
         }
     }
 
-    /// Whether it is this one, and not one that this was forked from.
+    /// Returns whether it is this process, and not one that this was forked from.
     pub(crate) fn is_here(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! The index of a spilled block, read from disk by the page.
 //!
-//! A page holds the bounds of about 256 slices, and a shuffle reads the slices of a block in ascending order: the part
-//! that was read last is kept, so that R slices cost about R / 256 reads of the index instead of R. It takes at most two
-//! pages per block, and no more than the index itself; it is gone with the block. The checksum of a slice covers its
-//! bounds, so what is kept here is checked along with the data.
+//! A page holds the bounds of about 256 slices, and a shuffle reads the slices of a block in ascending order. So the
+//! part read last is kept, and R slices cost about R / 256 reads of the index instead of R. The kept part takes at most
+//! two pages per block, and no more than the index itself; it goes with the block. The checksum of a slice covers its
+//! bounds, so the kept entries are checked along with the data.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// The entries from `place` in the image on, if both are kept.
+    /// Returns the entries from `place` in the image on, if both are kept.
     fn find(&self, place: u64) -> Option<Bounds> {
         let at = place.checked_sub(self.start)? as usize;
         self.bytes.get(at..at + BOUNDS_BYTES)?.try_into().ok()
@@ -43,8 +43,8 @@ impl IndexCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The entries of `slice`. Unless they are kept, `read` fills whole pages from a place in the image; others who want
-    /// slices of the block wait for it, because they most likely want the same page.
+    /// Returns the entries of `slice`. Unless they are kept, `read` fills whole pages from a place in the image. Other
+    /// readers of the block's slices wait for that, because they most likely want the same page.
     pub(crate) fn bounds(
         &self,
         layout: &Layout,
@@ -74,7 +74,7 @@ impl IndexCache {
         Ok(found)
     }
 
-    /// Forgets what is kept, so that it is read again: it, or the data, was found damaged.
+    /// Forgets the kept entries, so that they are read again: they, or the data, were found damaged.
     pub(crate) fn forget(&self) {
         *self.kept() = Kept::default();
     }

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Entry r holds where slice r starts and its checksum; entry R holds where the last slice ends. The index lives in the
-//! block's own memory, so that M × R slices cost no heap and are spilled along with the data. The checksum is filled in
-//! when the block is spilled, and covers the bounds as well, so that an index of zeros does not pass for empty slices.
+//! block's own memory, so that M × R slices cost no heap and are spilled along with the data. Spilling fills in the
+//! checksum. The checksum covers the bounds as well, so that an index of zeros does not pass for empty slices.
 
 use crate::error::{Result, StoreError};
 use crate::mapping::Mapping;
@@ -15,7 +15,7 @@ use crate::mapping::Mapping;
 pub const PAGE_BYTES: u64 = 4096;
 /// Bytes of one index entry.
 pub const ENTRY_BYTES: u64 = 16;
-/// Blocks beyond this are nonsense; it keeps the arithmetic below from overflowing.
+/// Blocks larger than this are nonsense; the limit keeps the arithmetic below from overflowing.
 const MAX_DATA_BYTES: u64 = 1 << 48;
 
 /// Where things are in the image of a block.
@@ -38,13 +38,13 @@ impl Extent {
         self.end - self.start
     }
 
-    /// Whether `bytes` are what was written for these bounds.
+    /// Returns whether `bytes` are those that were written for these bounds.
     pub(crate) fn verifies(&self, bytes: &[u8]) -> bool {
         checksum(self.start, self.end, bytes) == self.crc
     }
 }
 
-/// The checksum of a slice.
+/// Returns the checksum of a slice.
 fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&start.to_ne_bytes());
@@ -54,7 +54,7 @@ fn checksum(start: u64, end: u64, bytes: &[u8]) -> u32 {
 }
 
 impl Layout {
-    /// The layout of a block with these R+1 slice offsets.
+    /// Returns the layout of a block with these R+1 slice offsets.
     pub(crate) fn of(offsets: &[u64], budget_bytes: u64) -> Result<Self> {
         let mut previous = 0;
         for (position, &value) in offsets.iter().enumerate() {
@@ -85,19 +85,19 @@ impl Layout {
         self.data_bytes.next_multiple_of(8)
     }
 
-    /// Where entry `slice` of the index is in the image.
+    /// Returns where entry `slice` of the index is in the image.
     pub(crate) fn entry_start(&self, slice: usize) -> u64 {
         self.index_start() + slice as u64 * ENTRY_BYTES
     }
 
-    /// Bytes of the image, whole pages.
+    /// Returns the bytes of the image, in whole pages.
     pub(crate) fn image_bytes(&self) -> u64 {
         self.entry_start(self.num_slices + 1)
             .next_multiple_of(PAGE_BYTES)
     }
 
-    /// Reads the extent of `slice` from two neighbouring index entries as they came from disk; `None` when they cannot
-    /// be the bounds of a slice.
+    /// Reads the extent of `slice` from two neighbouring index entries as they came from disk. Returns `None` when they
+    /// cannot be the bounds of a slice.
     pub(crate) fn parse(&self, entries: &[u8]) -> Option<Extent> {
         let word = |at: usize| {
             Some(u64::from_ne_bytes(
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// The bounds of `slice` in a sealed block in memory.
+    /// Returns the bounds of `slice` in a sealed block in memory.
     pub(crate) fn bounds(&self, memory: &Mapping, slice: usize) -> (u64, u64) {
         let offset = |slice: usize| {
             let entry = memory.at(self.entry_start(slice) as usize, ENTRY_BYTES as usize);
@@ -146,7 +146,7 @@ impl Layout {
                 unsafe { std::slice::from_raw_parts(memory.at(start as usize, len).as_ptr(), len) };
             let crc = checksum(start, end, bytes);
             let entry = memory.at(self.entry_start(slice) as usize, ENTRY_BYTES as usize);
-            // SAFETY: inside the mapping and aligned as in `write_offsets`; no one else reads or writes a checksum in
+            // SAFETY: inside the mapping and aligned as in `write_offsets`; nobody else reads or writes a checksum in
             // memory, as the caller promises.
             unsafe { entry.cast::<u32>().add(2).write(crc) };
         }

@@ -12,10 +12,11 @@
 //!
 //! One mutex guards the books; every file operation, mapping and checksum happens outside it.
 //!
-//! A child that the process has forked cannot use the store: it is told so, and what it drops changes nothing.
+//! A child that the process has forked cannot use the store: it gets an error, and handles that it drops change
+//! nothing.
 //!
-//! Another process reads and fills the same memory through an [`ArenaView`]; it keeps no books, and is told where blocks
-//! are by the process that has the store.
+//! Another process reads and fills the same memory through an [`ArenaView`]. It keeps no books; the process that has
+//! the store tells it where blocks are.
 #![warn(missing_docs)]
 
 mod acquire;

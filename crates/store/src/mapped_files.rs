@@ -1,7 +1,7 @@
-//! Blocks in files of their own that are mapped, so that what they have resident can go while they are written or read.
+//! Blocks in mapped files of their own, whose resident pages can go while they are written or read.
 //!
-//! The budget does not count such a block, and its pages are resident from when they are touched: a block of 300 MB that a
-//! map had to write, where 2 MB were planned, took the program to 345 MB within 300.
+//! The budget does not count such a block, and its pages become resident when they are touched. A map had to write a
+//! block of 300 MB where 2 MB were planned: it took the program to 345 MB within 300.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ pub(crate) struct MappedFiles {
     mapped: Arc<Mutex<Vec<Arc<Mapping>>>>,
 }
 
-/// A mapped file, which is in the list until it is dropped.
+/// A mapped file, which stays in the list until it is dropped.
 #[derive(Debug)]
 pub(crate) struct MappedFile {
     files: MappedFiles,
@@ -39,7 +39,8 @@ impl MappedFiles {
         }
     }
 
-    /// Has the pages of all of them leave the resident memory. Nothing is lost: what was written is in the system's cache.
+    /// Lets the pages of all files leave the resident memory. Nothing is lost: the written bytes are in the system's
+    /// cache.
     pub(crate) fn let_go(&self) {
         self.with(|files| files.iter().for_each(|mapping| mapping.let_go()));
     }

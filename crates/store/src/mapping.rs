@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 pub(crate) enum Access {
     /// A write ends the process.
     Read,
-    /// Everything.
+    /// Reads and writes are fine.
     Write,
 }
 
@@ -23,7 +23,7 @@ impl Access {
     }
 }
 
-/// A span of mapped memory; what it owns of the address space, itself and the room around it, is unmapped on drop.
+/// A span of mapped memory. Drop unmaps the address space that it owns: the span itself and the room around it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -31,13 +31,13 @@ pub(crate) struct Mapping {
     owned: Option<(NonNull<u8>, usize)>,
 }
 
-// SAFETY: a mapping is an address range, valid in every thread; what may be read or written when is up to its owners.
+// SAFETY: a mapping is an address range, valid in every thread; its owners decide what may be read or written when.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `Mapping` itself hands out pointers only.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of `file` for writing, shared with it.
+    /// Maps the first `len` bytes of `file` for writing, shared with the file.
     pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Self> {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let source = Some((file, 0, Access::Write));
@@ -46,7 +46,7 @@ impl Mapping {
         Ok(Self::owning(start, len))
     }
 
-    /// As `of_file`, at a multiple of `alignment`, a power of two.
+    /// Maps like `of_file`, at a multiple of `alignment`, a power of two.
     pub(crate) fn of_file_aligned(file: &File, len: usize, alignment: usize) -> io::Result<Self> {
         let mut mapping = Self::reserve(len + alignment)?;
         let before = mapping.start.addr().get().wrapping_neg() % alignment;
@@ -59,7 +59,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps pieces of `file`, (offset, length) in whole pages, one behind the other and shared with it.
+    /// Maps pieces of `file`, (offset, length) in whole pages, one behind the other and shared with the file.
     pub(crate) fn of_pieces(
         file: &File,
         pieces: &[(u64, u64)],
@@ -67,7 +67,7 @@ impl Mapping {
     ) -> io::Result<Self> {
         let len: u64 = pieces.iter().map(|(_, len)| len).sum();
         let mapping = Self::reserve(len as usize)?;
-        // What pieces are mapped for is in memory as far as there is any: fill the page tables in one go.
+        // Pieces that are mapped are in memory as far as there is any: fill the page tables in one go.
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
         let mut filled = 0;
         for &(offset, len) in pieces {
@@ -80,7 +80,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Address space without memory.
+    /// Reserves address space without memory.
     fn reserve(len: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: as in `of_file`.
@@ -96,7 +96,7 @@ impl Mapping {
         }
     }
 
-    /// `len` bytes at `offset` of this mapping, which must outlive them. Panics outside the mapping.
+    /// Returns `len` bytes at `offset` of this mapping, which must outlive them. Panics outside the mapping.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Self {
         Self {
             start: self.at(offset, len),
@@ -105,7 +105,7 @@ impl Mapping {
         }
     }
 
-    /// The address of `len` bytes at `offset`. Panics outside the mapping.
+    /// Returns the address of `len` bytes at `offset`. Panics outside the mapping.
     pub(crate) fn at(&self, offset: usize, len: usize) -> NonNull<u8> {
         assert!(
             offset <= self.len && len <= self.len - offset,
@@ -115,14 +115,14 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
-    /// Has the pages of a shared mapping leave the resident memory; they come back from the file when they are looked at.
+    /// Lets the pages of a shared mapping leave the resident memory. A later access brings them back from the file.
     pub(crate) fn let_go(&self) {
-        // SAFETY: the span is mapped; of a shared mapping of a file nothing is lost, whoever else reads it meanwhile.
-        // Where the system declines, pages only stay.
+        // SAFETY: the span is mapped; a shared mapping of a file loses nothing, even if others read it meanwhile. Where
+        // the system declines, pages only stay.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
     }
 
-    /// How far `address`, which `at` has returned, is from the start.
+    /// Returns how far `address`, which `at` has returned, is from the start.
     pub(crate) fn offset_of(&self, address: NonNull<u8>) -> u64 {
         (address.addr().get() - self.start.addr().get()) as u64
     }
@@ -131,7 +131,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let Some((start, len)) = self.owned {
-            // SAFETY: the span was mapped by this value, and whoever holds a pointer into it keeps this value alive.
+            // SAFETY: this value mapped the span, and every holder of a pointer into it keeps this value alive.
             unsafe { libc::munmap(start.as_ptr().cast(), len) };
         }
     }
@@ -151,7 +151,7 @@ unsafe fn mmap(
         .map_or((-1, 0, libc::PROT_NONE), |(file, offset, access)| {
             (file.as_raw_fd(), offset as i64, access.protection())
         });
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller promises it.
     let start = unsafe { libc::mmap(address.cast(), len, protection, flags, fd, offset) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());

@@ -11,10 +11,10 @@ use crate::error::{Interruption, Result, StoreError};
 /// Several times what it takes to write a usual block to a file, so waiting longer costs more than it can save.
 const FALLBACK_AFTER: Duration = Duration::from_millis(200);
 
-/// Told how many bytes a request waits for, and for how long nothing has been freed: an error ends the wait.
+/// Takes how many bytes a request waits for, and for how long nothing has been freed; an error ends the wait.
 type Asked = dyn Fn(u64, Duration) -> Result<(), Interruption> + Send + Sync;
 
-/// Whom a thread asks that waits for memory that the store cannot make free.
+/// The function that a thread asks while it waits for memory that the store cannot free.
 #[derive(Clone)]
 pub struct Helpless(pub Arc<Asked>);
 
@@ -39,16 +39,16 @@ pub struct StoreOptions {
     pub fallback_after: Duration,
     /// How long requests wait for frees when no directory takes more, before they fail.
     pub disk_full_timeout: Duration,
-    /// Asked every 100 ms by each thread that waits for room, without any lock: an error ends its wait.
+    /// Each thread that waits for room calls this every 100 ms, without any lock: an error ends its wait.
     pub check_interrupted: fn() -> Result<(), Interruption>,
-    /// Asked as often, without any lock, by each thread that waits for what only others can free. The store does not
-    /// know them: whoever holds slices may be the one who waits, and then nobody ever frees anything.
+    /// Each thread that waits for memory which only others can free calls this as often, without any lock. The store
+    /// does not know these others: the waiting thread may hold the slices itself, and then nobody ever frees anything.
     pub helpless: Helpless,
 }
 
 impl StoreOptions {
-    /// The defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, give up on full disks
-    /// after 10 s; nothing interrupts or ends a wait.
+    /// Returns the defaults: spill above 80 % of the budget, fuse to 100 MiB, fall back after 200 ms, give up on full
+    /// disks after 10 s; nothing interrupts or ends a wait.
     pub fn new(budget_bytes: u64, spill_dirs: Vec<PathBuf>) -> Self {
         Self {
             budget_bytes,

@@ -22,7 +22,7 @@ pub(crate) fn for_each<T: Send>(
         Ok(())
     };
     thread::scope(|scope| {
-        // A thread that cannot be had is made up for by the others.
+        // If a thread cannot be started, the others do its work.
         let spawn = |_| {
             thread::Builder::new()
                 .name("exoshuffle-restore".into())

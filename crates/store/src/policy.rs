@@ -1,4 +1,5 @@
-//! The decisions of the store as pure functions: how much to spill, which blocks, and what a waiting request does.
+//! The decisions of the store as pure functions: how much to spill, which blocks, and the next move of a waiting
+//! request.
 
 use std::time::Duration;
 
@@ -9,25 +10,25 @@ use crate::budget::Priority;
 pub(crate) struct Pressure {
     pub(crate) budget_bytes: u64,
     pub(crate) threshold_bytes: u64,
-    /// Blocks and reservations.
+    /// Bytes of blocks and reservations.
     pub(crate) committed_bytes: u64,
-    /// Of these, blocks being spilled.
+    /// Those of them in blocks that are being spilled.
     pub(crate) leaving_bytes: u64,
-    /// What waiting requests ask for.
+    /// Bytes that waiting requests ask for.
     pub(crate) wanted_bytes: u64,
 }
 
 impl Pressure {
-    /// Bytes that should be spilled, besides those already on their way: down to the threshold, and far enough for every
+    /// Returns the bytes to spill besides those already on their way: down to the threshold, and far enough for every
     /// waiting request.
     pub(crate) fn excess_bytes(&self) -> u64 {
         let above_threshold = self.staying_bytes().saturating_sub(self.threshold_bytes);
         above_threshold.max(self.missing_bytes())
     }
 
-    /// Bytes of the newest blocks that are left alone as long as no request needs their memory: results that somebody
-    /// takes as soon as they are made come and go above the threshold. Written there all the same, they cost a random
-    /// shuffle of 4 GB within 2 GB 2.9 GB of writing that nobody read.
+    /// Returns the bytes of the newest blocks that are left alone as long as no request needs their memory. Results
+    /// that are taken as soon as they are made come and go above the threshold. Spilling them cost a random shuffle of
+    /// 4 GB within 2 GB 2.9 GB of writing that nobody read.
     pub(crate) fn spared_bytes(&self) -> u64 {
         match self.missing_bytes() {
             0 => ((self.budget_bytes - self.threshold_bytes) / 2).min(self.threshold_bytes / 8),
@@ -35,7 +36,7 @@ impl Pressure {
         }
     }
 
-    /// Whether memory is short, or will be with so many bytes more: from the threshold on.
+    /// Returns whether memory is short (above the threshold), or will be with `more_bytes` more.
     pub(crate) fn is_short(&self, more_bytes: u64) -> bool {
         self.committed_bytes + more_bytes > self.threshold_bytes
     }
@@ -44,7 +45,7 @@ impl Pressure {
         self.committed_bytes.saturating_sub(self.leaving_bytes)
     }
 
-    /// What waiting requests ask for and is not there.
+    /// Returns the bytes that waiting requests ask for and that are not free.
     fn missing_bytes(&self) -> u64 {
         match self.wanted_bytes {
             0 => 0,
@@ -83,7 +84,7 @@ pub(crate) fn choose_victims(
     victims
 }
 
-/// What the store can do about a waiting request.
+/// The facts that decide what the store can do about a waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     pub(crate) priority: Priority,
@@ -97,7 +98,7 @@ pub(crate) struct Situation {
     pub(crate) quiet: Duration,
 }
 
-/// How long requests are patient once the store itself can make no room.
+/// How long requests wait once the store itself can make no room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) fallback_after: Duration,
@@ -118,13 +119,14 @@ pub(crate) enum Outlook {
 }
 
 impl Situation {
-    /// Whether the store itself can make room.
+    /// Returns whether the store itself can make room.
     pub(crate) fn can_spill(&self) -> bool {
         self.spilling || (self.victims && self.directories)
     }
 
-    /// Decides. Only others can help a request once nothing can be spilled: outputs then go to the file system, because
-    /// the task that makes them may be the one whose end frees memory; all else waits for frees.
+    /// Decides what the request does next. Once nothing can be spilled, only others can help it. Outputs then go to the
+    /// file system, because the task that makes them may be the one whose end frees memory. All other requests wait for
+    /// frees.
     pub(crate) fn outlook(&self, patience: &Patience) -> Outlook {
         if self.can_spill() {
             return Outlook::Wait;

@@ -1,9 +1,9 @@
 //! Which units of the arena are free. Pure bookkeeping, no memory.
 //!
-//! Guarantee: a unit is handed out to one owner at a time, and free neighbours are one range. Two pools are kept:
-//! *resident* units have been written before and are handed out first, because touching fresh memory is many times
-//! slower than remapping used memory; *untouched* units cost the system nothing. A request takes the smallest range
-//! that holds it; where there is none, the largest ranges, so that it is made of few pieces.
+//! Guarantee: a unit is handed out to one owner at a time, and free neighbours are one range. Two pools are kept.
+//! *Resident* units have been written before and are handed out first, because touching fresh memory is many times
+//! slower than remapping used memory. *Untouched* units cost the system nothing. A request takes the smallest range
+//! that holds it. Where there is none, it takes the largest ranges, so that it consists of few pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(crate) struct Range {
     pub(crate) len: u64,
 }
 
-/// The number of units in `ranges`.
+/// Returns the number of units in `ranges`.
 pub(crate) fn units_in(ranges: &[Range]) -> u64 {
     ranges.iter().map(|range| range.len).sum()
 }
@@ -60,7 +60,7 @@ impl Pool {
         self.link(range);
     }
 
-    /// Takes up to `units` in one piece: from the best fit, else all of the largest range.
+    /// Takes up to `units` in one piece: the best fit, or else all of the largest range.
     fn take(&mut self, units: u64) -> Option<Range> {
         let fit = self.by_len.range((units, 0)..).next();
         let &(len, start) = fit.or_else(|| self.by_len.last())?;
@@ -89,7 +89,7 @@ impl Pool {
 /// Units that were free.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Taken {
-    /// All, ordered by place and joined where they touch.
+    /// All of them, ordered by place and joined where they touch.
     pub(crate) ranges: Vec<Range>,
     /// The untouched ones among them.
     pub(crate) fresh: Vec<Range>,
@@ -103,7 +103,7 @@ pub(crate) struct FreeRanges {
 }
 
 impl FreeRanges {
-    /// All `units` free and untouched.
+    /// Makes a pool in which all `units` are free and untouched.
     pub(crate) fn new(units: u64) -> Self {
         let mut untouched = Pool::default();
         if units > 0 {
@@ -118,17 +118,17 @@ impl FreeRanges {
         }
     }
 
-    /// Free units that hold system memory.
+    /// Returns the number of free units that hold system memory.
     pub(crate) fn resident(&self) -> u64 {
         self.resident.units
     }
 
-    /// All free units.
+    /// Returns the number of free units.
     pub(crate) fn free(&self) -> u64 {
         self.resident.units + self.untouched.units
     }
 
-    /// Takes `units` in few pieces; `None` when fewer are free.
+    /// Takes `units` in few pieces, or returns `None` when fewer are free.
     pub(crate) fn take(&mut self, units: u64) -> Option<Taken> {
         if units > self.free() {
             return None;
@@ -149,7 +149,7 @@ impl FreeRanges {
         Some(Taken { ranges, fresh })
     }
 
-    /// Gives ranges back; they are taken to be resident.
+    /// Gives ranges back, which count as resident from then on.
     pub(crate) fn give_back(&mut self, ranges: &[Range]) {
         for &range in ranges {
             self.resident.insert(range);
@@ -230,7 +230,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain array of owners: no unit has two, none is lost, and everything free is one range at the end.
+        /// Compares with a plain array of owners: no unit has two, none is lost, and everything free is one range at
+        /// the end.
         #[test]
         fn no_unit_is_handed_out_twice(steps in prop::collection::vec((0u8..3, 1u64..24, any::<prop::sample::Index>()), 1..200)) {
             let mut free = FreeRanges::new(64);

@@ -1,12 +1,15 @@
-//! Fetches slices: pins what is in memory, reads the rest from disk and checks it.
+//! Fetches slices: pins those in memory, reads the others from disk and checks them.
 //!
 //! Guarantee: a fetch holds nothing while it waits for memory. All slices to be read get one allocation, made at once;
 //! only then are the resident blocks pinned. If one of these was spilled in the meantime, the allocation is dropped and
 //! made anew, larger. A spilled block never becomes resident again, so this ends.
 //!
-//! A pinned block cannot be spilled. Where each task has a slice of every block, as the reduces of a shuffle have, blocks
-//! were never free to be spilled, outputs found no room, and a sort of 1 GB within 0.4 GB took 15 s instead of 3 now and
-//! then. So from when an output found nothing to be spilled until memory is no longer short, small parts of blocks are
+//! A pinned block cannot be spilled. In the reduces of a shuffle, each task has a slice of every block: blocks were
+//! never free to be spilled, and outputs found no room. A sort of 1 GB within 0.4 GB then took 15 s instead of 3 now
+//! and then. So small parts of blocks are copied, from the moment an output finds nothing to spill until memory is no
+//! longer short. They are not copied whenever memory is short. Where no output is made, pins keep blocks from being
+//! spilled for memory that tasks reserve ahead of their turn; without these pins, grouping 40 million rows took a tenth
+//! longer.
 //! copied. Not whenever memory is short: where no output is made, pins keep blocks from being spilled for memory that
 //! tasks reserve ahead of their turn, and grouping 40 million rows took a tenth longer without.
 
@@ -25,17 +28,17 @@ use crate::parallel;
 use crate::shared::Shared;
 use crate::table::{DiskBlock, Entry};
 
-/// What a fetch asks for: a slice of a block, or all of it.
+/// The request of a fetch: a slice of a block, or all of the block.
 pub(crate) type Wanted = (BlockId, Option<usize>);
 
-/// Reads under way at once for one fetch.
+/// Reads that one fetch has under way at once.
 const READERS: usize = 4;
 /// Bytes per read.
 const PIECE_BYTES: usize = 8 << 20;
-/// Copies start as far from a multiple of this as their originals, so that what is in them is aligned as it was.
+/// A copy starts as far from a multiple of this as its original, so that its contents keep their alignment.
 const COPY_ALIGNMENT: usize = 64;
 
-/// How a slice, or a whole block, is had.
+/// Where a slice, or a whole block, comes from.
 enum Source {
     /// In memory, where it stays.
     Pinned,
@@ -46,7 +49,7 @@ enum Source {
 }
 
 impl Source {
-    /// What it takes of the fetch's own memory.
+    /// Returns the bytes that it takes of the fetch's own memory.
     fn bytes(&self) -> u64 {
         match self {
             Source::Pinned => 0,
@@ -71,7 +74,7 @@ struct Part {
     disk: DiskBlock,
     /// The data, in bytes of the image.
     extent: Extent,
-    /// Those of its pages that are read for it: not those that it shares with the slices before it (`share_pages`).
+    /// The pages that are read for this part, without those that it shares with the slices before it (`share_pages`).
     own: Range<u64>,
 }
 
@@ -92,7 +95,7 @@ impl Part {
         }
     }
 
-    /// The pages of the image that must be read.
+    /// Returns the pages of the image that must be read.
     fn span(&self) -> Range<u64> {
         match self.slice {
             None => 0..self.layout.image_bytes(),
@@ -108,7 +111,7 @@ impl Part {
         self.span().end - self.span().start
     }
 
-    /// Where in the span the data starts.
+    /// Returns where in the span the data starts.
     fn lead(&self) -> usize {
         match self.span_bytes() {
             0 => 0,
@@ -116,12 +119,12 @@ impl Part {
         }
     }
 
-    /// Whether some of its pages are read for slices before it.
+    /// Returns whether some of the part's pages are read for slices before it.
     fn shares(&self) -> bool {
         self.own != self.span()
     }
 
-    /// Where the data starts, from where its own pages lie; before them in pages that it shares.
+    /// Returns where the data starts, counted from the part's own pages; negative if it starts in shared pages.
     fn offset(&self) -> isize {
         match self.extent.len() {
             0 => 0,
@@ -139,7 +142,7 @@ impl Part {
         })
     }
 
-    /// The error for a damaged slice. What is kept of the index may be what is damaged.
+    /// Returns the error for a damaged slice, and forgets the kept index, which may be the damaged part.
     fn corrupt(&self, slice: usize, start: u64) -> StoreError {
         self.disk.index.forget();
         StoreError::Corrupt {
@@ -149,7 +152,7 @@ impl Part {
         }
     }
 
-    /// Learns the bounds and the checksum of a single slice from the index on disk.
+    /// Reads the bounds and the checksum of a single slice from the index on disk.
     fn locate(&mut self) -> Result<()> {
         let Some(slice) = self.slice else {
             return Ok(());
@@ -161,7 +164,7 @@ impl Part {
         Ok(())
     }
 
-    /// Checks the sums of what was read into `span`.
+    /// Checks the checksums of the bytes that were read into `span`.
     fn verify(&self, span: &[u8]) -> Result<()> {
         if let Some(slice) = self.slice {
             let lead = self.lead();
@@ -202,10 +205,10 @@ pub(crate) fn fetch(shared: &Arc<Shared>, wanted: &[Wanted]) -> Result<Vec<Slice
     }
 }
 
-/// Has slices that lie side by side in a block share pages, so that each page is read once and takes memory once.
+/// Lets slices that lie side by side in a block share pages, so that each page is read once and takes memory once.
 ///
-/// A merge wants all slices of its blocks. With a page for each, 3,700 slices of some bytes took 15 MB per block, more for
-/// 13 of them than there was, and the merge waited for ever.
+/// A merge wants all slices of its blocks. With a page for each, 3,700 slices of some bytes took 15 MB per block. For
+/// 13 blocks that was more than there was, and the merge waited for ever.
 fn share_pages(sources: &mut [Source]) {
     let mut before: Option<(u64, Range<u64>)> = None;
     for source in sources {
@@ -233,7 +236,7 @@ fn share_pages(sources: &mut [Source]) {
     }
 }
 
-/// How large each slice of a block is, from its index, which is all that is read of a block on disk.
+/// Returns the size of each slice of a block from its index, the only part that is read of a block on disk.
 pub(crate) fn slice_bytes(shared: &Shared, block: BlockId) -> Result<Vec<u64>> {
     let (layout, memory, disk) = {
         let state = shared.open_state()?;
@@ -272,7 +275,7 @@ fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], sources: &mut [Source])
             check_slice(wanted, entry)?;
             if let (None, Some(disk)) = (&entry.memory, &entry.disk) {
                 *source = Source::Read(Part::new(wanted, entry, disk));
-                // Of a whole block nothing has to be found out.
+                // A whole block needs no look into its index.
                 if wanted.1.is_some() {
                     fresh.push(source);
                 }
@@ -285,7 +288,7 @@ fn find_spilled(shared: &Arc<Shared>, wanted: &[Wanted], sources: &mut [Source])
     })
 }
 
-/// Has slices in memory copied, if outputs find no room, where less than half of their block is wanted.
+/// Has slices in memory copied if outputs find no room and less than half of their block is wanted.
 fn copy_if_short(shared: &Shared, wanted: &[Wanted], sources: &mut [Source]) -> Result<()> {
     let mut state = shared.open_state()?;
     let read: u64 = sources.iter().map(Source::bytes).sum();
@@ -297,7 +300,7 @@ fn copy_if_short(shared: &Shared, wanted: &[Wanted], sources: &mut [Source]) -> 
     let resident = |(_, source): &(&Wanted, &mut Source)| source.part().is_none();
     for (&(BlockId(block), slice), source) in wanted.iter().zip(sources.iter_mut()).filter(resident)
     {
-        // Spilled since: the fetch will find out when it pins the others.
+        // Otherwise the block was spilled since; the fetch finds that out when it pins the others.
         if let Some((_, start, len)) = in_memory(state.table.get(block)?, slice) {
             let lead = start.addr().get() % COPY_ALIGNMENT;
             *source = Source::Copied { lead, len };
@@ -325,7 +328,7 @@ fn check_slice((BlockId(block), slice): Wanted, entry: &Entry) -> Result<()> {
     }
 }
 
-/// The memory of a block, and the bytes wanted in it; `None` if it is on disk.
+/// Returns the memory of a block and the wanted bytes in it, or `None` if the block is on disk.
 fn in_memory(entry: &Entry, slice: Option<usize>) -> Option<(Arc<Memory>, NonNull<u8>, usize)> {
     let memory = entry.memory.as_ref()?;
     let (start, end) = match slice {
@@ -340,7 +343,7 @@ fn in_memory(entry: &Entry, slice: Option<usize>) -> Option<(Arc<Memory>, NonNul
     ))
 }
 
-/// Pins everything that is not to be read, `None` in place of that; nothing at all if some of it was spilled.
+/// Pins every source that is not read, with `None` in place of those that are. Pins nothing if some block was spilled.
 fn pin_resident(
     shared: &Arc<Shared>,
     wanted: &[Wanted],
@@ -360,7 +363,7 @@ fn pin_resident(
     for (block, ..) in found.iter().flatten() {
         state.table.pin(*block);
     }
-    // Fewer blocks can be spilled now; a request may have to be patient from here on.
+    // Fewer blocks can be spilled now; this may start the patience of a request.
     shared.wake(&mut state);
     drop(state);
     let view = |(block, memory, start, len)| {
@@ -377,14 +380,14 @@ fn pin_resident(
     ))
 }
 
-/// What a range of the fetch's own memory is filled from.
+/// Where the bytes of a range of the fetch's own memory come from.
 #[derive(Clone, Copy)]
 enum Filling<'a> {
     Part(&'a Part),
     Copy(&'a Slice),
 }
 
-/// Fills `own` with what is to be read and copied, one behind the other; returns the slices in order.
+/// Fills `own` with the bytes to read and copy, one behind the other, and returns the slices in order.
 fn fill(
     shared: &Shared,
     own: Option<Owned>,
@@ -426,8 +429,8 @@ fn fill(
             (&Source::Copied { lead, len }, _) => (lead as isize, len),
             (Source::Pinned, None) => unreachable!("what is not read was pinned"),
         };
-        // SAFETY: the data is inside the span of this source, of which pages that it shares lie before its own; all are
-        // inside the memory; without any, nothing is added.
+        // SAFETY: the data is inside the span of this source; pages that it shares lie before its own, and all are
+        // inside the memory. Without any data, nothing is added.
         let start = unsafe { base.offset(at as isize + lead) };
         at += source.bytes() as usize;
         // SAFETY: the pin owns the memory, and nothing writes to it from here on; an empty slice reads nothing.
@@ -436,15 +439,16 @@ fn fill(
     Ok(slices)
 }
 
-/// Fills every span, in pieces that several threads share out, and checks the sums of what was read.
+/// Fills every span, in pieces that several threads share out, and checks the checksums of the bytes read.
 ///
-/// Who read all of a span checks it at once, while others read, so that the disk does not wait for sums: a random shuffle
-/// of 4 GB within 2 GB took 0.98 of the time (eight pairs). Spans of several pieces are checked when all are read.
+/// The thread that read all of a span checks it at once while others read, so that the disk does not wait for
+/// checksums. A random shuffle of 4 GB within 2 GB took 0.98 of the time (eight pairs). Spans of several pieces are
+/// checked when all are read.
 fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Result<()> {
     let mut pieces = Vec::new();
     for (filling, span) in &mut *spans {
         let shares = matches!(filling, Filling::Part(part) if part.shares());
-        // What is empty has a sum, too.
+        // An empty span has a checksum, too.
         if span.len() <= PIECE_BYTES {
             if !(shares && span.is_empty()) {
                 pieces.push((*filling, &mut **span, 0, !shares));
@@ -477,7 +481,7 @@ fn fill_pieces(shared: &Shared, spans: &mut [(Filling<'_>, &mut [u8])]) -> Resul
     verify_large(spans)
 }
 
-/// Checks the sums of what was read in several pieces.
+/// Checks the checksums of spans that were read in several pieces.
 fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
     let read = spans.iter().filter_map(|(filling, span)| match filling {
         Filling::Part(part) if span.len() > PIECE_BYTES && !part.shares() => Some((*part, &**span)),
@@ -486,7 +490,7 @@ fn verify_large(spans: &[(Filling<'_>, &mut [u8])]) -> Result<()> {
     parallel::for_each(READERS, read.collect(), |(part, span)| part.verify(span))
 }
 
-/// Checks the sums of what lies in pages that were read for several slices; all of them have been filled.
+/// Checks the checksums of bytes in pages that were read for several slices; all of them have been filled.
 fn verify_shared(sources: &[Source], base: NonNull<u8>) -> Result<()> {
     let mut at = 0;
     let mut parts = Vec::new();
@@ -494,8 +498,8 @@ fn verify_shared(sources: &[Source], base: NonNull<u8>) -> Result<()> {
         match source {
             Source::Read(part) if part.shares() => {
                 let lead = at - (part.own.start - part.span().start);
-                // SAFETY: the pages before its own were read for the slices before it, which lie before it in memory,
-                // and nobody writes to any of them from here on.
+                // SAFETY: the pages before this part's own were read for the slices before it, which lie before it in
+                // memory; nobody writes to any of them from here on.
                 let span = unsafe {
                     let start = base.add(lead as usize);
                     std::slice::from_raw_parts(start.as_ptr(), part.span_bytes() as usize)

@@ -1,8 +1,8 @@
 //! The heart of the store: the state behind one lock, and every transition that gives something back.
 //!
-//! Two conditions: `room` wakes requests, `work` wakes the spill threads. Every change of state ends in `wake`, which
-//! notifies both if anyone could care, so that no transition can forget to. Waking is rare and cheap next to the blocks
-//! it is about.
+//! There are two conditions: `room` wakes requests, `work` wakes the spill threads. Every change of state ends in
+//! `wake`, which notifies both if anyone could care, so that no transition can forget to. Waking is rare and cheap
+//! compared with the work on the blocks.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::spill_io::SpillIo;
 use crate::stats::Stats;
 use crate::table::{Released, Table};
 
-/// What all handles of a store share.
+/// The state that all handles of a store share.
 pub(crate) struct Shared {
     pub(crate) options: StoreOptions,
     pub(crate) io: Arc<dyn SpillIo>,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     home: Home,
 }
 
-/// Everything the lock guards.
+/// Everything that the lock guards.
 pub(crate) struct State {
     pub(crate) closed: bool,
     pub(crate) ledger: Ledger,
@@ -48,7 +48,7 @@ pub(crate) struct State {
     pub(crate) restored_bytes: u64,
     pub(crate) fallback_bytes: u64,
     last_release: Instant,
-    /// An output found nothing to be spilled, and memory has been short since.
+    /// Whether an output found nothing to spill, and memory has been short since.
     pub(crate) outputs_starve: bool,
 }
 
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    /// How full the budget is.
+    /// Returns how full the budget is.
     pub(crate) fn pressure(&self, options: &StoreOptions) -> Pressure {
         Pressure {
             budget_bytes: self.ledger.budget_bytes,
@@ -114,18 +114,19 @@ impl Shared {
         })
     }
 
-    /// Whether this process was forked from the one that has the store: nothing may be locked or given back.
+    /// Returns whether this process was forked from the one that has the store: it must neither lock nor give back
+    /// anything.
     pub(crate) fn is_elsewhere(&self) -> bool {
         !self.home.is_here()
     }
 
-    /// The state, whether or not the store is closed. Not elsewhere.
+    /// Locks the state, whether or not the store is closed. Not for a forked process.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // Every transition leaves the state whole before it can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of an open store.
+    /// Locks the state of an open store.
     pub(crate) fn open_state(&self) -> Result<MutexGuard<'_, State>> {
         if self.is_elsewhere() {
             return Err(StoreError::Forked);
@@ -137,12 +138,12 @@ impl Shared {
         Ok(state)
     }
 
-    /// Whether long work should stop.
+    /// Returns whether long work should stop.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Lets everyone look at the changed state.
+    /// Lets every waiting thread look at the changed state.
     pub(crate) fn wake(self: &Arc<Self>, state: &mut State) {
         if state.ledger.someone_waits() {
             self.room.notify_all();
@@ -173,7 +174,7 @@ impl Shared {
         }
     }
 
-    /// Notes that a directory takes no more, and lets requests reconsider.
+    /// Notes that a directory takes no more files, and lets requests reconsider.
     pub(crate) fn directory_failed(
         self: &Arc<Self>,
         state: &mut State,
@@ -201,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// Books what a transition released; the caller drops the value once the lock is gone.
+    /// Books the memory that a transition released; the caller drops the value once the lock is gone.
     pub(crate) fn book(&self, state: &mut State, released: &Released) {
         if let Some(memory) = &released.memory {
             self.give_back_locked(state, memory.ranges());
@@ -236,7 +237,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Books what was released, then closes files and mappings outside the lock.
+    /// Books released memory, then closes files and mappings outside the lock.
     pub(crate) fn dispose(self: &Arc<Self>, mut state: MutexGuard<'_, State>, released: Released) {
         self.book(&mut state, &released);
         self.wake(&mut state);

@@ -2,7 +2,7 @@
 //!
 //! Blocks are appended to the thread's open file until it is large enough, then a new one is begun. The lock is held to
 //! choose victims and to record where they went, never while checksumming or writing. A directory that fails is left
-//! alone, and its victims go back to the queue for the others.
+//! alone, and its victims go back to the queue for the other threads.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -61,14 +61,14 @@ fn run(shared: &Arc<Shared>, directory: usize) {
     while let Some(victims) = next_victims(shared, directory) {
         let written = write(shared, directory, &mut open, &victims);
         if written.is_err() {
-            // Dropped before the failure is recorded, so that its end does not count as room made since.
+            // Dropped before the failure is recorded, so that the file's end does not count as room made since.
             open = None;
         }
         finish(shared, directory, victims, written);
     }
 }
 
-/// Waits for blocks to spill; `None` when the store closes.
+/// Waits for blocks to spill. Returns `None` when the store closes.
 fn next_victims(shared: &Shared, directory: usize) -> Option<Vec<Victim>> {
     let mut state = shared.lock();
     loop {
@@ -95,7 +95,7 @@ fn next_victims(shared: &Shared, directory: usize) -> Option<Vec<Victim>> {
     }
 }
 
-/// Appends the victims to the open file; returns where they are.
+/// Appends the victims to the open file, and returns where they are.
 fn write(
     shared: &Shared,
     directory: usize,
@@ -103,7 +103,7 @@ fn write(
     victims: &[Victim],
 ) -> Result<Vec<DiskBlock>, Stopped> {
     let mut target = match open.take() {
-        // Nothing in it is alive any more: write over it.
+        // No block in the file is alive any more: write over it.
         Some(OpenFile { file, .. }) if Arc::strong_count(&file) == 1 => OpenFile { file, end: 0 },
         Some(open) => open,
         None => create(shared, directory)?,
@@ -141,7 +141,7 @@ fn create(shared: &Shared, directory: usize) -> io::Result<OpenFile> {
     Ok(OpenFile { file, end: 0 })
 }
 
-/// Writes `buffers` behind one another in pieces; returns the new end of the file.
+/// Writes `buffers` behind one another in pieces, and returns the new end of the file.
 fn append(shared: &Shared, target: &OpenFile, buffers: &[&[u8]]) -> Result<u64, Stopped> {
     let mut end = target.end;
     let mut rest = buffers;

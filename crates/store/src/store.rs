@@ -19,8 +19,8 @@ use crate::stats::Stats;
 
 /// Blocks under one byte budget. All methods may be called from any thread; dropping the store closes it.
 ///
-/// A child that the process has forked may read the slices that it inherits, as long as its parent holds them, and drop
-/// all handles. Every other method fails with [`StoreError::Forked`] there, or does nothing.
+/// A child that the process has forked may drop all handles, and read the slices that it inherits as long as its parent
+/// holds them. Every other method fails with [`StoreError::Forked`] there, or does nothing.
 pub struct Store {
     shared: Arc<Shared>,
 }
@@ -73,21 +73,22 @@ impl Store {
         BlockMut::allocate(&self.shared, offsets, priority)
     }
 
-    /// Pins slices (`Some`) or whole blocks (`None`) in memory, in the order asked for; reads and verifies those on disk.
-    /// Waits for room.
+    /// Pins slices (`Some`) or whole blocks (`None`) in memory, in the order asked for; reads and verifies those on
+    /// disk. Waits for room.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if a slice is not what was written, [`StoreError::Restore`] if it cannot be read, and as
     /// [`Store::allocate`].
     ///
     /// # Cost
-    /// Nothing for slices in memory. Spilled ones: a read each, one more for about 256 slices that are neighbours, and
+    /// Slices in memory cost nothing. Spilled ones cost a read each, one more for about 256 neighbouring slices, and
     /// memory of their own for as long as any slice of this fetch lives.
     pub fn fetch(&self, wanted: &[(BlockId, Option<usize>)]) -> Result<Vec<Slice>> {
         restore::fetch(&self.shared, wanted)
     }
 
-    /// The file that the arena is in, for an [`ArenaView`](crate::ArenaView) in another process. It is close-on-exec.
+    /// Returns the file that the arena is in, for an [`ArenaView`](crate::ArenaView) in another process. It is
+    /// close-on-exec.
     ///
     /// # Errors
     /// The process has too many open files.
@@ -103,7 +104,7 @@ impl Store {
         self.shared.reserve(bytes)
     }
 
-    /// Frees a block, in memory and on disk. Memory under slices goes when the last of them does.
+    /// Frees a block, in memory and on disk. Memory under slices goes when the last slice does.
     ///
     /// # Errors
     /// [`StoreError::UnknownBlock`] if it was freed before.
@@ -111,7 +112,7 @@ impl Store {
         self.shared.free(block.0)
     }
 
-    /// The number of slices in a block.
+    /// Returns the number of slices in a block.
     ///
     /// # Errors
     /// [`StoreError::UnknownBlock`], [`StoreError::Closed`].
@@ -125,7 +126,7 @@ impl Store {
             .num_slices)
     }
 
-    /// The bytes of all slices of a block.
+    /// Returns the bytes of all slices of a block.
     ///
     /// # Errors
     /// [`StoreError::UnknownBlock`], [`StoreError::Closed`].
@@ -139,7 +140,7 @@ impl Store {
             .data_bytes)
     }
 
-    /// The bytes of each slice of a block; brings nothing back from disk but the block's index.
+    /// Returns the bytes of each slice of a block; reads nothing from disk but the block's index.
     ///
     /// # Errors
     /// [`StoreError::UnknownBlock`], [`StoreError::Closed`], and for a spilled block [`StoreError::Corrupt`] or
@@ -151,19 +152,19 @@ impl Store {
         restore::slice_bytes(&self.shared, block)
     }
 
-    /// What the store holds and has done; nothing in a forked child.
+    /// Returns what the store holds and has done; only zeros in a forked child.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// Has what blocks in files of their own have resident leave the memory, also while they are written and read: it comes
-    /// back as it is looked at. The budget does not count it. Does nothing in a forked child.
+    /// Lets the resident pages of blocks in files of their own leave the memory, also while these blocks are written
+    /// and read. A later access brings them back. The budget does not count them. Does nothing in a forked child.
     pub fn let_files_go(&self) {
         self.shared.mapped_files.let_go();
     }
 
-    /// Closes the store: everything that waits fails with [`StoreError::Closed`], as does every later call, and all
-    /// memory and files go, except under slices that are still held.
+    /// Closes the store. Everything that waits fails with [`StoreError::Closed`], as does every later call. All memory
+    /// and files go, except under slices that are still held.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -172,7 +173,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if self.shared.is_elsewhere() {
-            // What it is made of belongs to threads, too, that this process does not have.
+            // The parts of the store belong to threads, too, that this process does not have.
             std::mem::forget(Arc::clone(&self.shared));
         }
         self.close();

@@ -1,4 +1,4 @@
-//! The blocks and what becomes of them. Pure transitions; the caller holds the lock and disposes of what they release.
+//! The blocks and their states. Pure transitions; the caller holds the lock and disposes of what a transition releases.
 //!
 //! ```text
 //!              begin_spill        end_spill(disk)
@@ -7,8 +7,8 @@
 //!       └───────────────────────┘
 //! ```
 //!
-//! A block pinned while it is being spilled keeps its memory until the last pin goes; one freed while pinned or being
-//! spilled stays as long as that lasts, but can no longer be found.
+//! A block pinned while it is being spilled keeps its memory until the last pin goes. A block freed while pinned or
+//! being spilled stays as long as that lasts, but can no longer be found.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) struct Victim {
     pub(crate) memory: Arc<Memory>,
 }
 
-/// What a transition lets go of: memory for the budget, and a place on disk to be dropped outside the lock.
+/// The things that a transition lets go of: memory for the budget, and a place on disk to be dropped outside the lock.
 #[derive(Default)]
 pub(crate) struct Released {
     pub(crate) memory: Option<Arc<Memory>>,
@@ -84,28 +84,28 @@ impl Table {
         block
     }
 
-    /// The block, unless it was freed.
+    /// Returns the block, unless it was freed.
     pub(crate) fn get(&self, block: u64) -> Result<&Entry> {
         let found = self.entries.get(&block).filter(|entry| !entry.freed);
         found.ok_or(StoreError::UnknownBlock { block })
     }
 
-    /// Blocks that can be found.
+    /// Returns the number of blocks that can be found.
     pub(crate) fn len(&self) -> u64 {
         self.live
     }
 
-    /// Whether some block could be spilled.
+    /// Returns whether some block could be spilled.
     pub(crate) fn has_spillable(&self) -> bool {
         !self.spillable.is_empty()
     }
 
-    /// Bytes of the blocks being spilled.
+    /// Returns the bytes of the blocks being spilled.
     pub(crate) fn spilling_bytes(&self) -> u64 {
         self.spilling_bytes
     }
 
-    /// Blocks that could be spilled with their bytes, oldest first.
+    /// Returns the blocks that could be spilled with their bytes, oldest first.
     pub(crate) fn spillable(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + Clone + '_ {
         let bytes = move |block: &u64| {
             self.entries
@@ -145,7 +145,7 @@ impl Table {
         Ok(self.settle(block))
     }
 
-    /// The numbers of all blocks that can be found.
+    /// Returns the numbers of all blocks that can be found.
     pub(crate) fn blocks(&self) -> Vec<u64> {
         self.entries
             .iter()
@@ -168,7 +168,7 @@ impl Table {
         })
     }
 
-    /// Ends the spill of a block: written to `disk`, or failed.
+    /// Ends the spill of a block: it is on `disk` now, or the spill failed.
     pub(crate) fn end_spill(&mut self, victim: &Victim, disk: Option<DiskBlock>) -> Released {
         self.spilling_bytes -= victim.memory.budget_bytes();
         if let Some(entry) = self.entries.get_mut(&victim.block) {
@@ -178,7 +178,7 @@ impl Table {
         self.settle(victim.block)
     }
 
-    /// Releases what nothing holds any more after a transition.
+    /// Releases the parts of a block that nothing holds any more after a transition.
     fn settle(&mut self, block: u64) -> Released {
         let Some(entry) = self.entries.get_mut(&block) else {
             return Released::default();

@@ -1,9 +1,9 @@
-//! The arena of a store seen from another process, which keeps no books: the process that has the store says where a
-//! slice or a block lies ([`Slice::pieces`](crate::Slice::pieces), [`BlockMut::pieces`](crate::BlockMut::pieces)) and
-//! holds it for as long as it is mapped here.
+//! The arena of a store, seen from another process. This process keeps no books: the process that has the store tells
+//! it where a slice or a block lies ([`Slice::pieces`](crate::Slice::pieces),
+//! [`BlockMut::pieces`](crate::BlockMut::pieces)), and holds it for as long as it is mapped here.
 //!
-//! Guarantees: pieces become one contiguous span without a copy; nothing but whole pages of the arena is mapped; slices
-//! cannot be written to. What is mapped counts as resident memory of both processes, but exists once.
+//! Guarantees: pieces become one contiguous span without a copy; only whole pages of the arena are mapped; slices
+//! cannot be written to. A mapped page counts as resident memory of both processes, but exists once.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -53,13 +53,13 @@ impl ArenaView {
     /// As [`slice`](Self::slice).
     ///
     /// # Safety
-    /// The other process must hold the `BlockMut` with these pieces until the mapped one is dropped, and nobody else may
-    /// read or write its data until then.
+    /// The other process must hold the `BlockMut` with these pieces until the mapped one is dropped, and nobody else
+    /// may read or write its data until then.
     pub unsafe fn block(&self, pieces: &[(u64, u64)]) -> io::Result<MappedBlock> {
         self.map(pieces, Access::Write).map(MappedBlock)
     }
 
-    /// Maps the pages that the pieces are in.
+    /// Maps the pages that contain the pieces.
     fn map(&self, pieces: &[(u64, u64)], access: Access) -> io::Result<Mapped> {
         self.check(pieces)?;
         let &[(first, _), ..] = pieces else {
@@ -80,7 +80,8 @@ impl ArenaView {
         })
     }
 
-    /// Only the first piece may start, and only the last may end, within a page: else the bytes would not be contiguous.
+    /// Checks that only the first piece starts, and only the last ends, within a page: else the bytes would not be
+    /// contiguous.
     fn check(&self, pieces: &[(u64, u64)]) -> io::Result<()> {
         for (number, &(offset, len)) in pieces.iter().enumerate() {
             let end = offset.checked_add(len).filter(|&end| end <= self.len);
@@ -109,7 +110,7 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// Mapped pages, and which of their bytes are meant.
+/// Mapped pages, and the range of their bytes that is meant.
 #[derive(Debug, Default)]
 struct Mapped {
     mapping: Option<Mapping>,
@@ -118,7 +119,7 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// The first byte; where there are none, any address.
+    /// Returns the address of the first byte, or any address where there are no bytes.
     fn start(&self) -> *mut u8 {
         let mapping = self.mapping.as_ref();
         mapping.map_or(std::ptr::dangling_mut(), |mapping| {
@@ -132,7 +133,7 @@ impl Mapped {
 pub struct MappedSlice(Mapped);
 
 impl MappedSlice {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the bytes are mapped as long as `self` lives, and unchanged, as promised to `ArenaView::slice`.
         unsafe { std::slice::from_raw_parts(self.0.start(), self.0.len) }
@@ -144,7 +145,7 @@ impl MappedSlice {
 pub struct MappedBlock(Mapped);
 
 impl MappedBlock {
-    /// The data, all slices back to back. It holds whatever the memory held before.
+    /// Returns the data, all slices back to back. It holds whatever the memory held before.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: the bytes are mapped for writing as long as `self` lives and belong to it alone, as promised to
         // `ArenaView::block`; the borrow is exclusive.

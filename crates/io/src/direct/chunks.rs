@@ -1,6 +1,6 @@
-//! Bytes written in memory whose number nobody knows before: in recycled buffers instead of one that grows.
+//! Bytes written to memory in a number that nobody knows before: in recycled buffers instead of one that grows.
 //!
-//! A vector doubles, copies what it has and touches fresh memory each time: results of 4 GB that became Arrow streams in
+//! A vector doubles, copies its bytes and touches fresh memory each time. Results of 4 GB that became Arrow streams in
 //! vectors took a sixth of the processor time of their shuffle.
 
 use std::io::{self, Write};
@@ -10,23 +10,23 @@ use super::{BufferPool, PooledBuffer, WINDOW};
 /// A writer into recycled memory.
 #[derive(Default)]
 pub struct ChunkWriter {
-    /// All full but the last.
+    /// All are full but the last.
     chunks: Vec<PooledBuffer>,
     num_bytes: usize,
 }
 
 impl ChunkWriter {
-    /// Number of bytes written.
+    /// Returns the number of bytes written.
     pub fn len(&self) -> usize {
         self.num_bytes
     }
 
-    /// Whether nothing was written.
+    /// Returns whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.num_bytes == 0
     }
 
-    /// What was written, in order.
+    /// Returns the written bytes, in order.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let starts = (0..self.num_bytes).step_by(WINDOW);
         let ends = starts.map(|start| WINDOW.min(self.num_bytes - start));

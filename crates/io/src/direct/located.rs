@@ -1,7 +1,7 @@
 //! Paths of files whose bytes are in another place: a file that was decompressed, or standard input that was kept.
 //!
-//! Such a path holds both, the one that people know and, between two marks that no path can have, the place. So it
-//! travels wherever paths do, and messages show the first alone.
+//! Such a path holds both: the path that people know and, between two marks that no path can have, the place. So it
+//! travels wherever paths do, and messages show only the known path.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -11,26 +11,26 @@ use std::path::Path;
 /// No path has a character 0.
 const MARK: char = '\0';
 
-/// The path that people know, with the place of its bytes.
+/// Returns the path that people know, with the place of its bytes.
 pub fn located(shown: &str, place: &str) -> String {
     format!("{shown}{MARK}{place}{MARK}")
 }
 
-/// Where the bytes of a path are.
+/// Returns where the bytes of a path are.
 pub fn place(path: &Path) -> &Path {
     let mut parts = path.as_os_str().as_bytes().split(|byte| *byte == 0);
     let shown = parts.next().unwrap_or_default();
     Path::new(OsStr::from_bytes(parts.next().unwrap_or(shown)))
 }
 
-/// The path that people know.
+/// Returns the path that people know.
 pub fn known(path: &Path) -> &Path {
     let mut parts = path.as_os_str().as_bytes().split(|byte| *byte == 0);
     Path::new(OsStr::from_bytes(parts.next().unwrap_or_default()))
 }
 
-/// A message, or a path, without the places of bytes. Names and values of the data may have marks, too, but with no place
-/// behind them.
+/// Returns a message, or a path, without the places of bytes. Names and values of the data may have marks, too, but
+/// with no place behind them.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);

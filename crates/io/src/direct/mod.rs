@@ -1,8 +1,8 @@
 //! File reads and writes that leave the page cache alone and reuse their memory.
 //!
-//! Fresh memory costs a page fault per 4 KiB, be it a buffer of ours or a page of the kernel's cache; memory that was
-//! touched before runs an order of magnitude faster. So buffers are recycled ([`BufferPool`]), files are written with
-//! `O_DIRECT` ([`DirectWriter`]), and what the page cache does not hold already is read with `O_DIRECT`
+//! Fresh memory costs a page fault per 4 KiB, whether it is a buffer of ours or a page of the kernel's cache. Memory
+//! that was touched before runs an order of magnitude faster. So buffers are recycled ([`BufferPool`]), files are
+//! written with `O_DIRECT` ([`DirectWriter`]), and bytes that are not yet in the page cache are read with `O_DIRECT`
 //! ([`RangeReader`], [`ReadAhead`]).
 
 mod chunks;

@@ -1,11 +1,11 @@
 //! Recycled, page-aligned buffers for file I/O.
 //!
 //! A buffer comes from the pool of its size class and goes back when its last user drops it; `freeze` turns it into
-//! [`Bytes`] that do the same. What lies idle is bounded by [`IDLE_LIMIT`], beyond that buffers are unmapped. A buffer
-//! that nobody wanted for [`IDLE_FOR`] goes too: a reduce needs a tenth of the buffers of a map, and what maps leave idle
-//! would count against the memory limit.
+//! [`Bytes`] that do the same. [`IDLE_LIMIT`] bounds the idle memory; buffers beyond it are unmapped. A buffer that
+//! nobody wanted for [`IDLE_FOR`] goes too. A reduce needs a tenth of the buffers of a map, and the buffers that maps
+//! leave idle would count against the memory limit.
 //!
-//! A process may fork at any time: its child has the pool as it was between two uses, and not in the middle of one by a
+//! A process may fork at any time. Its child has the pool as it was between two uses, and not in the middle of one by a
 //! thread that the child does not have.
 
 use std::cell::Cell;
@@ -30,7 +30,7 @@ const IDLE_FOR: Duration = Duration::from_millis(500);
 pub struct BufferPool;
 
 struct State {
-    /// Per class, with the time of return, oldest first; taken from the back.
+    /// Per class, with the time of return, oldest first. Buffers are taken from the back.
     idle: [VecDeque<(NonNull<u8>, Instant)>; CLASSES.len()],
     idle_bytes: usize,
 }
@@ -39,7 +39,7 @@ struct State {
 unsafe impl Send for State {}
 
 impl State {
-    /// Takes at most one buffer of each class out that has been idle for too long: each return pays for a few, so that
+    /// Takes out at most one buffer of each class that has been idle for too long. Each return pays for a few, so that
     /// no return pays for all.
     fn pop_unwanted(&mut self, now: Instant) -> [Option<(NonNull<u8>, usize)>; CLASSES.len()] {
         let mut unwanted = [None; CLASSES.len()];
@@ -67,7 +67,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 static GUARDED: Once = Once::new();
 
 thread_local! {
-    /// Of a thread that is about to fork.
+    /// The lock, held by a thread that is about to fork.
     static HELD: Cell<Option<MutexGuard<'static, State>>> = const { Cell::new(None) };
 }
 
@@ -80,8 +80,8 @@ unsafe extern "C" fn let_go() {
 }
 
 fn state() -> MutexGuard<'static, State> {
-    // Where the system has no memory to note it, a child may wait for a thread that it does not have.
-    // SAFETY: the handlers take and release a lock, of which nobody holds one for longer than a few instructions; they stay
+    // Where the system has no memory to note the handlers, a child may wait for a thread that it does not have.
+    // SAFETY: the handlers take and release a lock, which nobody holds for longer than a few instructions. They stay
     // loaded, since modules of Python are never unloaded.
     GUARDED.call_once(|| unsafe {
         libc::pthread_atfork(Some(hold), Some(let_go), Some(let_go));
@@ -95,7 +95,7 @@ fn lock() -> MutexGuard<'static, State> {
 }
 
 impl BufferPool {
-    /// A buffer of at least `bytes` bytes with arbitrary (but initialised) content.
+    /// Returns a buffer of at least `bytes` bytes with arbitrary (but initialised) content.
     pub fn take(bytes: usize) -> Result<PooledBuffer> {
         let class = CLASSES.iter().position(|&size| size >= bytes);
         let capacity = class.map_or_else(|| bytes.next_multiple_of(PAGE), |class| CLASSES[class]);
@@ -115,7 +115,7 @@ impl BufferPool {
         Ok(PooledBuffer { pointer, capacity })
     }
 
-    /// Bytes that lie idle in the pool.
+    /// Returns the bytes that lie idle in the pool.
     pub fn idle_bytes() -> usize {
         state().idle_bytes
     }
@@ -141,13 +141,14 @@ pub struct PooledBuffer {
     capacity: usize,
 }
 
-// SAFETY: the mapping is owned by this value alone; references to it follow Rust's borrow rules through Deref.
+// SAFETY: this value alone owns the mapping; references to it follow Rust's borrow rules through Deref.
 unsafe impl Send for PooledBuffer {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for PooledBuffer {}
 
 impl PooledBuffer {
-    /// Immutable bytes over `range` of the buffer; the buffer returns to the pool when the last clone is dropped.
+    /// Returns immutable bytes over `range` of the buffer. The buffer returns to the pool when the last clone is
+    /// dropped.
     pub fn freeze(self, range: Range<usize>) -> Bytes {
         Bytes::from_owner(self).slice(range)
     }
@@ -211,8 +212,8 @@ fn map(bytes: usize) -> std::io::Result<NonNull<u8>> {
     if address == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error());
     }
-    // Not in huge pages: a virtual machine that gives free memory back to its host does so in these, and a first touch of
-    // 200 MB took 0.6-1.6 s in them, 0.17 s in small pages, which are mostly such that were in use a moment ago.
+    // No huge pages: a virtual machine that gives free memory back to its host does so in these. A first touch of 200
+    // MB took 0.6-1.6 s in them, and 0.17 s in small pages, most of which were in use a moment ago.
     NonNull::new(address.cast()).ok_or_else(|| std::io::Error::other("mapped at address zero"))
 }
 
@@ -266,7 +267,8 @@ mod tests {
                 }
             });
             for _ in 0..100 {
-                // SAFETY: the child uses nothing that other threads use but the pool, and ends without coming back.
+                // SAFETY: the pool is the only thing that the child shares with other threads, and the child ends
+                // without coming back.
                 let status = unsafe {
                     let child = libc::fork();
                     if child == 0 {

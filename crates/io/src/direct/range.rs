@@ -1,10 +1,10 @@
 //! Positional reads of one regular file.
 //!
-//! What the page cache holds is copied from there; what it does not hold is read with `O_DIRECT`, so that a scan of
-//! cold data neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with
-//! one call, but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
+//! Bytes in the page cache are copied from there. Other bytes are read with `O_DIRECT`, so that a scan of cold data
+//! neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with one call,
+//! but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
 //!
-//! A small file is read once, whole, and kept: of an input of thousands, each is asked for a dozen ranges.
+//! A small file is read once, whole, and kept: each file of an input of thousands is asked for a dozen ranges.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -19,12 +19,12 @@ use super::{page_ceil, page_floor, place, BufferPool, PAGE};
 use crate::error::{IoError, Result};
 use crate::source::FileStamp;
 
-/// What is looked at of a range to tell whether it is cached. Looking at all of it took a fifth of the time of reading it
-/// from the cache.
+/// The part of a range that is looked at to tell whether it is cached. Looking at all of it took a fifth of the time of
+/// reading it from the cache.
 const LOOKED_AT_BYTES: usize = 256 << 10;
 
-/// A range that is a smaller part of its buffer is copied out of it: each of 5,000 batches of one row of 200 bytes kept a
-/// buffer of 64 KiB, and a filter, which holds many of them, took 235 MB within 200.
+/// A range that is a smaller part of its buffer is copied out of it. Without this, each of 5,000 batches of one row of
+/// 200 bytes kept a buffer of 64 KiB. A filter, which holds many of them, took 235 MB within 200.
 const MOST_WASTED: usize = 4;
 /// Files up to this size are read whole: twice the tail that is read of a Parquet file in any case.
 pub(crate) const SMALL_FILE_BYTES: u64 = 128 << 10;
@@ -34,7 +34,7 @@ pub struct RangeReader {
     path: PathBuf,
     file: File,
     direct: OnceLock<Option<File>>,
-    /// What is in it, if it is small and was read.
+    /// The content of the file, if it is small and was read.
     whole: OnceLock<Bytes>,
     /// Set when a direct read was refused although the open was not.
     refused: AtomicBool,
@@ -44,7 +44,7 @@ pub struct RangeReader {
 impl RangeReader {
     /// Opens a regular file.
     pub fn open(path: &Path) -> Result<Self> {
-        // Opening a pipe waits for its writer, so do not wait, and refuse it below.
+        // Opening a pipe waits for its writer. So do not wait, and refuse it below.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = options
@@ -84,27 +84,27 @@ impl RangeReader {
         Ok(reader)
     }
 
-    /// Size of the file when it was opened.
+    /// Returns the size of the file when it was opened.
     pub fn len(&self) -> u64 {
         self.stamp.bytes
     }
 
-    /// Whether the file has no bytes.
+    /// Returns whether the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.stamp.bytes == 0
     }
 
-    /// The path it was opened by.
+    /// Returns the path that the file was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Size and modification time when it was opened.
+    /// Returns size and modification time when the file was opened.
     pub fn stamp(&self) -> FileStamp {
         self.stamp
     }
 
-    /// The bytes `start .. start + len`, in a recycled buffer.
+    /// Returns the bytes `start .. start + len`, in a recycled buffer.
     pub fn read(&self, start: u64, len: usize) -> Result<Bytes> {
         if len == 0 {
             return Ok(Bytes::new());
@@ -126,7 +126,7 @@ impl RangeReader {
         Ok(buffer.freeze(skip..skip + len))
     }
 
-    /// Whether ranges of the file are parts of one read.
+    /// Returns whether ranges of the file are parts of one read.
     pub(crate) fn is_small(&self) -> bool {
         self.len() <= SMALL_FILE_BYTES
     }
@@ -183,15 +183,15 @@ impl RangeReader {
                 .custom_flags(libc::O_DIRECT)
                 .open(place(&self.path))
                 .ok()?;
-            // The path may name another file by now; then the one already open is the one to read.
+            // The path may name another file by now; then the file already open is the one to read.
             let (ours, theirs) = (self.file.metadata().ok()?, file.metadata().ok()?);
             ((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())).then_some(file)
         };
         self.direct.get_or_init(open).as_ref()
     }
 
-    /// Whether most of the range, judged by its middle, is in the page cache. Not knowing counts as cached: then reading
-    /// plainly is right.
+    /// Returns whether most of the range, judged by its middle, is in the page cache. A range of which nothing is known
+    /// counts as cached, since a plain read is right then.
     fn is_cached(&self, offset: u64, len: usize) -> bool {
         let looked_at = len.min(LOOKED_AT_BYTES);
         let middle = page_floor(offset + ((len - looked_at) / 2) as u64);

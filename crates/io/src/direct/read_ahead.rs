@@ -21,7 +21,7 @@ pub struct ReadAhead {
 }
 
 enum Windows {
-    /// Too little to be worth a thread, or too much to have several in memory.
+    /// The range is too small to be worth a thread, or its windows are too large to have several in memory.
     Inline(Arc<RangeReader>, VecDeque<Range<u64>>),
     Thread(Receiver<Result<Bytes>>),
 }
@@ -76,8 +76,8 @@ impl Iterator for ReadAhead {
     }
 }
 
-/// Cuts a range into windows that fit into one pooled buffer, with the pages they share with their neighbours. Single
-/// bytes are cut at page borders, so that no page is read twice.
+/// Cuts a range into windows that fit into one pooled buffer, with the pages they share with their neighbours. Ranges
+/// of single bytes are cut at page borders, so that no page is read twice.
 fn windows(range: Range<u64>, unit: u64) -> VecDeque<Range<u64>> {
     let whole_units = ((WINDOW - 2 * PAGE) as u64 / unit.max(1)).max(1) * unit;
     let mut windows = VecDeque::new();

@@ -1,9 +1,9 @@
 //! Writes one new file past the page cache and checksums it on the way.
 //!
-//! The caller fills an aligned buffer; full buffers go to one background thread, which checksums and writes them. At
-//! most five buffers are in use: one being filled, three waiting, one being written. So many, because encoders hand over
-//! a row group at once. A file of less than one buffer never starts the thread. A failure of the thread surfaces at the
-//! next write, or when the end is waited for.
+//! The caller fills an aligned buffer. Full buffers go to one background thread, which checksums and writes them. At
+//! most five buffers are in use: one being filled, three waiting, one being written. There are so many because encoders
+//! hand over a row group at once. A file of less than one buffer never starts the thread. A failure of the thread
+//! surfaces at the next write, or when the end is waited for.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::error::{IoError, Result};
 /// Full buffers that wait for the thread.
 const MAX_WAITING: usize = 3;
 
-/// What was written.
+/// The result of a finished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenFile {
     /// Size of the file.
@@ -79,12 +79,12 @@ impl DirectWriter {
         })
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes taken so far.
+    /// Returns the bytes taken so far.
     pub fn bytes(&self) -> u64 {
         self.written
     }
@@ -176,7 +176,7 @@ type Running = (
     JoinHandle<Result<WrittenFile>>,
 );
 
-/// Starts the thread; the first buffer that is not full is the last.
+/// Starts the thread. The first buffer that is not full is the last.
 fn start(path: &Path, mut sink: Sink) -> Result<Running> {
     let (sender, receiver): (_, Receiver<(PooledBuffer, usize)>) = sync_channel(MAX_WAITING);
     let write = move || {
@@ -310,7 +310,7 @@ impl Sink {
     }
 }
 
-/// Sets or clears `O_DIRECT`; true when the flag is set afterwards.
+/// Sets or clears `O_DIRECT`, and returns whether the flag is set afterwards.
 fn set_direct(file: &File, on: bool) -> bool {
     let fd = file.as_raw_fd();
     // SAFETY: fcntl with integer arguments on a descriptor that is open for the whole call.

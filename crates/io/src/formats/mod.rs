@@ -27,17 +27,17 @@ static ALL: [Format; 7] = [
 ];
 
 impl Format {
-    /// All formats.
+    /// Returns all formats.
     pub fn all() -> &'static [Self] {
         &ALL
     }
 
-    /// The names that `FromStr` accepts, as error messages list them.
+    /// Returns the names that `FromStr` accepts, as error messages list them.
     pub fn all_names() -> String {
         ALL.map(|format| format.name()).join(", ")
     }
 
-    /// The format that a file name suggests.
+    /// Returns the format that a file name suggests.
     pub fn from_extension(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         { ALL.into_iter() }

@@ -16,7 +16,7 @@ use crate::Compression;
 
 pub use partitioned::{PartitionBy, PartitionedWriter};
 
-/// Rows handed to the encoder at once when files are to reach a size: the size is looked at in between.
+/// Rows handed to the encoder at once when files are to reach a size: the size is checked in between.
 const ROLL_ROWS: usize = 4096;
 
 /// How to write files.
@@ -32,7 +32,7 @@ pub struct WriteOptions {
     pub target_file_bytes: Option<u64>,
     /// Which columns Parquet encodes as dictionaries where that makes them smaller; by default those of dictionary type.
     pub dictionary_columns: Option<Vec<bool>>,
-    /// What separates the values of a CSV line.
+    /// The character between the values of a CSV line.
     pub csv_delimiter: u8,
     /// How Arrow IPC is laid out.
     pub ipc_layout: IpcLayout,
@@ -49,7 +49,7 @@ pub enum IpcLayout {
 }
 
 impl WriteOptions {
-    /// The defaults of a format: not compressed, row groups of 32 MiB, one file per partition.
+    /// Returns the defaults of a format: not compressed, row groups of 32 MiB, one file per partition.
     pub fn new(format: Format) -> Self {
         Self {
             format,
@@ -76,14 +76,14 @@ pub struct PartFile {
     pub crc32: u32,
 }
 
-/// The files of a partition, the last of which may not be on disk yet.
+/// The files of a partition; the last one may not be on disk yet.
 #[derive(Default)]
 pub struct PendingParts {
     written: Vec<PartFile>,
     last: Option<PendingPart>,
 }
 
-/// A file that is complete but for what is on its way to disk.
+/// A file that is complete but for the bytes on their way to disk.
 struct PendingPart {
     name: String,
     rows: u64,
@@ -91,7 +91,7 @@ struct PendingPart {
 }
 
 impl PendingParts {
-    /// Files that are on disk.
+    /// Wraps files that are on disk.
     fn of(written: Vec<PartFile>) -> Self {
         Self {
             written,
@@ -99,7 +99,7 @@ impl PendingParts {
         }
     }
 
-    /// The files in a folder, behind others.
+    /// Returns the files in a folder, behind others.
     fn placed(self, mut others: Vec<PartFile>, folder: &str) -> Self {
         let within = |name: String| format!("{folder}/{name}");
         others.extend(self.written.into_iter().map(|file| PartFile {
@@ -121,7 +121,7 @@ impl PendingParts {
         Ok(self.written)
     }
 
-    /// One more file. Those before it are waited for, so that the buffers of one file at most are on their way.
+    /// Adds a file. Waits for those before it, so that the buffers of one file at most are on their way.
     fn push(&mut self, part: PendingPart) -> Result<()> {
         self.settle()?;
         self.last = Some(part);
@@ -148,7 +148,7 @@ pub struct PartWriter {
     partition: usize,
     schema: SchemaRef,
     options: WriteOptions,
-    /// Takes the place of a new file.
+    /// An open file that is written instead of a new one.
     open: Option<File>,
     current: Option<OpenFile>,
     closed: PendingParts,
@@ -188,7 +188,7 @@ impl PartWriter {
         })
     }
 
-    /// Prepares to write to a file that is open, whatever it is, instead.
+    /// Prepares to write to an open file instead, whatever it is.
     pub fn to_open(file: File, schema: SchemaRef, options: WriteOptions) -> Result<Self> {
         let mut writer = Self::new(Path::new(""), 0, schema, options)?;
         writer.open = Some(file);
@@ -297,7 +297,7 @@ fn check_compression(options: &WriteOptions) -> Result<()> {
     })
 }
 
-/// The batch with the types of the schema.
+/// Returns the batch with the types of the schema.
 pub(crate) fn to_schema(
     batch: &RecordBatch,
     schema: &SchemaRef,

@@ -1,5 +1,5 @@
-//! Writes rows that come grouped by the values of some columns: each group as files in a folder `key=value`, without these
-//! columns.
+//! Writes rows that come grouped by the values of some columns. Each group becomes files in a folder `key=value`,
+//! without these columns.
 //!
 //! Guarantee: one file is open at a time, however many groups there are, and the buffers of one more are on their way to
 //! disk. Rows of a group keep their order.
@@ -17,17 +17,17 @@ use super::{encode_error, PartFile, PartWriter, PendingParts, WriteOptions};
 use crate::error::{one_line, IoError, Result};
 use crate::source::NULL_PARTITION;
 
-/// How many folders a partition makes before it looks again how many all partitions made together.
+/// How many folders a partition makes before it counts again those of all partitions.
 const COUNTED_FOLDERS: usize = 256;
 /// The longest name that file systems have for a folder.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Which columns become folders, and how many of these there may be.
+/// The columns that become folders, and the limit on their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionBy {
     /// Names of the columns, the outermost folder first.
     pub columns: Vec<String>,
-    /// Folders of files at most.
+    /// The most folders of files.
     pub max_folders: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct PartitionBy {
 pub struct PartitionedWriter {
     directory: PathBuf,
     partition: usize,
-    /// Of the files.
+    /// The schema of the files.
     schema: SchemaRef,
     options: WriteOptions,
     by: PartitionBy,
@@ -146,14 +146,14 @@ impl PartitionedWriter {
         }
     }
 
-    /// The name of the folder of a value, which comes as an array of one.
+    /// Returns the name of the folder of a value, which comes as an array of one.
     fn folder(&self, column: &str, value: &ArrayRef) -> Result<String> {
         let failed = |e| encode_error(&self.directory, self.options.format, &e);
         let text = cast(value, &DataType::Utf8).map_err(failed)?;
         let text = text.as_string::<i32>();
         let name = match text.is_valid(0).then(|| text.value(0)) {
             None => NULL_PARTITION.to_owned(),
-            // With a space Spark takes it for a timestamp; all others take it either way.
+            // With a space Spark takes it for a timestamp; all other readers take it either way.
             Some(text) if matches!(value.data_type(), DataType::Timestamp(..)) => {
                 value_name(&text.replacen('T', " ", 1))
             }
@@ -176,7 +176,7 @@ impl PartitionedWriter {
         let limit = self.by.max_folders;
         let mut is_too_much = self.num_folders >= limit;
         if self.num_folders.is_multiple_of(COUNTED_FOLDERS) {
-            // One more than the limit is there for a while if it is that of partitions without rows.
+            // There may be one more than the limit for a while, if it is the folder of partitions without rows.
             let found = count_folders(&self.directory, self.keys.len(), limit + 2)
                 .map_err(|e| IoError::write(&self.directory, e))?;
             is_too_much |= found > limit + 1;
@@ -219,7 +219,7 @@ impl PartitionedWriter {
     }
 }
 
-/// How many folders there are so deep in a directory, up to `most`.
+/// Counts the folders so deep in a directory, up to `most`.
 fn count_folders(directory: &Path, depth: usize, most: usize) -> std::io::Result<usize> {
     let mut found = 0;
     for entry in std::fs::read_dir(directory)? {
@@ -237,14 +237,15 @@ fn count_folders(directory: &Path, depth: usize, most: usize) -> std::io::Result
     Ok(found)
 }
 
-/// A key as readers decode it, or take it as it is: nothing is encoded that need not be.
+/// Returns a key as readers decode it, or take it as it is: only characters that need it are encoded.
 fn key_name(key: &str) -> String {
     encoded(key, |byte| {
         matches!(byte, b'/' | b'=' | b'%') || byte.is_ascii_control()
     })
 }
 
-/// A value as readers decode it. What Hive encodes; other characters stay as they are, since it decodes single bytes.
+/// Returns a value as readers decode it. Encodes the characters that Hive does; others stay as they are, since Hive
+/// decodes single bytes.
 fn value_name(value: &str) -> String {
     if value == NULL_PARTITION {
         return value.replacen('_', "%5F", 1);

@@ -74,7 +74,7 @@ pub struct Boundaries {
 }
 
 impl Boundaries {
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads the bytes that [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
     /// [`RecordError::CorruptBoundaries`] if the bytes are no boundaries in order, [`RecordError::PartitionCount`].
@@ -114,7 +114,7 @@ impl Boundaries {
         })
     }
 
-    /// The serialised form.
+    /// Returns the serialised form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.positions.len() * sample_bytes(self.shape));
         for (k, key) in self.keys.chunks_exact(self.shape.key_bytes()).enumerate() {
@@ -127,17 +127,17 @@ impl Boundaries {
         bytes
     }
 
-    /// The number of partitions, R.
+    /// Returns the number of partitions, R.
     pub fn num_partitions(&self) -> usize {
         self.positions.len() + 1
     }
 
-    /// The shape of the records that these boundaries split.
+    /// Returns the shape of the records that these boundaries split.
     pub fn shape(&self) -> RecordShape {
         self.shape
     }
 
-    /// The partition of the record with this first key word, key and position.
+    /// Returns the partition of the record with this first key word, key and position.
     #[inline(always)]
     pub(super) fn partition(&self, word: u64, record: &[u8], position: Position) -> u32 {
         let near = self.cells.range(word);
@@ -147,7 +147,7 @@ impl Boundaries {
         self.partition_near(near, word, self.shape.key(record), position)
     }
 
-    /// The partition, if it is known that only the distinct keys `near` can decide.
+    /// Returns the partition, if only the distinct keys `near` can decide.
     fn partition_near(&self, near: Range<usize>, word: u64, key: &[u8], position: Position) -> u32 {
         let below = first_where(near.clone(), |k| self.words[k] >= word);
         let k = first_where(below..near.end, |k| {
@@ -165,13 +165,14 @@ impl Boundaries {
         &self.keys[k * key_bytes..(k + 1) * key_bytes]
     }
 
-    /// The numbers of the boundaries with distinct key `k`.
+    /// Returns the numbers of the boundaries with distinct key `k`.
     fn numbers(&self, k: usize) -> Range<usize> {
         self.firsts[k] as usize..self.firsts[k + 1] as usize
     }
 }
 
-/// The first index in `range` for which `reached` holds, or the end; after one for which it holds, it must hold.
+/// Returns the first index in `range` for which `reached` holds, or the end. `reached` must hold for every index after
+/// one for which it holds.
 fn first_where(mut range: Range<usize>, reached: impl Fn(usize) -> bool) -> usize {
     while !range.is_empty() {
         let middle = range.start.midpoint(range.end);

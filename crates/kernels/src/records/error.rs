@@ -1,4 +1,4 @@
-//! What can be wrong with fixed-length records, their shape or their boundaries.
+//! The faults of fixed-length records, their shape or their boundaries.
 
 use thiserror::Error;
 
@@ -24,7 +24,7 @@ pub enum RecordError {
         /// Bytes of a record.
         record_bytes: usize,
     },
-    /// More records than one sort can number.
+    /// There are more records than one sort can number.
     #[error("{records} records in {slices} slices are more than one sort can take (2^32 in all, slices rounded up to 4096); use more output partitions")]
     TooManyRecords {
         /// Records asked for.
@@ -32,7 +32,7 @@ pub enum RecordError {
         /// Slices they come in.
         slices: usize,
     },
-    /// More partitions than a scatter can number.
+    /// There are more partitions than a scatter can number.
     #[error("{partitions} partitions were asked for, but a scatter makes 1 to {limit}; choose a number in that range")]
     PartitionCount {
         /// Partitions asked for.
@@ -40,7 +40,7 @@ pub enum RecordError {
         /// The most that there can be.
         limit: usize,
     },
-    /// Bytes that are no samples or boundaries of this key width.
+    /// The bytes are no samples or boundaries of this key width.
     #[error("{bytes} bytes are not samples or boundaries in order for {key_bytes}-byte keys; make them with the same record shape")]
     CorruptBoundaries {
         /// Length of the serialised form.

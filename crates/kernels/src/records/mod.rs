@@ -43,17 +43,17 @@ impl RecordShape {
         })
     }
 
-    /// Bytes of one record.
+    /// Returns the bytes of one record.
     pub fn record_bytes(&self) -> usize {
         self.record_bytes
     }
 
-    /// Bytes of the key, which starts the record.
+    /// Returns the bytes of the key, which starts the record.
     pub fn key_bytes(&self) -> usize {
         self.key_bytes
     }
 
-    /// The number of records in `bytes`.
+    /// Returns the number of records in `bytes`.
     ///
     /// # Errors
     /// [`RecordError::PartialRecord`] if the last record is cut off.
@@ -67,7 +67,7 @@ impl RecordShape {
         })
     }
 
-    /// The key of `record`.
+    /// Returns the key of `record`.
     pub(crate) fn key<'a>(&self, record: &'a [u8]) -> &'a [u8] {
         &record[..self.key_bytes]
     }
@@ -80,12 +80,12 @@ impl RecordShape {
 pub(crate) struct KeyWord {
     depth: usize,
     mask: u64,
-    /// The record has eight bytes from `depth` on, so that they can be read at once, and masked.
+    /// Whether the record has eight bytes from `depth` on, so that they can be read at once, and masked.
     wide: bool,
 }
 
 impl KeyWord {
-    /// The word at byte `depth` of the keys of `shape`; `depth < key_bytes`.
+    /// Reads the word at byte `depth` of the keys of `shape`; `depth < key_bytes`.
     pub(crate) fn new(shape: RecordShape, depth: usize) -> Self {
         let bytes = (shape.key_bytes - depth).min(8);
         Self {
@@ -95,13 +95,13 @@ impl KeyWord {
         }
     }
 
-    /// The byte of a record where the word begins.
+    /// Returns the byte of a record where the word begins.
     #[inline(always)]
     pub(crate) fn first_byte(self, record: &[u8]) -> &u8 {
         &record[self.depth]
     }
 
-    /// The word of one record.
+    /// Returns the word of one record.
     #[inline(always)]
     pub(crate) fn of(self, record: &[u8]) -> u64 {
         let mut word = [0u8; 8];

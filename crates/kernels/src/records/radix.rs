@@ -1,8 +1,8 @@
 //! Sorts `u64` entries by their upper half; the lower half must already be in order.
 //!
-//! Most significant digit first, out of place between two buffers. The digit is as wide as makes buckets of a few
-//! dozen entries, so a million entries take two passes and then small sorts inside the first-level cache. A digit in
-//! which all entries agree costs one histogram and no move, so skewed input is no slower.
+//! Most significant digit first, out of place between two buffers. The digit is wide enough for buckets of a few dozen
+//! entries, so a million entries take two passes and then small sorts inside the first-level cache. A digit in which
+//! all entries agree costs one histogram and no move, so skewed input is no slower.
 
 /// Bits of the key: the upper half of an entry.
 const KEY_BITS: u32 = 32;
@@ -10,7 +10,7 @@ const KEY_BITS: u32 = 32;
 const MAX_DIGIT_BITS: u32 = 9;
 /// Up to this many entries the standard library's sort is faster than another pass.
 const SMALL: usize = 96;
-/// Buckets should come out at about two to the power of this.
+/// The wanted size of a bucket, as a power of two.
 const BUCKET_BITS: u32 = 5;
 
 /// Sorts `entries`; `scratch` has the same length and ends up with arbitrary contents.

@@ -1,8 +1,8 @@
 //! Moves each record into the slice of its partition; within a slice the input order is kept.
 //!
-//! Two passes, so that the caller can allocate the block in between: [`Scatter::plan`] reads the keys, finds each
-//! record's partition and with it the slice offsets; [`Scatter::write`] copies the records there and hashes them as it
-//! reads them. Every slice is a section (`sections.rs`).
+//! There are two passes, so that the caller can allocate the block in between. [`Scatter::plan`] reads the keys, finds
+//! each record's partition and with it the slice offsets. [`Scatter::write`] copies the records there and hashes them
+//! as it reads them. Every slice is a section (`sections.rs`).
 
 use super::{Boundaries, KeyWord, RecordError, RecordShape, BENCHMARK_RECORD_BYTES};
 use crate::check::CheckError;
@@ -12,9 +12,9 @@ use crate::sections::{self, write_header, Origin};
 use crate::tally::Tally;
 use crate::Position;
 
-/// The place of a record is asked for this many records before it is written.
+/// The memory at the place of a record is asked for this many records before it is written.
 const PREFETCH_RECORDS: usize = 16;
-/// Records that are hashed, then copied: few enough to stay in the first-level cache between.
+/// Records that are hashed, then copied: few enough to stay in the first-level cache between the two.
 const CACHED_RECORDS: usize = 128;
 
 /// The partition of every record of some chunks.
@@ -62,18 +62,18 @@ impl Scatter {
         })
     }
 
-    /// The same with slices that say that they come from the input with this tag, instead of 0.
+    /// Marks the slices as coming from the input with this tag, instead of 0.
     #[must_use]
     pub fn tagged(self, tag: u8) -> Self {
         Self { tag, ..self }
     }
 
-    /// R+1 byte offsets: slice `r` is `slice_offsets()[r]..slice_offsets()[r + 1]` of the output.
+    /// Returns R+1 byte offsets: slice `r` is `slice_offsets()[r]..slice_offsets()[r + 1]` of the output.
     pub fn slice_offsets(&self) -> &[u64] {
         &self.slice_offsets
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn records(&self) -> usize {
         self.partitions.len()
     }
@@ -115,7 +115,7 @@ impl Scatter {
         Ok(())
     }
 
-    /// Copies the records; returns the tally of each slice.
+    /// Copies the records, and returns the tally of each slice.
     #[inline(always)]
     fn copy_records<'a>(
         &self,

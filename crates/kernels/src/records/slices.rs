@@ -1,7 +1,7 @@
 //! Several slices of records under one 32-bit numbering, in input order.
 //!
-//! A number is (chunk, record in chunk), a chunk being up to 4096 records of one slice. Finding a record is then one
-//! table look-up, whatever the number of slices, and the table stays in the cache: 16 bytes for 4096 records.
+//! A number is (chunk, record in chunk); a chunk has up to 4096 records of one slice. Finding a record is then one
+//! table look-up, whatever the number of slices. The table stays in the cache: 16 bytes for 4096 records.
 
 use std::slice::ChunksExact;
 
@@ -49,17 +49,17 @@ impl<'a> Slices<'a> {
         })
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.records
     }
 
-    /// Width and key of the records.
+    /// Returns width and key of the records.
     pub(super) fn shape(&self) -> RecordShape {
         self.shape
     }
 
-    /// The chunks, in input order.
+    /// Returns the chunks, in input order.
     pub(super) fn chunks(&self) -> impl Iterator<Item = Chunk<'a>> + '_ {
         (0u32..).zip(&self.chunks).map(|(chunk, bytes)| Chunk {
             first: chunk << CHUNK_BITS,
@@ -67,7 +67,7 @@ impl<'a> Slices<'a> {
         })
     }
 
-    /// The record with number `index`, whose width the caller may know as a constant.
+    /// Returns the record with number `index`, whose width the caller may know as a constant.
     #[inline(always)]
     pub(super) fn record(&self, index: u32, record_bytes: usize) -> &'a [u8] {
         let chunk = self.chunks[(index >> CHUNK_BITS) as usize];

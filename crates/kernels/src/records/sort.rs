@@ -1,8 +1,8 @@
 //! Sorts the records of several slices by key, stably, without a second copy of them in memory.
 //!
-//! A record is represented by one `u64`: 32 bits of its key above its 32-bit number in input order. The 32 bits are
-//! the key's next eight bytes less the smallest, scaled to the range that occurs, so even a narrow partition is told
-//! apart almost completely by one radix sort. Runs in which those bits agree are sorted again, by what follows. Equal
+//! A record is represented by one `u64`: 32 bits of its key above its 32-bit number in input order. The 32 bits are the
+//! key's next eight bytes less the smallest, scaled to the range that occurs. So one radix sort tells even a narrow
+//! partition apart almost completely. Runs in which those bits agree are sorted again, by the bytes that follow. Equal
 //! keys stay in the order of their numbers. Memory: 16 bytes per record while sorting, 8 afterwards.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::prefetch::{prefetch, prefetch_line};
 const INDEX: u64 = u32::MAX as u64;
 /// Runs up to this length are sorted by comparing whole keys.
 const SHORT_RUN: usize = 24;
-/// Records are asked for this many before they are copied.
+/// The memory of a record is asked for this many records before it is copied.
 const PREFETCH_RECORDS: usize = 24;
 
 /// The records of some slices in sorted order, not yet copied.
@@ -50,12 +50,13 @@ impl<'a> SortedRecords<'a> {
         Ok(Self { slices, entries })
     }
 
-    /// The order alone, to be resumed with the same slices: for who owns the slices and cannot borrow from itself.
+    /// Returns the order alone, to be resumed with the same slices, for an owner of the slices, which cannot borrow
+    /// from itself.
     pub fn into_order(self) -> RecordOrder {
         RecordOrder(self.entries)
     }
 
-    /// The records of `slices` in an order found before.
+    /// Returns the records of `slices` in an order found before.
     ///
     /// # Errors
     /// [`RecordError::OutputSize`] if it is the order of another number of records.
@@ -75,12 +76,12 @@ impl<'a> SortedRecords<'a> {
         Ok(Self { slices, entries })
     }
 
-    /// The number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no record.
+    /// Returns whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -111,7 +112,7 @@ impl<'a> SortedRecords<'a> {
 /// Sorts the records of `slices` and hands them, in order, to `sink`, one full `buffer` after the other.
 ///
 /// # Errors
-/// Those of [`SortedRecords::try_new`]; [`RecordError::OutputSize`] if `buffer` holds no record; whatever `sink` says.
+/// Those of [`SortedRecords::try_new`]; [`RecordError::OutputSize`] if `buffer` holds no record; those of `sink`.
 ///
 /// # Cost
 /// 16 bytes per record beside the caller's buffer.
@@ -165,7 +166,7 @@ impl Span {
     }
 }
 
-/// One entry for each record, in input order, its first key word, and the span of these.
+/// Makes one entry for each record, in input order; returns the entries, the first key words, and their span.
 fn read_first_words(slices: &Slices<'_>) -> (Vec<u64>, Vec<u64>, Span) {
     let word = KeyWord::new(slices.shape(), 0);
     let mut entries = Vec::with_capacity(slices.len());
@@ -198,7 +199,7 @@ fn read_words(slices: &Slices<'_>, word: KeyWord, entries: &[u64], words: &mut [
     span
 }
 
-/// Sorts one run by up to 32 bits of the key, and adds to `runs` what is not told apart by them.
+/// Sorts one run by up to 32 bits of the key, and adds to `runs` the records that these bits do not tell apart.
 fn sort_run(
     slices: &Slices<'_>,
     run: Run,
@@ -215,7 +216,7 @@ fn sort_run(
     split_run(slices, run, span, entries, scratch, runs);
 }
 
-/// The rest of [`sort_run`], once `scratch` holds the key words of the run and `span` their span.
+/// Does the rest of [`sort_run`], once `scratch` holds the key words of the run and `span` their span.
 fn split_run(
     slices: &Slices<'_>,
     run: Run,

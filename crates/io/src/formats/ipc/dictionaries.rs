@@ -1,7 +1,8 @@
-//! Which columns need which dictionaries of a file, and what these take of memory.
+//! Which columns need which dictionaries of a file, and how much memory these take.
 //!
-//! Dictionaries are messages of their own, in front of the batches, and are held as long as batches are read. One of 435 MB
-//! may lie in a file of 61 kB; so those of columns that nobody asked for are left alone, and the others are planned for.
+//! Dictionaries are messages of their own, in front of the batches, and are held as long as batches are read. A
+//! dictionary of 435 MB may lie in a file of 61 kB. So dictionaries of columns that nobody asked for are left alone,
+//! and the others are planned for.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +14,8 @@ use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::source::Working;
 
-/// The dictionaries that the columns at these places need, in their order; all where all columns are read.
+/// Returns the dictionaries that the columns at these places need, in their order; all of them where all columns are
+/// read.
 pub(super) fn needed(
     file: &RangeReader,
     schema: &Schema,
@@ -36,7 +38,7 @@ pub(super) fn needed(
     Ok(needed)
 }
 
-/// What the dictionaries of each column take.
+/// Returns the memory that the dictionaries of each column take.
 pub(super) fn held(file: &RangeReader, index: &Index) -> Result<Vec<Working>> {
     let mut by_id: BTreeMap<i64, Held> = BTreeMap::new();
     for block in &index.dictionaries {
@@ -56,7 +58,7 @@ pub(super) fn held(file: &RangeReader, index: &Index) -> Result<Vec<Working>> {
     Ok(sizes.filter(|held| held.bytes > 0).collect())
 }
 
-/// What is held of a dictionary, which others may replace or add to.
+/// The memory held of a dictionary, which later messages may replace or extend.
 #[derive(Default)]
 struct Held {
     bytes: u64,
@@ -65,7 +67,8 @@ struct Held {
 
 impl Held {
     fn add(&mut self, dictionary: &Dictionary) {
-        // What is added is copied together with what there is, and what is replaced stays until then.
+        // An addition is copied together with the values before it. A replaced dictionary stays until its successor is
+        // read.
         let peak = self.bytes.saturating_add(dictionary.bytes);
         self.bytes = if dictionary.is_delta {
             peak
@@ -83,9 +86,9 @@ impl Held {
 struct Dictionary {
     id: i64,
     is_delta: bool,
-    /// Of its values in memory.
+    /// Bytes of its values in memory.
     bytes: u64,
-    /// Of what these are decoded from; 0 where it is kept as it is.
+    /// Bytes that the values are decoded from; 0 where they are kept as they are.
     stored_bytes: u64,
 }
 
@@ -108,7 +111,7 @@ fn dictionary(file: &RangeReader, block: &Block) -> Result<Dictionary> {
     })
 }
 
-/// The numbers of the dictionaries in a column, at any depth.
+/// Returns the numbers of the dictionaries in a column, at any depth.
 fn ids(field: &Field) -> Vec<i64> {
     let alone = Schema::new(vec![field.clone()]);
     let fields = alone.flattened_fields().into_iter();

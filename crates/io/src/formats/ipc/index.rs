@@ -1,7 +1,7 @@
 //! Where the messages of an IPC file or stream are.
 //!
-//! The file format has a footer with the positions; of a stream the message headers are walked, skipping the bodies.
-//! Both yield the same index, so that reading does not care. A batch tells its rows in its header only.
+//! The file format has a footer with the positions. In a stream, the message headers are walked and the bodies skipped.
+//! Both yield the same index, so that reading does not care. Only the header of a batch tells its rows.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const TRAILER_BYTES: u64 = 10;
 /// Compressed buffers begin with their size in memory, or with a word for those that are not compressed after all.
 const PREFIX_BYTES: u64 = 8;
 const UNCOMPRESSED: i64 = -1;
-/// Bodies up to this size are read whole to find these.
+/// Bodies up to this size are read whole to find the prefixes.
 const READ_WHOLE_BYTES: u64 = 256 << 10;
 
 /// The messages of a file.
@@ -122,7 +122,7 @@ fn from_stream(file: &RangeReader) -> Result<Index> {
     index.ok_or_else(|| corrupt(file, "the stream has no schema"))
 }
 
-/// Where a block ends. It must lie in the file and have a header.
+/// Returns where a block ends. It must lie in the file and have a header.
 pub(super) fn extent(file: &RangeReader, block: &Block) -> Result<u64> {
     let parts = (
         u64::try_from(block.offset()),
@@ -149,7 +149,7 @@ pub(super) struct Header {
     bytes: u64,
 }
 
-/// The header of the message at `position`; `None` at the end of the stream.
+/// Returns the header of the message at `position`; `None` at the end of the stream.
 pub(super) fn header_at(file: &RangeReader, position: u64) -> Result<Option<Header>> {
     let prefix = file.read(position, (file.len() - position).min(8) as usize)?;
     let word = |at: usize| prefix.get(at..at + 4).map(|b| [b[0], b[1], b[2], b[3]]);
@@ -178,7 +178,7 @@ pub(super) fn header_at(file: &RangeReader, position: u64) -> Result<Option<Head
     }
 }
 
-/// Rows and decoded bytes of a batch.
+/// Returns rows and decoded bytes of a batch.
 pub(super) fn group(file: &RangeReader, block: &Block) -> Result<Group> {
     let header = header_at(file, block.offset() as u64)?
         .ok_or_else(|| corrupt(file, "a batch is missing"))?;
@@ -199,7 +199,7 @@ pub(super) fn group(file: &RangeReader, block: &Block) -> Result<Group> {
     })
 }
 
-/// What the buffers of a compressed batch declare to have in memory.
+/// Returns the size in memory that the buffers of a compressed batch declare.
 pub(super) fn decoded_bytes(
     file: &RangeReader,
     block: &Block,
@@ -240,14 +240,15 @@ pub(super) fn decoded_bytes(
     Ok(total)
 }
 
-/// The bytes that a compressed buffer declares, if its bytes can hold so many.
+/// Returns the bytes that a compressed buffer declares, if its bytes can hold so many.
 fn believed(
     file: &RangeReader,
     declared: i64,
     stored: u64,
     compression: Option<arrow_ipc::BodyCompression<'_>>,
 ) -> Result<u64> {
-    // What the shortest token for the longest run comes to, rounded up: of Zstandard a block of 128 KiB takes 4 bytes.
+    // The largest expansion by the shortest token for the longest run, rounded up: Zstandard takes 4 bytes for a block
+    // of 128 KiB.
     let ratio = match compression.map(|compression| compression.codec()) {
         Some(CompressionType::LZ4_FRAME) => 256,
         _ => 40_000,
@@ -264,8 +265,8 @@ fn believed(
     }
 }
 
-/// The decoder panics on buffers outside of the message, and allocates whatever length a compressed buffer claims to
-/// have. So both are looked at first.
+/// Checks the buffers of a message. The decoder panics on buffers outside of the message, and allocates whatever length
+/// a compressed buffer claims to have.
 pub(super) fn check_buffers(file: &RangeReader, block: &Block, content: &[u8]) -> Result<()> {
     let skipped = if content.starts_with(&CONTINUATION) {
         8
@@ -308,7 +309,7 @@ fn slice(body: &[u8], offset: i64, length: i64) -> Option<&[u8]> {
     body.get(offset..offset.checked_add(length)?)
 }
 
-/// The listing of one IPC file.
+/// Returns the listing of one IPC file.
 pub(super) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     let index = load(file)?;
     let groups: Vec<Group> = index
@@ -332,13 +333,13 @@ pub(super) fn inspect(file: &Arc<RangeReader>) -> Result<FileInfo> {
     })
 }
 
-/// What a reader has of the largest batch: its bytes, and what they become if they are compressed.
+/// Returns what a reader holds of the largest batch: its bytes, and their decoded form if they are compressed.
 fn working(blocks: &[Block], groups: &[Group]) -> Vec<Working> {
-    /// Of smaller ones a few at a time are read.
+    /// Several smaller batches are read at a time.
     const LARGE_BYTES: u64 = 4 * WINDOW as u64;
     let sizes = blocks.iter().zip(groups).map(|(block, group)| {
         let stored = block.bodyLength() as u64;
-        // Where nothing is compressed, columns are parts of what was read.
+        // Where nothing is compressed, columns are parts of the bytes that were read.
         if stored == group.memory_bytes {
             stored
         } else {

@@ -52,7 +52,7 @@ impl FileFormat for Ipc {
         read::sample(request, pick)
     }
 
-    /// Any column can be in it.
+    /// Accepts every column.
     fn check(&self, _: &Schema) -> Result<()> {
         Ok(())
     }

@@ -57,7 +57,7 @@ pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, 
     Ok((sample.map_err(|e| request.corrupt(e))?, picked))
 }
 
-/// The batches of a file from a given one on.
+/// The batches of a file from a given batch on.
 struct Batches {
     file: Arc<RangeReader>,
     decoder: FileDecoder,
@@ -111,7 +111,7 @@ impl Batches {
         Ok(())
     }
 
-    /// The part of the next batches that lies in `rows`, or `None` behind them.
+    /// Returns the part of the next batches that lies in `rows`, or `None` behind them.
     fn next_within(&mut self, rows: &Range<u64>) -> Result<Option<RecordBatch>> {
         while self.next_row < rows.end {
             let first = self.next_row;
@@ -148,7 +148,7 @@ impl Batches {
             .blocks
             .next()
             .ok_or_else(|| corrupt(&self.file, "rows are missing"))?;
-        // In a stream a dictionary may change between batches; what precedes the batch in the file counts.
+        // In a stream a dictionary may change between batches; the last one before the batch in the file counts.
         while let Some(dictionary) = self.dictionaries.next_if(|d| d.offset() < block.offset()) {
             self.read_dictionary(&dictionary)?;
         }

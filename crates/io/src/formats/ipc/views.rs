@@ -1,7 +1,7 @@
 //! Text and binary as views, without the bytes that no row of a batch points to.
 //!
-//! A batch that was cut from a larger one may come with all buffers of that: 2,500 batches of one row each had 82 kB of
-//! them each, and what holds batches took 590 MB within 512 for rows of 50 kB.
+//! A batch that was cut from a larger one may come with all buffers of that. 2,500 batches of one row each had 82 kB of
+//! them each, and code that holds batches took 590 MB within 512 for rows of 50 kB.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use arrow_array::types::ByteViewType;
 use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch};
 use arrow_schema::DataType;
 
-/// Less than this is let alone, as is what is a quarter in use: copying it would cost more than it saves.
+/// Smaller buffers are left alone, as are those of which a quarter is in use: copying them would cost more than it
+/// saves.
 const MIN_BYTES: usize = 16 * 1024;
 const MAX_PER_USED: usize = 4;
 
-/// The batch with buffers of about the size of what its rows point to.
+/// Returns the batch with buffers of about the size of the values that its rows point to.
 pub(super) fn compacted(batch: RecordBatch) -> RecordBatch {
     let columns: Vec<ArrayRef> = batch.columns().iter().map(compact).collect();
     let pairs = columns.iter().zip(batch.columns());
     if pairs.into_iter().all(|(new, old)| Arc::ptr_eq(new, old)) {
         return batch;
     }
-    // Of the same types and length.
+    // The columns have the same types and length.
     RecordBatch::try_new(batch.schema(), columns).unwrap_or(batch)
 }
 

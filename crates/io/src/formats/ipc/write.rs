@@ -38,7 +38,7 @@ impl IpcFile {
             Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
             _ => None,
         };
-        // The file format forbids to replace a dictionary, but later batches may extend it.
+        // The file format forbids replacing a dictionary, but later batches may extend it.
         let writer = IpcWriteOptions::default()
             .try_with_compression(compression)
             .map(|options| options.with_dictionary_handling(DictionaryHandling::Delta))
@@ -74,7 +74,7 @@ impl Encoder for IpcFile {
         }
     }
 
-    /// Taking the sink out finishes the file.
+    /// Ends the file; taking the sink out finishes it.
     fn end(self: Box<Self>, path: &Path) -> Result<PendingFile> {
         let sink = match self.writer {
             Writer::File(writer, _) => writer.into_inner(),

@@ -1,9 +1,10 @@
-//! One dictionary per column of an Arrow IPC file: the file format forbids to replace one, but later batches may extend it.
+//! One dictionary per column of an Arrow IPC file: the file format forbids replacing one, but later batches may extend
+//! it.
 //!
-//! Every batch brings a dictionary of its own. Its values that are new go behind those that the file has, and its keys
-//! become those of the file. Guarantee: the dictionary of a batch begins with that of the batch before it.
+//! Every batch brings a dictionary of its own. Its new values go behind those that the file has, and its keys become
+//! those of the file. Guarantee: the dictionary of a batch begins with that of the batch before it.
 //!
-//! A batch costs a look at all values that the file has of the column, as much as the writer's own comparison of them.
+//! A batch costs a look at all values of the column in the file, as much as the writer's own comparison of them.
 
 use std::sync::Arc;
 
@@ -19,9 +20,9 @@ const STRICT: CastOptions<'_> = CastOptions {
     format_options: arrow_cast::display::FormatOptions::new(),
 };
 
-/// What a file has of its dictionary columns.
+/// The dictionary columns of a file so far.
 pub(crate) struct Dictionaries {
-    /// By column; `None` where it is no dictionary.
+    /// One for each column; `None` where it is no dictionary.
     columns: Vec<Option<Growing>>,
 }
 
@@ -49,7 +50,7 @@ impl Dictionaries {
         }
     }
 
-    /// The batch by the dictionaries of the file.
+    /// Returns the batch with the dictionaries of the file.
     pub(crate) fn adopt(&mut self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         if self.columns.iter().all(Option::is_none) {
             return Ok(batch.clone());
@@ -73,7 +74,7 @@ impl Growing {
             None => Arc::clone(own),
         };
         let num_known = all.len() - own.len();
-        // Values get keys in the order in which they come, so those that are known keep theirs.
+        // Values get keys in the order in which they come, so known values keep theirs.
         let numbered = cast_with_options(&all, &self.data_type, &STRICT)
             .map_err(|error| self.overflow(error))?;
         let numbered = numbered.as_any_dictionary();

@@ -1,7 +1,7 @@
-//! Plain text: a row a line, in one column.
+//! Plain text: each line is a row, in one column.
 //!
-//! LF ends a line, and CRLF; every line is a row, those without anything too. Text is UTF-8, with or without the mark of
-//! that at its start.
+//! LF or CRLF ends a line. Every line is a row, even an empty one. Text is UTF-8, with or without a byte order mark at
+//! its start.
 
 mod read;
 mod write;
@@ -94,7 +94,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(COLUMN, DataType::Utf8, true)]))
 }
 
-/// Where the first line begins.
+/// Returns where the first line begins.
 fn start(file: &RangeReader) -> Result<u64> {
     let mark = BYTE_ORDER_MARK.len() as u64;
     let is_marked = file.len() >= mark && file.read(0, mark as usize)? == BYTE_ORDER_MARK;

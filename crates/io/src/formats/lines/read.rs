@@ -1,5 +1,5 @@
-//! Streams the lines of a byte range. Strings are views of what was read; only lines that go on in the next window are
-//! copied.
+//! Streams the lines of a byte range. Strings are views of the bytes that were read; only lines that go on in the next
+//! window are copied.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::source::{BatchStream, Request};
 /// Rows of a batch of a sample.
 pub(super) const SAMPLED_ROWS: usize = 8192;
 
-/// The lines of a range, which begins at one.
+/// Returns the lines of a range, which begins at a line.
 pub(super) fn lines(
     request: &Request<'_>,
     range: Range<u64>,
@@ -56,9 +56,9 @@ struct Lines {
     path: PathBuf,
     file: Arc<RangeReader>,
     windows: ReadAhead,
-    /// What was read, from the next line on.
+    /// The bytes that were read, from the next line on.
     window: Bytes,
-    /// A line that began in windows before.
+    /// The beginning of a line from windows before.
     begun: Vec<u8>,
     /// Where the window begins in the file.
     position: u64,
@@ -72,7 +72,7 @@ impl Lines {
         let mut rows = 0;
         while rows < self.batch_rows {
             if self.window.is_empty() {
-                // The views of a batch are of one window, so that it keeps no more of them.
+                // The views of a batch point into one window, so that the batch keeps no other windows.
                 if rows > 0 {
                     break;
                 }
@@ -94,13 +94,14 @@ impl Lines {
             .map_err(|e| IoError::corrupt(&self.path, super::FORMAT, e))
     }
 
-    /// The next window, with the end of the line that began before it as a row; false at the end.
+    /// Reads the next window, and makes a row of the line that began before it and ends in it. Returns false at the
+    /// end.
     fn refill(&mut self, texts: &mut StringViewBuilder, rows: &mut usize) -> Result<bool> {
         let Some(window) = self.windows.next().transpose()? else {
             if self.begun.is_empty() {
                 return Ok(false);
             }
-            // The last line need not end.
+            // The last line may lack a line end.
             self.end_begun(texts)?;
             *rows += 1;
             return Ok(true);
@@ -131,7 +132,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Up to so many whole lines of the window; the beginning of one that does not end in it is kept for later.
+    /// Takes up to so many whole lines of the window. Keeps the beginning of a line that does not end in it.
     fn take(&mut self, texts: &mut StringViewBuilder, most: usize) -> Result<usize> {
         let mut ends = Vec::new();
         let mut end = 0;

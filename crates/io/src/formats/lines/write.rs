@@ -18,7 +18,7 @@ pub(super) struct LineFile {
     sink: DirectWriter,
     /// The name of the column.
     column: String,
-    /// Kept between batches for its memory.
+    /// Kept between batches to reuse its memory.
     encoded: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl LineFile {
         })
     }
 
-    /// What keeps a value from being read back as the row that it is.
+    /// Returns the error for a value that would not be read back as the same row.
     fn refused(&self, path: &Path, what: &str) -> IoError {
         let column = &self.column;
         let reason = format!(

@@ -38,7 +38,7 @@ impl FileFormat for Records {
         false
     }
 
-    /// Rows are all there is, byte by byte.
+    /// Refuses folders as columns: a file is its rows, byte by byte, and nothing else.
     fn takes_partitions(&self) -> bool {
         false
     }
@@ -87,8 +87,8 @@ impl FileFormat for Records {
 }
 
 const REGIONS: u64 = 16;
-/// Sampled records lie together in so many bytes: single ones, of a file that is not in the page cache, cost a read each,
-/// 2 of the 15 seconds that sorting 4 GB took.
+/// Sampled records lie together in so many bytes. Single records of a file that is not in the page cache cost a read
+/// each, 2 of the 15 seconds that sorting 4 GB took.
 const PAGE_BYTES: usize = 4096;
 
 /// The one column of a record table.
@@ -150,7 +150,7 @@ fn record_bytes(options: &ReadOptions) -> Result<usize> {
         .ok_or(IoError::RecordBytesMissing)
 }
 
-/// The schema of a table of fixed-length records: one column `record`.
+/// Returns the schema of a table of fixed-length records: one column `record`.
 pub fn schema(record_bytes: usize) -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(
         COLUMN,

@@ -1,5 +1,5 @@
-//! Blocks of 64 bytes on processors with AVX2, which compares half of one at a time: a check of JSON took 1.6 times as long
-//! without. The caller has to know that the processor has it; without, no instruction of this file may run.
+//! Blocks of 64 bytes on processors with AVX2, which compares half of one at a time. A check of JSON took 1.6 times as
+//! long without. The caller has to know that the processor has AVX2; without it, no instruction of this file may run.
 
 use std::arch::x86_64::{
     __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
@@ -11,7 +11,7 @@ use super::blocks::{Bytes, BLOCK_BYTES};
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256i, __m256i);
 
-// Closures would not be compiled for the processor, so each half is written out.
+// Closures would not be compiled for AVX2, so each half is written out.
 impl Bytes for Avx2 {
     #[inline(always)]
     fn load(bytes: &[u8; BLOCK_BYTES]) -> Self {

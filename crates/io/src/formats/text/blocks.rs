@@ -1,25 +1,25 @@
-//! Text in blocks of 64 bytes, as masks: bit `i` stands for byte `i`. What is true of each byte, or of its neighbours, is then
-//! found for 64 bytes at once.
+//! Text in blocks of 64 bytes, as masks: bit `i` stands for byte `i`. So a fact about each byte, or about its
+//! neighbours, is found for 64 bytes at once.
 
 use wide::u8x16;
 
 pub(super) const BLOCK_BYTES: usize = 64;
 
-/// The bytes of a block, with what is done to each of them at once.
+/// The bytes of a block, with operations on all of them at once.
 pub(super) trait Bytes: Copy {
     fn load(bytes: &[u8; BLOCK_BYTES]) -> Self;
     fn splat(byte: u8) -> Self;
-    /// All bits of the bytes that are equal, and none of the others.
+    /// Sets all bits of the bytes that are equal, and none of the others.
     fn equal(self, other: Self) -> Self;
     fn smaller(self, other: Self) -> Self;
-    /// Wraps around.
+    /// Subtracts, and wraps around.
     fn minus(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
-    /// The highest bit of each byte.
+    /// Returns the highest bit of each byte.
     fn mask(self) -> u64;
 }
 
-/// Those of any processor.
+/// The bytes of a block on any processor.
 #[derive(Clone, Copy)]
 pub(super) struct Portable([u8x16; 4]);
 
@@ -71,7 +71,7 @@ impl Bytes for Portable {
 
 pub(super) struct Block<B> {
     bytes: B,
-    /// Where the text begins in it: blanks are before, where there is less text than a block.
+    /// Where the text begins in the block: a text shorter than a block has blanks before it.
     pub(super) first: u32,
 }
 
@@ -84,7 +84,7 @@ impl<B: Bytes> Block<B> {
         }
     }
 
-    /// A block of less text.
+    /// Makes a block of less text.
     #[inline(always)]
     pub(super) fn part(bytes: &[u8]) -> Self {
         let first = BLOCK_BYTES - bytes.len();
@@ -96,13 +96,13 @@ impl<B: Bytes> Block<B> {
         }
     }
 
-    /// The bytes that are this one.
+    /// Finds the bytes that equal this one.
     #[inline(always)]
     pub(super) fn equal(&self, byte: u8) -> u64 {
         self.bytes.equal(B::splat(byte)).mask()
     }
 
-    /// The bytes that are one of these.
+    /// Finds the bytes that equal one of these.
     #[inline(always)]
     pub(super) fn one_of<const N: usize>(&self, bytes: [u8; N]) -> u64 {
         let mut found = B::splat(0);
@@ -112,7 +112,7 @@ impl<B: Bytes> Block<B> {
         found.mask()
     }
 
-    /// The control characters of ASCII but for the last.
+    /// Finds the control characters of ASCII but for the last.
     #[inline(always)]
     pub(super) fn controls(&self) -> u64 {
         at_most(self.bytes, b' ' - 1)
@@ -124,13 +124,13 @@ impl<B: Bytes> Block<B> {
     }
 }
 
-/// The bytes that are no more than this one.
+/// Finds the bytes that are at most this one.
 #[inline(always)]
 fn at_most<B: Bytes>(bytes: B, most: u8) -> u64 {
     bytes.smaller(B::splat(most)).equal(bytes).mask()
 }
 
-/// Whether something is true of what comes next because of the blocks before.
+/// Carries a fact about the first bytes of the next block over from the blocks before.
 #[derive(Debug, Default)]
 pub(super) struct Carry(u64);
 
@@ -141,7 +141,7 @@ impl Carry {
         self.0 != 0
     }
 
-    /// The bytes that stand right behind those of a mask.
+    /// Finds the bytes that stand right behind those of a mask.
     #[inline(always)]
     pub(super) fn behind(&mut self, mask: u64, first: u32) -> u64 {
         let behind = mask << 1 | self.0 << first;
@@ -149,16 +149,16 @@ impl Carry {
         behind
     }
 
-    /// The bytes that come first behind those of a mask, but for the ones between, which are not of the mask.
+    /// Finds the first bytes behind those of a mask that are not in `between`. `between` has no byte of the mask.
     #[inline(always)]
     pub(super) fn next(&mut self, mask: u64, between: u64, first: u32) -> u64 {
-        // An addition carries through a run of bits to the one behind it.
+        // An addition carries through a run of bits to the bit behind it.
         let (next, overflows) = self.behind(mask, first).overflowing_add(between);
         self.0 |= u64::from(overflows);
         next & !between
     }
 
-    /// The bytes behind an escape; escapes may be escaped.
+    /// Finds the bytes behind an escape; escapes may be escaped.
     #[inline(always)]
     pub(super) fn escaped(&mut self, escapes: u64, first: u32) -> u64 {
         let mut escaped = self.0 << first;
@@ -173,7 +173,7 @@ impl Carry {
         escaped
     }
 
-    /// The bytes from each opening quote on to before the closing one.
+    /// Finds the bytes from each opening quote to before the closing one.
     #[inline(always)]
     pub(super) fn within(&mut self, quotes: u64) -> u64 {
         let mut within = quotes;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a function finds in a text that comes in pieces of so many bytes.
+    /// Returns the findings of a function in a text that comes in pieces of so many bytes.
     fn found(
         text: &[u8],
         piece: usize,

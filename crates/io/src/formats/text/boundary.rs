@@ -1,7 +1,7 @@
 //! Where text files are cut, so that every part begins at a record.
 //!
 //! In JSON lines every newline ends a record. In CSV a line end within quotes does not, and whether a position is
-//! within quotes depends on everything before it; so the file is scanned from its start, stopping at quotes only.
+//! within quotes depends on everything before it. So the file is scanned from its start, stopping at quotes only.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) fn ranges(
     Ok(between(start..end, cuts))
 }
 
-/// A range in pieces of about `target` bytes, each but the first beginning where `line_after` says.
+/// Cuts a range into pieces of about `target` bytes, each but the first beginning where `line_after` says.
 pub(crate) fn even_ranges(
     range: Range<u64>,
     target: u64,
@@ -52,7 +52,7 @@ pub(crate) fn even_ranges(
     Ok(between(range, cuts?))
 }
 
-/// Positions within a range, at regular distances.
+/// Returns positions within a range, at regular distances.
 fn even_cuts(range: Range<u64>, target: u64) -> impl ExactSizeIterator<Item = u64> {
     let bytes = range.end.saturating_sub(range.start);
     let pieces = usize::try_from(bytes.div_ceil(target)).unwrap_or(usize::MAX);
@@ -60,7 +60,7 @@ fn even_cuts(range: Range<u64>, target: u64) -> impl ExactSizeIterator<Item = u6
     (1..pieces.max(1)).map(move |piece| range.start + cut(piece) as u64)
 }
 
-/// What lies between ascending cuts, and not within any.
+/// Returns the ranges between ascending cuts, without empty ones.
 fn between(range: Range<u64>, cuts: Vec<u64>) -> Vec<Range<u64>> {
     let mut ranges = Vec::with_capacity(cuts.len() + 1);
     let mut from = range.start;
@@ -73,7 +73,7 @@ fn between(range: Range<u64>, cuts: Vec<u64>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Where the records of a file begin.
+/// Returns where the records of a file begin.
 pub(super) fn records_start(
     file: &Arc<RangeReader>,
     notation: Notation,
@@ -98,7 +98,8 @@ pub(super) fn records_start(
     Ok(file.len())
 }
 
-/// For each of the ascending `cuts`: the start of the first record that begins after it. `start` begins a record.
+/// Returns for each of the ascending `cuts` the start of the first record that begins after it. `start` begins a
+/// record.
 fn csv_records_after(
     file: &Arc<RangeReader>,
     start: u64,
@@ -137,7 +138,7 @@ fn csv_records_after(
     }
 }
 
-/// The same where lines may be comments, or none that can be read.
+/// Does the same where lines may be comments or unreadable.
 fn pieces_after(
     file: &Arc<RangeReader>,
     start: u64,
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
     use crate::source::CsvOptions;
 
-    /// Where records end, one byte at a time.
+    /// Returns where records end, one byte at a time.
     fn naive_ends(text: &[u8], delimiter: u8) -> Vec<usize> {
         let (mut ends, mut quoted, mut i) = (Vec::new(), false, 0);
         while i < text.len() {

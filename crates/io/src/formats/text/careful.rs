@@ -1,8 +1,8 @@
-//! Batches of a byte range of text of which some lines are left out: comments, and rows that cannot be read; or of which a
-//! line without anything is a row, as in CSV of one column, where the decoder skips it.
+//! Batches of a byte range of text whose rows need a look one by one. Some lines may be left out: comments, and rows
+//! that cannot be read. In CSV of one column, an empty line is a row, which the decoder skips.
 //!
-//! Whether a row can be read is a matter of all its values, not only of those that are asked for: so the same rows are left
-//! out whatever a program needs of them, by every task and every attempt.
+//! Whether a row can be read depends on all its values, not only on those that are asked for. So the same rows are left
+//! out whatever columns a program needs, by every task and every attempt.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::source::{BadRows, Request};
 
 /// Rows that are decoded together where bad ones are looked for.
 const SEARCHED_ROWS: usize = 1024;
-/// Bytes of records that are decoded together, at most, but for a longer one.
+/// The most bytes of records that are decoded together; a longer record is decoded alone.
 const RUN_BYTES: usize = 4 << 20;
 
 pub(super) struct Careful {
     file: Arc<RangeReader>,
     reader: RecordReader,
-    /// That of all columns, where rows may be left out.
+    /// The dialect of all columns, where rows may be left out.
     dialect: Dialect,
     projection: Option<Vec<usize>>,
     batch_rows: usize,
@@ -43,10 +43,10 @@ pub(super) struct Careful {
     left_out: LeftOut,
 }
 
-/// What is kept of what is left out.
+/// The rows that were left out.
 #[derive(Default)]
 struct LeftOut {
-    /// Whether anybody wants to know; else nothing is.
+    /// Whether anybody wants to know them; otherwise nothing is kept.
     wanted: bool,
     /// Line, reason and text of each row.
     line: UInt64Builder,
@@ -55,8 +55,8 @@ struct LeftOut {
     lines: Lines,
 }
 
-/// The rows of a split that are left out as `line`, which is counted from `from` on and from 0, `reason` and `text`; and how
-/// many lines there are from `from` to the end of the split.
+/// Returns the rows of a split that are left out as `line`, `reason` and `text`, and how many lines there are from
+/// `from` to the end of the split. `line` is counted from `from` on and from 0.
 pub(super) fn bad_rows(
     notation: Notation,
     request: &Request<'_>,
@@ -172,7 +172,7 @@ impl Careful {
         Ok(())
     }
 
-    /// Decodes the run. After an error the decoder is a new one.
+    /// Decodes the run. After an error the decoder is replaced by a new one.
     fn decode_run(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let decoded = self.run.decode(&self.dialect, self.decoder.as_mut());
         if decoded.is_err() {
@@ -181,7 +181,7 @@ impl Careful {
         decoded
     }
 
-    /// What decodes of a run of which something does not; `None` if nothing does.
+    /// Returns the rows of a run that decode, after it failed to decode as a whole; `None` if no row does.
     fn without_bad(&mut self) -> Result<Option<RecordBatch>> {
         let unreadable = |e: ArrowError| unreadable(&self.file, self.dialect.notation, &e);
         let Divided { good, bad } = self.run.divide(&self.dialect).map_err(unreadable)?;
@@ -200,7 +200,7 @@ impl Careful {
         Ok(Some(all))
     }
 
-    /// What the text of the run is in.
+    /// Returns the dialect of the text in the run.
     fn as_read(&self) -> Dialect {
         Dialect {
             encoding: Encoding::Utf8,
@@ -208,7 +208,7 @@ impl Careful {
         }
     }
 
-    /// The error of the first record of the run that does not decode.
+    /// Returns the error of the first record of the run that does not decode.
     fn explain(&self, error: &ArrowError) -> IoError {
         let as_read = self.as_read();
         for (record, text) in self.run.records() {
@@ -223,8 +223,8 @@ impl Careful {
     }
 }
 
-/// What is wrong with a line at a position that is no record: where in it, whatever the number of the line. To count the lines
-/// before took 3.5 s for 1,000 such lines in 24 MB.
+/// Returns the error of a line at a position that is no record. It says where in the line, whatever the number of the
+/// line: counting the lines before took 3.5 s for 1,000 such lines in 24 MB.
 fn fault_in_line(file: &Arc<RangeReader>, position: u64, fault: Option<Fault>) -> Result<IoError> {
     let (path, line) = (file.path().to_path_buf(), 0);
     let Some(fault) = fault else {
@@ -236,7 +236,7 @@ fn fault_in_line(file: &Arc<RangeReader>, position: u64, fault: Option<Fault>) -
 }
 
 impl Dialect {
-    /// Whether rows have to be read one by one.
+    /// Returns whether rows have to be read one by one.
     pub(super) fn needs_care(&self) -> bool {
         self.bad_rows == BadRows::Skip || self.syntax.comment.is_some() || self.has_one_column()
     }
@@ -245,12 +245,12 @@ impl Dialect {
         self.notation == Notation::Csv && self.schema.fields().len() == 1
     }
 
-    /// Whether a line that is no record is a null, as readers of CSV take it where there is one column.
+    /// Returns whether a line that is no record is a null. Readers of CSV take it so where there is one column.
     fn is_null_row(&self, text: &[u8]) -> bool {
         self.has_one_column() && text.first().is_some_and(|&first| ends_line(first))
     }
 
-    /// Whether the parser will find no quote where nothing is one.
+    /// Returns whether the parser will find no quote where nothing is one.
     fn has_no_quote_byte(&self, text: &[u8]) -> bool {
         self.syntax.quote.is_some()
             || self.encoding != Encoding::Utf8

@@ -1,9 +1,9 @@
-//! Compressed text is refused by name: its bytes would be taken for one odd value, or for no UTF-8.
+//! Refuses compressed text by name: otherwise its bytes would be taken for one odd value, or for invalid UTF-8.
 
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 
-/// What compressed files begin with.
+/// The first bytes of compressed files.
 const MAGIC: [(&[u8], &str); 6] = [
     (b"\x1F\x8B", "gzip"),
     (b"\x28\xB5\x2F\xFD", "zstd"),
@@ -13,7 +13,7 @@ const MAGIC: [(&[u8], &str); 6] = [
     (b"BZh91AY&SY", "bzip2"),
 ];
 
-/// Refuses a file that begins as a compressed one.
+/// Refuses a file that begins like a compressed one.
 pub(super) fn refuse(file: &RangeReader) -> Result<()> {
     let start = file.read(0, file.len().min(10) as usize)?;
     match MAGIC.iter().find(|(magic, _)| start.starts_with(magic)) {

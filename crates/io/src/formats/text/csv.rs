@@ -1,8 +1,9 @@
-//! The CSV decoder. An empty value is null; in quotes and in a column of text it is an empty string, if it is not the only one.
+//! The CSV decoder. An empty value is null. In quotes, in a column of text, it is an empty string, if it is not the
+//! only value.
 //!
-//! Columns whose type was inferred are decoded as text and parsed afterwards: the decoder itself would make 7 of `007`, and
-//! round, cut and trim other values without a word. To read 200 MB of an integer, two floats, a timestamp and two texts a row
-//! took 1.3 times the CPU time for it (median of nine interleaved pairs).
+//! Columns whose type was inferred are decoded as text and parsed afterwards. The decoder itself would make 7 of `007`,
+//! and round, cut and trim other values without a word. With this, reading 200 MB with an integer, two floats, a
+//! timestamp and two texts a row took 1.3 times the CPU time (median of nine interleaved pairs).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use super::quoted_empty::{Place, QuotedEmpty};
 use super::{exact, given, Decode, Dialect};
 
-/// Stands for no quote: a byte that is in no UTF-8. Text that has it is refused before it is parsed.
+/// Stands for no quote: a byte that never occurs in UTF-8. Text that has it is refused before it is parsed.
 pub(super) const NO_QUOTE: u8 = 0xFF;
 
 pub(super) struct CsvDecoder {
@@ -23,7 +24,7 @@ pub(super) struct CsvDecoder {
     batch_rows: usize,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// If there are columns of text, and more than one column.
+    /// Present if there are columns of text, and more than one column.
     quoted_empty: Option<QuotedEmpty>,
 }
 
@@ -37,9 +38,9 @@ struct Column {
 /// How a column is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// As it is.
+    /// As its own type.
     Plain,
-    /// As text, which it is.
+    /// As text, for a column of text.
     Text,
     /// As text that is parsed afterwards, exactly.
     Exact,
@@ -62,7 +63,7 @@ impl Kind {
         match self {
             Self::Plain => data_type.clone(),
             Self::Text | Self::Rounded => DataType::Utf8,
-            // Most are short, which views hold themselves.
+            // Most texts are short, and views hold short texts themselves.
             Self::Exact => DataType::Utf8View,
         }
     }
@@ -87,7 +88,7 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<CsvDecoder
     };
     let schema = Arc::new(dialect.schema.project(&projection)?);
     let columns: Vec<_> = projection.iter().map(column).collect();
-    // Of a single column a null is written in quotes too: to some readers, nothing at all is no record.
+    // In a single column, a null is written in quotes too: to some readers, an empty line is no record.
     let tells_empty = fields.len() > 1 && columns.iter().any(|column| column.kind == Kind::Text);
     let is_empty_null = dialect
         .nulls
@@ -105,7 +106,7 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<CsvDecoder
         builder = builder.with_null_regex(nulls.texts.clone());
     }
     let mut inner = builder.build_decoder();
-    // Of the first bytes, the parser would leave out those of a byte order mark.
+    // The parser would leave out the bytes of a byte order mark at the start, so an empty line goes first.
     inner.decode(b"\n")?;
     Ok(CsvDecoder {
         inner,
@@ -161,7 +162,7 @@ impl Decode for CsvDecoder {
     }
 }
 
-/// The texts with those that are `""` empty instead of null.
+/// Returns the texts with those that are `""` empty instead of null.
 fn with_empty(texts: &StringArray, empty: &[Place], column: usize) -> Result<ArrayRef, ArrowError> {
     let mut rows = { empty.iter() }
         .filter(|place| place.1 == column)
@@ -193,7 +194,7 @@ mod tests {
     use crate::source::{BadRows, Header, Syntax};
     use crate::Encoding;
 
-    /// A value and how it is written.
+    /// Makes a value, and the way it is written.
     fn value() -> impl Strategy<Value = (Option<String>, String)> {
         let quoted = "[a;\"\n\r]{0,4}".prop_map(|text| {
             let written = format!("\"{}\"", text.replace('"', "\"\""));
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// All batches of a text that comes in pieces.
+    /// Returns all batches of a text that comes in pieces.
     fn decoded(
         text: &[u8],
         dialect: &Dialect,

@@ -1,5 +1,5 @@
-//! Which type holds values of CSV as they are written, so that they are the same when they are written again; where a
-//! value has several ways to be written (`1.10`, `TRUE`, the offset of a timestamp), the same value.
+//! Which type holds values of CSV as they are written, so that they are the same when they are written again. Some
+//! values can be written in several ways (`1.10`, `TRUE`, the offset of a timestamp): the value is the same then.
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::number::{self, Numbers};
 
-/// What is known of the values of a column.
+/// The facts about the values of a column so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values {
     bools: bool,
@@ -20,13 +20,13 @@ pub(super) struct Values {
     local: Option<TimeUnit>,
     /// The finest unit of timestamps that tell their distance from UTC.
     zoned: Option<TimeUnit>,
-    /// Whether a date or timestamp is too far from 1970 to be told in nanoseconds.
+    /// Whether a date or timestamp is too far from 1970 to be given in nanoseconds.
     far: bool,
     texts: bool,
 }
 
 impl Values {
-    /// Adds a value; an empty one is none.
+    /// Adds a value; an empty text is no value.
     pub(super) fn add(&mut self, value: &[u8]) {
         let Ok(text) = std::str::from_utf8(value) else {
             self.texts = true;
@@ -57,7 +57,7 @@ impl Values {
         }
     }
 
-    /// A type that holds all of them; a column without any value could hold anything, which text can.
+    /// Returns a type that holds all values. A column without any value becomes text, which can hold anything.
     pub(super) fn data_type(&self) -> DataType {
         if self.far && self.local.max(self.zoned) == Some(TimeUnit::Nanosecond) {
             return DataType::Utf8;
@@ -79,28 +79,29 @@ impl Values {
     }
 }
 
-/// `true` or `false`, in capitals or not.
+/// Parses `true` or `false`, in capitals or not.
 pub(super) fn exact_bool(text: &str) -> Option<bool> {
     let is_true = text.eq_ignore_ascii_case("true");
     (is_true || text.eq_ignore_ascii_case("false")).then_some(is_true)
 }
 
-/// The double that a text is, if no digit is lost.
+/// Returns the double that a text is, if no digit is lost.
 pub(super) fn exact_f64(text: &str) -> Option<f64> {
     number::exact_f64(text).or_else(|| is_special(text).then(|| text.parse().ok())?)
 }
 
-/// What is no number but a value of doubles.
+/// Returns whether the text is no number but still a value of doubles.
 fn is_special(text: &str) -> bool {
     matches!(text, "NaN" | "nan" | "inf" | "-inf")
 }
 
-/// The days from 1970 to a date, `2020-12-31`.
+/// Returns the days from 1970 to a date, `2020-12-31`.
 pub(super) fn exact_date(text: &str) -> Option<i32> {
     is_date_shape(text).then(|| Date32Type::parse(text))?
 }
 
-/// A time of day, `23:59:59.123`, as the number of units since midnight, if no part of it is finer than the unit.
+/// Returns a time of day, `23:59:59.123`, as the number of units since midnight, if no part of it is finer than the
+/// unit.
 pub(super) fn exact_time(text: &str, unit: TimeUnit) -> Option<i64> {
     let (clock, fraction) = clock_and_fraction(text)?;
     let [hours, minutes, seconds] = clock;
@@ -119,7 +120,7 @@ pub(super) fn exact_time(text: &str, unit: TimeUnit) -> Option<i64> {
     (fraction.len() <= places).then_some(units)
 }
 
-/// The unit that holds a time of day: microseconds, which others have, or nanoseconds.
+/// Returns the unit that holds a time of day: microseconds, which other programs have, or nanoseconds.
 fn time_unit(text: &str) -> Option<TimeUnit> {
     match clock_and_fraction(text)?.1.len() {
         0..=6 => Some(TimeUnit::Microsecond),
@@ -128,7 +129,7 @@ fn time_unit(text: &str) -> Option<TimeUnit> {
     }
 }
 
-/// Hours, minutes and seconds of `23:59:59.1230`, and the digits of the fraction up to the last that is no zero.
+/// Returns hours, minutes and seconds of `23:59:59.1230`, and the digits of the fraction without zeros at the end.
 fn clock_and_fraction(text: &str) -> Option<([u32; 3], &str)> {
     let (clock, fraction) = match text.split_once('.') {
         Some((_, "")) => return None,
@@ -152,8 +153,8 @@ fn is_date(text: &str) -> bool {
     exact_date(text).is_some()
 }
 
-/// A timestamp as the number of units since 1970, if it tells its distance from UTC as the column does and no part of it is
-/// finer than the unit. In a column of local ones a date is one, too.
+/// Returns a timestamp as the number of units since 1970, if no part of it is finer than the unit. It must tell its
+/// distance from UTC if the column does, and only then. In a column of local timestamps a date is one, too.
 pub(super) fn exact_timestamp(text: &str, unit: TimeUnit, zoned: bool, utc: &Tz) -> Option<i64> {
     let (fraction, zone) = match fraction_and_zone(text) {
         None if !zoned && is_date_shape(text) => ("", ""),
@@ -177,7 +178,7 @@ fn is_far(text: &str, zoned: bool) -> bool {
     utc.is_ok_and(|utc| exact_timestamp(text, TimeUnit::Nanosecond, zoned, &utc).is_none())
 }
 
-/// The unit that holds a timestamp, and whether it tells its distance from UTC.
+/// Returns the unit that holds a timestamp, and whether it tells its distance from UTC.
 fn timestamp(text: &str) -> Option<(TimeUnit, bool)> {
     let (fraction, zone) = fraction_and_zone(text)?;
     let unit = unit_of(fraction.len())?;
@@ -186,7 +187,7 @@ fn timestamp(text: &str) -> Option<(TimeUnit, bool)> {
     Some((unit, zoned))
 }
 
-/// The unit that holds so many digits of a fraction of a second.
+/// Returns the unit that holds so many digits of a fraction of a second.
 fn unit_of(places: usize) -> Option<TimeUnit> {
     match places {
         0 => Some(TimeUnit::Second),
@@ -197,8 +198,9 @@ fn unit_of(places: usize) -> Option<TimeUnit> {
     }
 }
 
-/// The last parts of `2020-12-31T23:59:59.123456+02:00`, each of which can be missing; `None` where the others are not like
-/// that. Whether there is such a day and time is for the parser to say, which makes another minute of a leap second.
+/// Returns the last parts of `2020-12-31T23:59:59.123456+02:00`, each of which can be missing; `None` where the other
+/// parts have another form. Whether such a day and time exist is for the parser to say, which makes another minute of a
+/// leap second.
 fn fraction_and_zone(text: &str) -> Option<(&str, &str)> {
     let rest = text.get(19..)?;
     let clock = &text.as_bytes()[10..19];
@@ -217,7 +219,7 @@ fn fraction_and_zone(text: &str) -> Option<(&str, &str)> {
     is_zone.then_some((fraction, zone))
 }
 
-/// Whether the text is `2020-12-31`, whatever the digits.
+/// Returns whether the text has the form of `2020-12-31`, whatever the digits.
 fn is_date_shape(text: &str) -> bool {
     let is_like = |(at, byte): (usize, u8)| match at {
         4 | 7 => byte == b'-',

@@ -21,7 +21,7 @@ use super::{lines, width_differs, Dialect};
 use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
 
-/// The error that describes the first record in `range` that does not decode; `None` if every record does.
+/// Returns the error that describes the first record in `range` that does not decode; `None` if every record does.
 pub(super) fn find(
     file: &Arc<RangeReader>,
     range: Range<u64>,
@@ -47,7 +47,7 @@ pub(super) fn find(
     }
 }
 
-/// The error of a record that begins at a position.
+/// Returns the error of a record that begins at a position.
 pub(super) fn bad_record(
     file: &Arc<RangeReader>,
     position: u64,
@@ -60,7 +60,7 @@ pub(super) fn bad_record(
     })
 }
 
-/// The error of text that is no CSV.
+/// Returns the error of text that is no CSV.
 pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
     let opened = lines::at(file, fault.opened())?;
     Ok(IoError::BadRecord {
@@ -70,7 +70,7 @@ pub(super) fn fault_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoErr
     })
 }
 
-/// What is wrong with text whose quote opens at a place, for whoever knows the number of a line.
+/// Returns the reason for text whose quote opens at a place, for a caller who knows the number of a line.
 pub(super) fn fault_reason(
     file: &Arc<RangeReader>,
     fault: Fault,
@@ -97,7 +97,7 @@ pub(super) fn fault_reason(
     ))
 }
 
-/// The error of text that is no CSV where the header should be, which cannot be left out like a row.
+/// Returns the error of text that is no CSV in place of the header, which cannot be left out like a row.
 pub(super) fn header_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoError> {
     Ok(match fault_error(file, fault)? {
         IoError::BadRecord { path, line, reason } => IoError::BadHeader { path, line, reason },
@@ -105,7 +105,8 @@ pub(super) fn header_error(file: &Arc<RangeReader>, fault: Fault) -> Result<IoEr
     })
 }
 
-/// The error of a line of JSON that is no object: of the first one, if it begins what other programs write as JSON.
+/// Returns the error of a line of JSON that is no object. If the first line begins a JSON document, as other programs
+/// write, the error says so.
 pub(super) fn not_an_object(
     file: &Arc<RangeReader>,
     position: u64,
@@ -133,7 +134,7 @@ pub(super) fn not_an_object(
     }
 }
 
-/// The error of a record in another encoding.
+/// Returns the error of a record in another encoding.
 pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError> {
     Ok(IoError::NotUtf8 {
         path: file.path().to_path_buf(),
@@ -141,7 +142,7 @@ pub(crate) fn not_utf8(file: &Arc<RangeReader>, position: u64) -> Result<IoError
     })
 }
 
-/// The error of a row that begins at a position and is longer than there is memory for.
+/// Returns the error of a row that begins at a position and is longer than there is memory for.
 pub(crate) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usize) -> IoError {
     match lines::at(file, position) {
         Ok(place) => IoError::LongRow {
@@ -153,7 +154,7 @@ pub(crate) fn long_row(file: &Arc<RangeReader>, position: u64, limit_bytes: usiz
     }
 }
 
-/// What is wrong with a record that does not decode.
+/// Returns the error for a record that does not decode.
 pub(super) fn describe(
     file: &RangeReader,
     dialect: &Dialect,
@@ -183,7 +184,7 @@ pub(super) fn describe(
     };
     let is_json = dialect.notation == Notation::JsonLines;
     let columns = match &dialect.projection {
-        // Its decoder refuses some texts of any column, whichever it decodes.
+        // The decoder of JSON refuses some texts of any column, whichever it decodes.
         _ if is_json && of_columns(Vec::new()).decode(record).is_err() => Vec::new(),
         Some(columns) => columns.clone(),
         None => (0..dialect.schema.fields().len()).collect(),
@@ -212,12 +213,12 @@ pub(super) fn describe(
         );
         return IoError::BadRecord { path, line, reason };
     }
-    // Each column by itself is fine, so the record is none.
+    // Each column by itself is fine, so the fault is in the record as a whole.
     let reason = one_line(&error.to_string());
     IoError::BadRecord { path, line, reason }
 }
 
-/// A key of JSON that no column is of, and the column that it is in, if it is in one, as decoders tell them.
+/// Returns a key of JSON that has no column, and the column that it is in, if it is in one, as decoders tell them.
 fn unknown_key(error: &ArrowError) -> Option<(Option<String>, String)> {
     let text = error.to_string();
     let (before, key) = { text.strip_suffix("' missing from schema")? }.split_once("column '")?;
@@ -226,7 +227,7 @@ fn unknown_key(error: &ArrowError) -> Option<(Option<String>, String)> {
     Some((column.map(|(name, _)| name.to_owned()), key.to_owned()))
 }
 
-/// The value of a column as it stands in the file.
+/// Returns the value of a column as it stands in the file.
 fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
     let mut fields = alone.schema.fields().to_vec();
     if alone.notation == Notation::JsonLines {
@@ -241,7 +242,7 @@ fn as_text(alone: &Dialect, column: usize, record: &[u8]) -> Option<String> {
     shown(&text, record)
 }
 
-/// What would become of the value of a column if its type were not inferred but given.
+/// Returns the value that a column would have if its type were not inferred but given.
 fn as_given(alone: &Dialect, record: &[u8]) -> Option<String> {
     let given = Dialect {
         inferred: vec![false; alone.inferred.len()],
@@ -250,7 +251,7 @@ fn as_given(alone: &Dialect, record: &[u8]) -> Option<String> {
     shown(&given, record)
 }
 
-/// The value of the only column that is decoded, if it can be.
+/// Returns the value of the only column that is decoded, if it can be decoded.
 fn shown(alone: &Dialect, record: &[u8]) -> Option<String> {
     let batch = alone.decode(record).ok()?;
     let options = FormatOptions::default().with_null("null");
@@ -258,7 +259,7 @@ fn shown(alone: &Dialect, record: &[u8]) -> Option<String> {
     Some(formatter.value(0).to_string())
 }
 
-/// A CSV record with too few or too many values.
+/// Describes a CSV record with too few or too many values.
 fn wrong_width(dialect: &Dialect, record: &[u8]) -> Option<String> {
     if dialect.notation != Notation::Csv {
         return None;

@@ -1,5 +1,5 @@
-//! How characters of CSV are written: UTF-8 as it is, and encodings of one byte per character, which become UTF-8 before they
-//! are parsed. Delimiters, quotes and line ends are the same bytes in all of them.
+//! The encodings of CSV: UTF-8, which stays as it is, and encodings of one byte per character, which become UTF-8
+//! before they are parsed. Delimiters, quotes and line ends are the same bytes in all of them.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -19,13 +19,13 @@ pub enum Encoding {
     Windows1252,
 }
 
-/// What the bytes from 0x80 to 0x9F are in Windows code page 1252; those that it leaves open are as in ISO 8859-1.
+/// The characters from 0x80 to 0x9F in Windows code page 1252. Those that it leaves undefined are as in ISO 8859-1.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// How much of the start of a file is looked at.
+/// How many bytes at the start of a file are looked at.
 const LOOKED_AT_BYTES: u64 = 4096;
 
 impl FromStr for Encoding {
@@ -45,7 +45,7 @@ impl FromStr for Encoding {
 }
 
 impl Encoding {
-    /// Text as UTF-8, where it is valid.
+    /// Returns the text as UTF-8, where it is valid.
     pub(super) fn decode(self, text: &[u8]) -> Cow<'_, [u8]> {
         if self == Self::Utf8 || text.is_ascii() {
             return Cow::Borrowed(text);
@@ -61,7 +61,7 @@ impl Encoding {
         }
     }
 
-    /// How many bytes of the file became these.
+    /// Returns how many bytes of the file became these.
     pub(super) fn encoded_len(self, decoded: &[u8]) -> usize {
         match self {
             Self::Utf8 => decoded.len(),
@@ -70,7 +70,7 @@ impl Encoding {
     }
 }
 
-/// Refuses a file that begins as one in UTF-16 or UTF-32: its bytes would be taken for one odd value.
+/// Refuses a file that begins like UTF-16 or UTF-32: otherwise its bytes would be taken for one odd value.
 pub(super) fn refuse(file: &RangeReader) -> Result<()> {
     let start = file.read(0, file.len().min(LOOKED_AT_BYTES) as usize)?;
     let encoding = match start.as_ref() {
@@ -89,14 +89,14 @@ pub(super) fn refuse(file: &RangeReader) -> Result<()> {
     })
 }
 
-/// UTF-16 without a byte order mark, told by its zeros: every other byte of text in Latin letters.
+/// Recognises UTF-16 without a byte order mark by its zeros: every other byte of text in Latin letters.
 fn without_mark(text: &[u8]) -> Option<&'static str> {
     let zeros = |odd: usize| {
         let bytes = text.iter().skip(odd).step_by(2);
         bytes.filter(|&&byte| byte == 0).count()
     };
     let (even, odd) = (zeros(0), zeros(1));
-    // A zero may be a character of a value; more than a quarter of all bytes are none.
+    // A zero may be a character of a value, but not more than a quarter of all bytes.
     if 4 * (even + odd) <= text.len().max(4) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Texts as values of a type that was inferred, where they are exactly that: what the rows behind those that were looked at
-//! hold must not become something else only because these did not show it.
+//! Texts as values of an inferred type, where they are exactly that. Later rows must not become something else only
+//! because the first rows, which were looked at, did not show them.
 //!
-//! The rule is that of inference: a text is a value of the type if, among the first rows, it would have left the type as it
-//! is. `007` is no integer then, and 17 digits are a double only if the double prints as them.
+//! The rule is that of inference: a text is a value of the type if, among the first rows, it would have left the type
+//! unchanged. So `007` is no integer, and 17 digits are a double only if the double prints as them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::{csv_values, number};
 
-/// The texts of a CSV column as values of the type inferred for it.
+/// Returns the texts of a CSV column as values of the type inferred for it.
 pub(super) fn column(
     texts: &StringViewArray,
     data_type: &DataType,
@@ -75,7 +75,7 @@ fn parsed<V>(
     text.map(parse).transpose()
 }
 
-/// What the search for the record at fault begins with; what users see is found by it.
+/// Returns the error that starts the search for the record at fault; users see the result of the search.
 pub(super) fn refused(text: &str) -> ArrowError {
     ArrowError::ParseError(format!(
         "'{text}' is not exactly a value of the column's type"
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use csv_values::Values;
 
-    /// First rows of each type that can be inferred.
+    /// First rows for each type that can be inferred.
     const FIRST: [&[&str]; 15] = [
         &["1"],
         &["18446744073709551615"],
@@ -118,7 +118,7 @@ mod tests {
         column(&StringViewArray::from(vec![None, Some(text)]), data_type).is_ok()
     }
 
-    /// Zeros behind the point are no finer unit, unless a row that was looked at says so.
+    /// Leaves out zeros behind the point: they are no finer unit, unless a row that was looked at says so.
     fn without_zeros(text: &str) -> String {
         match text.get(..19).zip(text.get(19..)) {
             Some((clock, rest)) if rest.starts_with('.') && clock.contains(':') => {
@@ -155,7 +155,7 @@ mod tests {
             let mut known = known(FIRST[first]);
             let data_type = known.data_type();
             known.add(without_zeros(&text).as_bytes());
-            // Nothing at all is null, and not looked at.
+            // An empty text is null, and not looked at.
             prop_assume!(!text.is_empty());
             prop_assert_eq!(is_exact(&text, &data_type), known.data_type() == data_type, "{} {}", text, data_type);
         }

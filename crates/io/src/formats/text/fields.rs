@@ -22,7 +22,7 @@ impl Fields {
             .quote(syntax.quote.unwrap_or(b'"'))
             .escape(syntax.escape)
             .build();
-        // Of the first bytes, it would leave out those of a byte order mark.
+        // The parser would leave out the bytes of a byte order mark at the start, so an empty line goes first.
         parser.read_record(b"\n", &mut [0], &mut [0]);
         Self {
             parser,
@@ -33,7 +33,7 @@ impl Fields {
         }
     }
 
-    /// Takes a record apart, which has a value at least.
+    /// Takes a record apart, which has at least one value.
     pub(super) fn split(&mut self, record: &[u8]) {
         let record = self.encoding.decode(record);
         let (mut text, mut written) = (record.as_ref(), 0);
@@ -50,24 +50,24 @@ impl Fields {
             match result {
                 ReadRecordResult::OutputFull => self.values.resize(2 * self.values.len(), 0),
                 ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
-                // Without a line end, the empty text that comes next is one.
+                // Without a line end, the empty text that comes next ends the record.
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::Record | ReadRecordResult::End => return,
             }
         }
     }
 
-    /// How many values it has.
+    /// Returns how many values the record has.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether all values are UTF-8.
+    /// Returns whether all values are UTF-8.
     pub(super) fn are_utf8(&self) -> bool {
         self.iter().all(|value| std::str::from_utf8(value).is_ok())
     }
 
-    /// The values.
+    /// Returns the values.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len).map(|i| {
             let start = if i == 0 { 0 } else { self.ends[i - 1] };

@@ -1,5 +1,5 @@
-//! Texts as values of a type that was given, be they rounded: but a finite number never becomes infinity, which parsers make
-//! of what is beyond the largest double or float without a word.
+//! Texts as values of a given type, which may be rounded. But a finite number never becomes infinity, which parsers
+//! make without a word of numbers beyond the largest double or float.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -9,7 +9,7 @@ use arrow_schema::{ArrowError, DataType};
 
 use super::exact;
 
-/// The texts of a column, or of the parts of a nested one, as values of the type.
+/// Returns the texts of a column, or of the parts of a nested one, as values of the type.
 pub(super) fn column(texts: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     let strict = CastOptions {
         safe: false,
@@ -61,7 +61,7 @@ fn floats<T: ArrowPrimitiveType>(
         .enumerate()
         .filter(|(_, &value)| is_infinite(value));
     for (row, _) in infinite {
-        // A place that is null may hold anything. Words for infinity have no digits.
+        // A null place may hold anything. Words for infinity have no digits.
         if texts.is_valid(row) && texts.value(row).contains(|c: char| c.is_ascii_digit()) {
             return Err(exact::refused(texts.value(row)));
         }

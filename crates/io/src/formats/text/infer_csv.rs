@@ -18,8 +18,8 @@ use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, CsvOptions, Header, ReadOptions};
 
-/// The schema of each file: the names from its own header, in its order, the types as given by name, or else from the first
-/// rows of all files together. An empty file has no columns.
+/// Returns the schema of each file: the names from its own header, in its order; the types as given by name, or else
+/// from the first rows of all files together. An empty file has no columns.
 pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<SchemaRef>> {
     let mut left = INFER_ROWS;
     let mut headers: Vec<Vec<String>> = Vec::with_capacity(paths.len());
@@ -45,7 +45,7 @@ pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<Sche
     Ok(headers.iter().map(typed).collect())
 }
 
-/// What is known of the columns of all files.
+/// The facts about the columns of all files.
 #[derive(Default)]
 struct Columns {
     /// The names in the first file that has any.
@@ -54,7 +54,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Where the columns of a file are in the first, if they are the same in another order. Others are told by their places.
+    /// Returns where the columns of a file are in the first file, if both have the same names in another order.
+    /// Otherwise columns are matched by place.
     fn places(&self, names: &[String]) -> Option<Vec<usize>> {
         if names == self.names || names.len() != self.names.len() {
             return None;
@@ -65,7 +66,7 @@ impl Columns {
     }
 }
 
-/// Refuses names that are given, but none of a file that has columns.
+/// Refuses given names that no file with columns has.
 fn check_given(
     paths: &[PathBuf],
     headers: &[Vec<String>],
@@ -88,7 +89,7 @@ fn check_given(
     Ok(())
 }
 
-/// Adds the first rows of a file to what is known of the columns; returns their names.
+/// Adds the first rows of a file to the facts about the columns, and returns the names of its columns.
 fn infer_file(
     path: &Path,
     options: &ReadOptions,
@@ -168,7 +169,7 @@ fn add(columns: &mut [Values], places: Option<&[usize]>, fields: &Fields, csv: &
     }
 }
 
-/// The names of the columns, of which the first record is the header or one row.
+/// Returns the names of the columns; the first record is the header or a row.
 fn names(path: &Path, first: &Fields, header: &Header) -> Result<Vec<String>> {
     match header {
         Header::Line => {

@@ -19,10 +19,10 @@ use crate::direct::RangeReader;
 use crate::error::{one_line, IoError, Result};
 use crate::source::{BadRows, ReadOptions};
 
-/// What is known about a value so far.
+/// The facts about a value so far.
 #[derive(Debug, Clone, Default)]
 enum Shape {
-    /// Nothing but nulls were seen.
+    /// Only nulls were seen.
     #[default]
     Unknown,
     Bool,
@@ -32,7 +32,7 @@ enum Shape {
     Object(Vec<(String, Shape)>),
 }
 
-/// The schema of the first rows of all files; a field that is given has the type given, whether it was seen or not.
+/// Returns the schema of the first rows of all files; a given field has the given type, whether it was seen or not.
 pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<SchemaRef> {
     let shape = match shape_of(paths, grow) {
         Err(IoError::BadRecord { .. } | IoError::NotLines { .. })
@@ -52,7 +52,7 @@ pub(super) fn infer(paths: &[PathBuf], options: &ReadOptions) -> Result<SchemaRe
     })))
 }
 
-/// Widens a shape by a line; false if the line is left out.
+/// Widens a shape by a line, and returns false if the line is left out.
 type Growth = fn(&mut Shape, &[u8]) -> std::result::Result<bool, String>;
 
 fn shape_of(paths: &[PathBuf], growth: Growth) -> Result<Shape> {
@@ -64,7 +64,7 @@ fn shape_of(paths: &[PathBuf], growth: Growth) -> Result<Shape> {
     Ok(shape)
 }
 
-/// The fields with the types given, and behind them those that were given only.
+/// Returns the fields with the given types, and behind them the fields that were only given.
 fn with_given(fields: &Fields, given: &Schema) -> Fields {
     let typed = fields.iter().map(|field| {
         let at = given.index_of(field.name()).ok();
@@ -103,7 +103,7 @@ fn infer_file(path: &Path, growth: Growth, shape: &mut Shape, left: &mut usize) 
     Ok(())
 }
 
-/// Widens a shape by a line; after an error by some of it.
+/// Widens a shape by a line; after an error, by a part of it.
 fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let seen = Grow(shape, 0)
@@ -112,12 +112,12 @@ fn grow(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     match (seen, shape) {
         (Ok(()), Shape::Object(_)) => Ok(true),
         (Ok(()), _) => Err(NOT_ONE_OBJECT.to_owned()),
-        // Its place may be one within a value.
+        // The place in the message may be one within a value.
         (Err(error), _) => Err(fault(text).unwrap_or_else(|| one_line(&without_place(&error)))),
     }
 }
 
-/// The same by a line that is right. What a line that is left out says of columns is left out with it.
+/// Widens a shape by a line that is right. A line that is left out says nothing about columns.
 fn grow_by_good(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, String> {
     let mut alone = Shape::default();
     if grow(&mut alone, text).is_err() || !shape.fits(&alone) {
@@ -127,7 +127,7 @@ fn grow_by_good(shape: &mut Shape, text: &[u8]) -> std::result::Result<bool, Str
 }
 
 impl Shape {
-    /// Whether it can be widened by another.
+    /// Returns whether it can be widened by another shape.
     fn fits(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => true,
@@ -150,7 +150,7 @@ impl Shape {
     }
 }
 
-/// Where a name is among those known; rows mostly have the same keys in the same order.
+/// Returns where a name is among the known ones; rows mostly have the same keys in the same order.
 fn place_of(fields: &[(String, Shape)], expected: usize, name: &str) -> Option<usize> {
     match fields.get(expected) {
         Some((known, _)) if known == name => Some(expected),
@@ -170,21 +170,21 @@ fn type_of(shape: Shape) -> DataType {
         Shape::Bool => DataType::Boolean,
         Shape::Number(numbers) => numbers.data_type().unwrap_or(DataType::Utf8),
         Shape::Text => DataType::Utf8,
-        // Only nulls were seen. As text, a number that comes later would become another value.
+        // Only nulls were seen. As text, a later number would become another value.
         Shape::Unknown => DataType::Null,
         Shape::List(item) => DataType::List(Arc::new(Field::new("item", type_of(*item), true))),
         Shape::Object(fields) => DataType::Struct(fields_of(fields)),
     }
 }
 
-/// How deep values may be nested: each level takes stack. It is the limit of `serde_json`.
+/// How deep values may be nested, since each level takes stack. This is the limit of `serde_json`.
 const MAX_DEPTH: usize = 128;
 
-/// Widens a shape by the value being parsed, which lies so deep in others.
+/// Widens a shape by the value being parsed, which is nested so deep in others.
 struct Grow<'a>(&'a mut Shape, usize);
 
 impl Grow<'_> {
-    /// A number as it is written: parsed, it could have lost digits already.
+    /// Takes a number as it is written: a parsed number could have lost digits already.
     fn number<E: serde::de::Error>(self, text: &str) -> std::result::Result<(), E> {
         let mut numbers = match self.0 {
             Shape::Number(numbers) => *numbers,

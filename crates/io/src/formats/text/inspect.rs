@@ -11,7 +11,7 @@ use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::{BadRows, FileInfo, Header, ReadOptions, Syntax};
 
-/// The schema of each file: types are given by name, or those of the whole set.
+/// Returns the schema of each file: types are given by name, or those of the whole set.
 pub(crate) fn schemas(
     paths: &[PathBuf],
     notation: Notation,
@@ -31,7 +31,7 @@ pub(crate) fn schemas(
     }
 }
 
-/// Whether there is a decoder for the type. That of CSV does not say so before it has a row.
+/// Returns whether there is a decoder for the type. The decoder of CSV does not say so before it has a row.
 fn is_readable(field: &FieldRef, notation: Notation) -> bool {
     let record = match notation {
         Notation::Csv => b",\n".as_slice(),

@@ -1,15 +1,16 @@
-//! Finds in JSON lines what their decoder takes without a word: commas that are missing or too many, numbers that are none, words
-//! run together, control characters within strings; and counts lines, since a line may hold several objects, or a part of one.
+//! Finds faults in JSON lines that their decoder takes without a word: missing or surplus commas, malformed numbers,
+//! words run together, and control characters within strings. It also counts lines, since a line may hold several
+//! objects, or a part of one.
 //!
-//! It looks for nothing else: text is JSON if both take it, and there are as many rows as lines with something in them. What is
-//! wrong with a line, `json_syntax` tells. Reading 390 MB of nested rows took 1.06 of the CPU time that it took unchecked, long
-//! texts 1.04, numbers 1.00 (medians of eleven pairs).
+//! It looks for nothing else: text is JSON if both take it, and there are as many rows as lines with something in them.
+//! `json_syntax` tells the fault of a line. Reading 390 MB of nested rows took 1.06 of the CPU time that it took
+//! unchecked, long texts 1.04, numbers 1.00 (medians of eleven pairs).
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
 use super::blocks::{Block, Bytes, Carry, Portable};
 
-/// Goes over text piece by piece.
+/// Scans text piece by piece.
 #[derive(Debug)]
 pub(super) struct JsonScan {
     strings: Strings,
@@ -35,13 +36,13 @@ impl JsonScan {
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("popcnt")
         {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: the processor has the instructions that the function is compiled for.
             return unsafe { self.add_with_avx2(text) };
         }
         self.add_blocks::<Portable>(text);
     }
 
-    /// The same with what newer processors have.
+    /// Does the same with instructions of newer processors.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,popcnt")]
     fn add_with_avx2(&mut self, text: &[u8]) {
@@ -61,12 +62,12 @@ impl JsonScan {
         self.is_bad |= bad != 0;
     }
 
-    /// Whether there was something that is no JSON.
+    /// Returns whether some text was no JSON.
     pub(super) fn is_bad(&self) -> bool {
         self.is_bad
     }
 
-    /// Lines with something in them, the last one too if it has not ended.
+    /// Returns the number of lines with something in them, the last one too if it has not ended.
     pub(super) fn filled_lines(&self) -> u64 {
         self.structure.filled_lines + u64::from(!self.structure.is_open.is_set())
     }
@@ -75,7 +76,7 @@ impl JsonScan {
     fn bad_bytes(&mut self, block: &Block<impl Bytes>) -> u64 {
         let controls = block.controls();
         let strings = self.strings.find(block, controls);
-        // Within a string nothing else is of interest, and nothing carries on from before it.
+        // Within a string only control characters matter, and nothing carries on from before it.
         if strings.opening | strings.outside == 0 {
             return strings.bad;
         }
@@ -93,11 +94,11 @@ struct Strings {
 }
 
 struct FoundStrings {
-    /// The quotes that open them.
+    /// The quotes that open strings.
     opening: u64,
-    /// What is not of them.
+    /// The bytes outside strings.
     outside: u64,
-    /// Control characters.
+    /// Control characters within strings.
     bad: u64,
 }
 
@@ -115,7 +116,7 @@ impl Strings {
     }
 }
 
-/// What stands around values.
+/// The characters around values.
 struct Marks {
     blank: u64,
     newline: u64,
@@ -130,7 +131,7 @@ impl Marks {
     fn find(block: &Block<impl Bytes>, controls: u64, outside: u64) -> Self {
         let newline = block.equal(b'\n');
         Self {
-            // The decoder refuses other control characters than blanks.
+            // Blanks, with all control characters: the decoder refuses those that are not blanks.
             blank: outside & !newline & (controls | block.equal(b' ')),
             newline: outside & newline,
             comma: outside & block.equal(b','),
@@ -161,9 +162,9 @@ struct Scalars {
 }
 
 struct FoundScalars {
-    /// The first byte of each.
+    /// The first byte of each number or word.
     first: u64,
-    /// What cannot follow what is before.
+    /// The bytes that cannot follow those before them.
     bad: u64,
 }
 
@@ -173,7 +174,7 @@ impl Scalars {
         let digit = scalar & block.digits();
         let point = scalar & block.equal(b'.');
         let sign = scalar & block.one_of([b'-', b'+']);
-        // Where no digit is before, it is a letter of a word.
+        // Where no digit is before it, it is a letter of a word.
         let exponent =
             scalar & block.one_of([b'e', b'E']) & self.behind_digit.behind(digit, block.first);
         let number = digit | point | sign | exponent;
@@ -182,13 +183,13 @@ impl Scalars {
         let behind_number = self.behind_number.behind(number, block.first);
         let behind_letter = self.behind_letter.behind(letter, block.first);
         let first = scalar & !(behind_number | behind_letter);
-        // No word has these but at its start.
+        // Words have these letters only at their start.
         let starts_word = scalar & block.one_of([b't', b'f', b'n']);
         let run_together =
             letter & behind_number | number & behind_letter | starts_word & behind_letter;
 
         let behind_exponent = self.behind_exponent.behind(exponent, block.first);
-        // The decoder refuses a plus at the start.
+        // The decoder itself refuses a plus at the start.
         let misplaced_sign = sign & !(behind_exponent | first);
         let behind_inner = self
             .behind_inner
@@ -211,12 +212,12 @@ impl Scalars {
     }
 }
 
-/// Commas, and lines.
+/// Checks commas, and counts lines.
 #[derive(Debug)]
 struct Structure {
-    /// What comes next cannot close anything.
+    /// The next byte cannot close anything.
     is_open: Carry,
-    /// What comes next cannot end a line.
+    /// The next byte cannot end a line.
     is_within: Carry,
     filled_lines: u64,
 }
@@ -230,7 +231,7 @@ impl Structure {
         }
     }
 
-    /// Values that nothing separates from the one before, and commas that separate none.
+    /// Finds values that nothing separates from the one before, and commas that separate nothing.
     #[inline(always)]
     fn bad_bytes(&mut self, first: u32, marks: &Marks, values: u64) -> u64 {
         let Marks {
@@ -260,7 +261,7 @@ mod tests {
     use super::super::json_syntax::fault;
     use super::*;
 
-    /// Whether scan and decoder take a text that comes in pieces of so many bytes.
+    /// Returns whether scan and decoder take a text that comes in pieces of so many bytes.
     fn is_taken(text: &[u8], piece: usize) -> bool {
         let mut scan = JsonScan::new();
         text.chunks(piece).for_each(|part| scan.add(part));
@@ -350,7 +351,7 @@ mod tests {
                 let end = (at + removed).min(text.len());
                 text.splice(at..end, odd.bytes());
             }
-            // Bytes that are no text are the decoder's matter.
+            // Invalid UTF-8 is left to the decoder.
             let text = String::from_utf8_lossy(&text).into_owned().into_bytes();
             prop_assert_eq!(is_taken(&text, piece), is_right(&text), "{}", String::from_utf8_lossy(&text));
         }

@@ -2,10 +2,10 @@
 
 use serde::de::IgnoredAny;
 
-/// What a line of JSON is that is something else, several objects, or a part of one.
+/// The reason for a line of JSON that is something else, several objects, or a part of one.
 pub(super) const NOT_ONE_OBJECT: &str = "it is not one JSON object";
 
-/// Why a line is not one object; `None` if it is. Whether its strings are texts is another matter.
+/// Returns why a line is not one object; `None` if it is. Whether its strings are valid text is another matter.
 pub(super) fn fault(line: &[u8]) -> Option<String> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     match serde_json::from_slice::<IgnoredAny>(line) {
@@ -19,7 +19,7 @@ pub(super) fn fault(line: &[u8]) -> Option<String> {
     }
 }
 
-/// The message of an error without the line, which is always the first, and the column.
+/// Returns the message of an error without the line, which is always the first, and the column.
 pub(super) fn without_place(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = error.to_string();

@@ -1,8 +1,9 @@
-//! The JSON lines decoder. Missing keys are null; a key that the schema does not have is an error, since its values would
-//! be lost: beside the columns only where all of them are asked for, and within a column wherever that is.
+//! The JSON lines decoder. Missing keys are null. A key that the schema does not have is an error, since its values
+//! would be lost. Keys beside the columns are checked only where all columns are asked for; keys within a column
+//! always.
 //!
-//! Numbers of columns whose type was inferred have a decoder of their own, which takes nothing but numbers and loses no
-//! digit. Those of columns whose type was given are decoded as text and parsed afterwards, be they written in quotes: the
+//! Numbers of columns whose type was inferred have a decoder of their own, which takes only numbers and loses no digit.
+//! Numbers of columns whose type was given are decoded as text, also from within quotes, and parsed afterwards. The
 //! decoder itself would make 2 of 2.5, and infinity of 1e300 as a float, without a word.
 
 use std::collections::HashSet;
@@ -20,9 +21,9 @@ use super::{exact, given, number, Decode, Dialect};
 
 pub(super) struct JsonDecoder {
     inner: Decoder,
-    /// What is decoded, with all numbers.
+    /// The schema that is decoded, with all numbers.
     schema: SchemaRef,
-    /// Where each requested column is among those decoded, which are in schema order and distinct.
+    /// Where each requested column is among the decoded ones, which are in schema order and distinct.
     order: Option<Vec<usize>>,
 }
 
@@ -47,7 +48,7 @@ pub(super) fn decoder(dialect: &Dialect, batch_rows: usize) -> Result<JsonDecode
             true => field.clone(),
             false => with_text(field),
         });
-    // Columns of mixed scalars are inferred as strings; coercion writes the others as text.
+    // Columns of mixed scalars are inferred as strings; coercion writes the other scalars as text.
     let inner = ReaderBuilder::new(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
         .with_batch_size(batch_rows)
         .with_decoder_factory(Arc::new(Lossless))
@@ -82,7 +83,7 @@ impl Decode for JsonDecoder {
     }
 }
 
-/// The field with text in the place of numbers.
+/// Returns the field with text in the place of numbers.
 fn with_text(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::List(item) => DataType::List(with_text(item)),
@@ -96,7 +97,7 @@ fn with_text(field: &FieldRef) -> FieldRef {
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
 
-/// Parses what `with_text` made text.
+/// Parses the values that `with_text` made text.
 fn with_numbers(texts: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let pairs = texts.columns().iter().zip(schema.fields());
     let columns = pairs
@@ -121,7 +122,7 @@ impl DecoderFactory for Lossless {
             DataType::Int64 => Some(Box::new(Exact::<Int64Type>(number::exact_i64))),
             DataType::UInt64 => Some(Box::new(Exact::<UInt64Type>(number::exact_u64))),
             DataType::Float64 => Some(Box::new(Exact::<Float64Type>(number::exact_f64))),
-            // Which keys a row may have, the decoder knows: its field, unlike those of columns, has no name.
+            // This decoder knows which keys a row may have: its field, unlike those of columns, has no name.
             DataType::Struct(_) if field.name().is_empty() && !field.is_nullable() => None,
             DataType::Struct(fields) if !context.strict_mode() => Some(Box::new(KnownKeys {
                 names: fields.iter().map(|field| field.name().clone()).collect(),
@@ -132,7 +133,7 @@ impl DecoderFactory for Lossless {
     }
 }
 
-/// Decodes objects that have no keys but these.
+/// Decodes objects that have only these keys.
 struct KnownKeys {
     names: HashSet<String>,
     inner: Box<dyn ArrayDecoder>,
@@ -151,7 +152,7 @@ impl ArrayDecoder for KnownKeys {
                 };
                 let name = tape.get_string(name);
                 if !self.names.contains(name) {
-                    // As the decoder says it where it refuses unknown keys itself.
+                    // The words of the decoder where it refuses unknown keys itself.
                     let error = format!("column '{name}' missing from schema");
                     return Err(ArrowError::JsonError(error));
                 }
@@ -162,7 +163,7 @@ impl ArrayDecoder for KnownKeys {
     }
 }
 
-/// Decodes numbers by what the function makes of them.
+/// Decodes numbers by this function of their text.
 struct Exact<T: ArrowPrimitiveType>(fn(&str) -> Option<T::Native>);
 
 impl<T: ArrowPrimitiveType> ArrayDecoder for Exact<T> {

@@ -11,7 +11,7 @@ use crate::error::{IoError, Result};
 const PROBE_BYTES: u64 = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Where the text begins: after a byte order mark, and so many lines.
+/// Returns where the text begins: after a byte order mark, and so many lines.
 pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
     let mark = file.read(0, file.len().min(3) as usize)?;
     let start = match mark.as_ref() {
@@ -24,7 +24,7 @@ pub(super) fn text_start(file: &RangeReader, skip_rows: u64) -> Result<u64> {
     }
 }
 
-/// Start of what follows so many lines, of which a file that is not empty must have enough.
+/// Returns where the text behind so many lines starts; a file that is not empty must have enough lines.
 fn behind_lines(file: &RangeReader, start: u64, count: u64) -> Result<u64> {
     let (mut at, mut left, mut last) = (start, count, b'\n');
     while at < file.len() {
@@ -51,14 +51,15 @@ fn behind_lines(file: &RangeReader, start: u64, count: u64) -> Result<u64> {
     }
 }
 
-/// The position, or the next one if it is within CRLF: where lines are cut behind CR, the rest would be one without anything.
+/// Returns the position, or the next one if it is within CRLF. If lines were cut behind CR, the rest would be an empty
+/// line.
 pub(super) fn behind_line_end(file: &RangeReader, position: u64) -> Result<u64> {
     let is_within =
         position > 0 && position < file.len() && file.read(position - 1, 2)?.as_ref() == b"\r\n";
     Ok(position + u64::from(is_within))
 }
 
-/// Start of the first line that begins after `position`.
+/// Returns the start of the first line that begins after `position`.
 pub(super) fn line_after(file: &RangeReader, position: u64, notation: Notation) -> Result<u64> {
     let mut at = position;
     while at < file.len() {

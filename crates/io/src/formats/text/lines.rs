@@ -1,4 +1,4 @@
-//! Where in a text file something is, as people count: lines, and characters in a line, from 1. CR, LF and CRLF end a line.
+//! Finds places in a text file as people count: lines, and characters in a line, from 1. CR, LF and CRLF end a line.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ pub(super) struct Place {
     pub(super) column: u64,
 }
 
-/// The place of a position in a file, which is read up to it: this is on the way to an error.
+/// Returns the place of a position in a file, which is read up to it: this happens on the way to an error.
 pub(super) fn at(file: &Arc<RangeReader>, position: u64) -> Result<Place> {
     between(file, 0, position)
 }
 
-/// The same, with lines and columns counted from `start` on.
+/// Does the same, with lines and columns counted from `start` on.
 pub(super) fn between(file: &Arc<RangeReader>, start: u64, position: u64) -> Result<Place> {
     let mut lines = Lines::default();
     for window in ReadAhead::new(file.clone(), start..position, 1)? {
@@ -37,18 +37,18 @@ pub(super) fn between(file: &Arc<RangeReader>, start: u64, position: u64) -> Res
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     ended: u64,
-    /// Bytes since the end of the last one.
+    /// Bytes since the end of the last line.
     since: u64,
     after_cr: bool,
 }
 
 impl Lines {
-    /// How many lines ended.
+    /// Returns how many lines ended.
     pub(super) fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// How many lines there are, the last one too if it has not ended.
+    /// Returns how many lines there are, the last one too if it has not ended.
     pub(super) fn count(&self) -> u64 {
         self.ended + u64::from(self.since > 0)
     }
@@ -58,7 +58,7 @@ impl Lines {
             return;
         };
         let mut start = None;
-        // Mostly there is no CR: then there is nothing to look at around a newline.
+        // Mostly there is no CR; then nothing around a newline matters.
         if !self.after_cr && memchr_iter(b'\r', text).next().is_none() {
             self.ended += memchr_iter(b'\n', text).count() as u64;
             start = memchr::memrchr(b'\n', text);

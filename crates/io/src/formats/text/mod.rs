@@ -1,5 +1,5 @@
-//! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record. Two formats in a folder,
-//! since all but the decoder and what ends a record is the same.
+//! CSV and JSON lines: text files that are cut at record boundaries and parsed record by record. The two formats share
+//! a folder, since they differ only in the decoder and in what ends a record.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -68,7 +68,7 @@ enum Notation {
     JsonLines,
 }
 
-/// Start of the first line that begins after `position`, where LF ends lines.
+/// Returns the start of the first line that begins after `position`, where LF ends lines.
 pub(crate) fn line_after(file: &RangeReader, position: u64) -> Result<u64> {
     line_starts::line_after(file, position, Notation::JsonLines)
 }
@@ -81,7 +81,7 @@ impl Notation {
         }
     }
 
-    /// Why a record is none, as far as decoders do not find it.
+    /// Returns why a text is no record, as far as decoders do not find it.
     fn fault(self, record: &[u8]) -> Option<String> {
         match self {
             Self::Csv => None,
@@ -89,7 +89,7 @@ impl Notation {
         }
     }
 
-    /// The error of records that decoders do not make as many rows of.
+    /// Returns the error for records of which decoders make another number of rows.
     fn other_rows(self) -> ArrowError {
         match self {
             Self::Csv => ArrowError::CsvError("its parser makes other rows of it".to_owned()),
@@ -174,41 +174,41 @@ impl FileFormat for Notation {
     }
 }
 
-/// Cells of a batch: decoders set memory apart for each, whether or not it comes. For 3,000 columns and one row, a batch of
-/// 8,192 rows took 600 MB.
+/// Cells of a batch: decoders set memory apart for each, whether or not its value comes. With 3,000 columns and one
+/// row, a batch of 8,192 rows took 600 MB.
 const BATCH_CELLS: usize = 1 << 19;
 /// How many rows types are inferred from.
 const INFER_ROWS: usize = 10_000;
-/// Rows that are longer say nothing about types, so that looking at them takes little memory.
+/// Longer rows say nothing about types, so that looking at them takes little memory.
 const INFER_ROW_BYTES: usize = 4 << 20;
 
-/// The two formats as far as they differ for reading records.
+/// A format, with everything that matters for reading records.
 #[derive(Debug, Clone)]
 struct Dialect {
     notation: Notation,
     syntax: Syntax,
     encoding: Encoding,
-    /// Texts that are null, if not only nothing at all is.
+    /// Texts that are null, if there are others than the empty one.
     nulls: Option<Nulls>,
     bad_rows: BadRows,
     max_row_bytes: usize,
     header: Header,
     schema: SchemaRef,
-    /// Which columns of the schema have a type that nobody gave: what they hold must be exactly what is written.
+    /// Which columns of the schema have a type that nobody gave: their values must be exactly the written ones.
     inferred: Vec<bool>,
     projection: Option<Vec<usize>>,
 }
 
-/// Texts that are null.
+/// Texts that stand for null.
 #[derive(Debug, Clone)]
 struct Nulls {
-    /// Matches them, and nothing at all.
+    /// Matches them, and the empty text.
     texts: Regex,
-    /// Whether nothing in quotes is one of them.
+    /// Whether the empty text in quotes is one of them.
     quoted_empty: bool,
 }
 
-/// What is wrong with a CSV record of another width than the first.
+/// Describes a CSV record of another width than the first.
 fn width_differs(found: usize, expected: usize, header: &Header) -> String {
     match header {
         Header::Line => format!("values: {found}, but columns in the header: {expected}"),
@@ -218,18 +218,18 @@ fn width_differs(found: usize, expected: usize, header: &Header) -> String {
 
 /// Turns bytes into batches, whatever the format.
 trait Decode: Send {
-    /// Takes bytes until they end or a batch is full; returns how many. Empty input means the end.
+    /// Takes bytes until they end or a batch is full, and returns how many. Empty input means the end.
     fn decode(&mut self, bytes: &[u8]) -> std::result::Result<usize, ArrowError>;
-    /// Says whether what comes next may have values that are nothing in quotes. Without, it may.
+    /// Says whether the next bytes may have values that are empty in quotes. Without a call, they may.
     fn expect_empty(&mut self, _: bool) {}
-    /// How many rows were taken that are not flushed.
+    /// Returns how many rows were taken that are not flushed.
     fn num_rows(&self) -> usize;
-    /// The rows taken so far.
+    /// Returns the rows taken so far.
     fn flush(&mut self) -> std::result::Result<Option<RecordBatch>, ArrowError>;
 }
 
 impl Dialect {
-    /// How many rows a batch has where so many are asked for.
+    /// Returns how many rows a batch has where so many are asked for.
     fn batch_rows(&self, asked: usize) -> usize {
         let columns = self.schema.fields().len();
         asked.min(BATCH_CELLS / columns.max(1)).max(1)
@@ -243,7 +243,7 @@ impl Dialect {
         }
     }
 
-    /// What ends records.
+    /// Returns the rule that ends records.
     fn rule(&self) -> Rule {
         match self.notation {
             Notation::Csv => Rule::Csv(self.syntax),
@@ -262,7 +262,7 @@ impl Dialect {
     }
 }
 
-/// Decodes what has to be one record.
+/// Decodes bytes that must be one record.
 fn decode_one(
     notation: Notation,
     decoder: &mut dyn Decode,

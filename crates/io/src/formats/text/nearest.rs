@@ -1,9 +1,9 @@
-//! Names that a name may have been meant to be, for messages.
+//! Names that may have been meant by an unknown name, for messages.
 
-/// So many names are all shown; of more, the three nearest.
+/// So many names are all shown; of more, only the nearest three.
 const LISTED: usize = 12;
 
-/// The names to show: all of a few, else those of the fewest changes, whatever their case.
+/// Returns the names to show: all if they are few, else those of the fewest changes, whatever their case.
 pub(super) fn nearest_names(name: &str, names: &[String]) -> Vec<String> {
     if names.len() <= LISTED {
         return names.to_vec();
@@ -21,7 +21,7 @@ pub(super) fn nearest_names(name: &str, names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// How many characters have to be put in, left out or replaced (Levenshtein's distance).
+/// Returns how many characters have to be put in, left out or replaced (Levenshtein's distance).
 fn changes(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

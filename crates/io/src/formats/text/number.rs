@@ -2,7 +2,7 @@
 
 use arrow_schema::DataType;
 
-/// What is known of the numbers of a column.
+/// The facts about the numbers of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     integers: bool,
@@ -10,13 +10,13 @@ pub(super) struct Numbers {
     negative: bool,
     beyond_i64: bool,
     beyond_u64: bool,
-    /// Some number is not what the nearest double prints as, with as many digits.
+    /// Some number differs from the text of the nearest double with as many digits.
     inexact: bool,
 }
 
 impl Numbers {
-    /// Adds a number as it is written; false, and nothing is added, if it is none, or more than its value: as an
-    /// article number with leading zeros, or a telephone number with a plus.
+    /// Adds a number as it is written. Returns false, and adds nothing, if the text is no number, or more than its
+    /// value: an article number with leading zeros, or a telephone number with a plus.
     pub(super) fn add(&mut self, text: &str) -> bool {
         let Some(number) = Written::parse(text) else {
             return false;
@@ -35,12 +35,12 @@ impl Numbers {
         true
     }
 
-    /// Adds what is no number but a value of doubles: not a number, infinity.
+    /// Adds a text that is no number but a value of doubles: not a number, infinity.
     pub(super) fn add_special(&mut self) {
         self.fractions = true;
     }
 
-    /// The type that holds them all, text if no type of numbers does; `None` if there were none.
+    /// Returns the type that holds them all, text if no type of numbers does; `None` if there were none.
     pub(super) fn data_type(self) -> Option<DataType> {
         Some(match self {
             Self {
@@ -68,23 +68,23 @@ impl Numbers {
     }
 }
 
-/// The integer that a text is; no leading zeros, no plus sign, no space.
+/// Returns the integer that a text is, if it has no leading zeros, no plus sign and no space.
 pub(super) fn exact_i64(text: &str) -> Option<i64> {
     is_plain(text).then(|| text.parse().ok())?
 }
 
-/// As `exact_i64`.
+/// Does the same as `exact_i64` for unsigned integers.
 pub(super) fn exact_u64(text: &str) -> Option<u64> {
     is_plain(text).then(|| text.parse().ok())?
 }
 
-/// Whether a text begins as an integer does.
+/// Returns whether a text begins as an integer does.
 fn is_plain(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     matches!(digits, [b'0'] | [b'1'..=b'9', ..])
 }
 
-/// The double that a number is, if it prints as the number again, with as many digits.
+/// Returns the double that a number is, if it prints as the number again, with as many digits.
 pub(super) fn exact_f64(text: &str) -> Option<f64> {
     if let Some(decimal) = Decimal::parse(text) {
         let double = text.parse().ok()?;
@@ -96,7 +96,8 @@ pub(super) fn exact_f64(text: &str) -> Option<f64> {
     number.fits_double(text).then(|| text.parse().ok())?
 }
 
-/// A number without its sign, `digits / 10^places`: what is not very small, large or long, which needs no memory to look at.
+/// A number without its sign, `digits / 10^places`, that is not very small, large or long. It needs no memory to look
+/// at.
 struct Decimal {
     digits: u64,
     places: u32,
@@ -106,7 +107,7 @@ impl Decimal {
     /// With so many places, a double times their power of ten is an integer of less than 128 bits.
     const MAX_PLACES: i64 = 22;
 
-    /// `None` does not say that the text is no number.
+    /// Parses a number. `None` does not say that the text is no number.
     fn parse(text: &str) -> Option<Self> {
         let unsigned = text.strip_prefix('-').unwrap_or(text).as_bytes();
         if let [b'0', b'0'..=b'9', ..] = unsigned {
@@ -137,9 +138,10 @@ impl Decimal {
         })
     }
 
-    /// Whether the nearest double differs by less than half of the last digit; false does not say that it prints otherwise.
+    /// Returns whether the nearest double differs by less than half of the last digit; false does not say that it
+    /// prints otherwise.
     fn fits(&self, nearest: f64) -> bool {
-        // Doubles have 15 digits at least.
+        // Doubles have at least 15 digits.
         if self.digits < 1_000_000_000_000_000 {
             return true;
         }
@@ -147,14 +149,14 @@ impl Decimal {
         let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
         let exponent = (bits >> 52 & 0x7ff) as i32 - 1075;
         let shift = exponent.min(0).unsigned_abs();
-        // Both, times 10^places and 2^shift, and what 1 is then.
+        // Both numbers times 10^places and 2^shift, and 1 on that scale.
         let double = (mantissa << exponent.max(0)) * 10_u128.pow(self.places);
         let number = u128::from(self.digits) << shift;
         double.abs_diff(number) * 2 < 1 << shift
     }
 }
 
-/// A number as it is written: the digits that count, and the power of ten of the first.
+/// A number as it is written: its significant digits, and the power of ten of the first.
 struct Written {
     digits: String,
     exponent: i64,
@@ -186,8 +188,9 @@ impl Written {
         })
     }
 
-    /// Whether the double nearest to the number, printed with as many digits, is the number again. Or with as few as tell it
-    /// apart: halfway between two such, which both do, writers take one or the other.
+    /// Returns whether the double nearest to the number, printed with as many digits, is the number again. The fewest
+    /// digits that tell the double apart count too: if it is halfway between two such numbers, writers take one or the
+    /// other.
     fn fits_double(&self, text: &str) -> bool {
         let Some(last) = self.digits.len().checked_sub(1) else {
             return true; // zero
@@ -202,7 +205,7 @@ impl Written {
     }
 }
 
-/// The power of ten behind the `e`; what no integer of 64 bits holds is far beyond any double too.
+/// Returns the power of ten behind the `e`. A power beyond 64 bits is far beyond any double too.
 fn power(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -250,7 +253,7 @@ mod tests {
                 Float64,
             ),
             (
-                // Both tell 996920820341310.25 apart; Python writes the first, Rust the second.
+                // Both digits tell 996920820341310.25 apart; Python writes the first, Rust the second.
                 &["996920820341310.2", "996920820341310.3"],
                 Float64,
             ),

@@ -1,9 +1,10 @@
-//! Where a byte is in text: for bytes that stand close together, as quotes do, where a search for each of them costs more than
-//! the few bytes that it goes over. To check four quotes in rows of 80 bytes took 6 % of reading them; with searches, 9 %.
+//! The positions of a byte in text, for bytes that stand close together, as quotes do. A search for each of them would
+//! cost more than the few bytes that it goes over. Checking four quotes in rows of 80 bytes took 6 % of reading them;
+//! with searches, 9 %.
 
 use memchr::memchr;
 
-/// Words without the byte after which it is searched for: then it is rare.
+/// After so many words without the byte, it is rare and is searched for.
 const MOST_WORDS: usize = 8;
 const LOW_BITS: u64 = 0x7F7F_7F7F_7F7F_7F7F;
 
@@ -13,7 +14,7 @@ pub(super) struct Positions<'a> {
     byte: u8,
     /// Where the next word begins.
     at: usize,
-    /// The highest bit of each byte that is in the word before and was not returned.
+    /// The highest bit of each byte in the word before that matched and was not returned.
     found: u64,
 }
 
@@ -27,7 +28,7 @@ impl<'a> Positions<'a> {
         }
     }
 
-    /// Goes on to the next word with the byte; false if there is none.
+    /// Goes on to the next word with the byte, and returns false if there is none.
     fn advance(&mut self) -> bool {
         let repeated = u64::from(self.byte) * 0x0101_0101_0101_0101;
         for _ in 0..MOST_WORDS {
@@ -45,7 +46,7 @@ impl<'a> Positions<'a> {
             self.at = self.text.len();
             return false;
         };
-        // As if it were the last of a word.
+        // As if the byte were the last of a word.
         self.at += next + 1;
         self.found = 1 << 63;
         true
@@ -62,7 +63,7 @@ impl Iterator for Positions<'_> {
         }
         let byte = self.found.trailing_zeros() as usize / 8;
         self.found &= self.found - 1;
-        // A word may begin before the text, if what was found is the last byte of it.
+        // A word may begin before the text, if the byte that was found is its last one.
         Some(self.at + byte - 8)
     }
 }

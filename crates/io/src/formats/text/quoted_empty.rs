@@ -1,7 +1,7 @@
-//! Which values of CSV are `""`: an empty string, where nothing at all is a null. The parser drops quotes, so they are found
-//! beside it, by the same rules.
+//! Which values of CSV are `""`: an empty string, where an empty value is a null. The parser drops quotes, so they are
+//! found beside it, by the same rules.
 //!
-//! Text of which somebody knows that it has none costs nothing, other text without two quotes between delimiters a search for
+//! Text that is known to have none costs nothing. Other text without two quotes between delimiters costs a search for
 //! them. Where a batch has some, or ends within a record, its bytes are gone through one by one.
 
 use memchr::{memchr, memmem, memrchr2};
@@ -18,22 +18,22 @@ pub(super) struct QuotedEmpty {
     escape: Option<u8>,
     state: State,
     column: usize,
-    /// Whether there may be any in what comes next.
+    /// Whether the next bytes may have such values.
     expected: bool,
     found: Vec<Place>,
 }
 
-/// What was read last.
+/// What the last byte was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     RecordEnd,
     Delimiter,
     Unquoted,
-    /// Within quotes; whether nothing is.
+    /// Within quotes; true if nothing is in them so far.
     Quoted(bool),
     /// Behind an escape within quotes.
     Escaped,
-    /// A quote within quotes, which closes the value unless another quote follows; whether nothing is between the two.
+    /// A quote within quotes, which closes the value unless another quote follows; true if nothing is between the two.
     Closing(bool),
 }
 
@@ -51,13 +51,13 @@ impl QuotedEmpty {
         })
     }
 
-    /// Says whether there may be any in what comes next.
+    /// Says whether the next bytes may have such values.
     pub(super) fn expect(&mut self, expected: bool) {
         self.expected = expected;
     }
 
-    /// Goes over what the parser took, nothing at the end of the text. `row` is that of the first byte, and `ends_record`
-    /// tells that the last one ends a record for sure.
+    /// Goes over the bytes that the parser took; no bytes stand for the end of the text. `row` is the row of the first
+    /// byte, and `ends_record` tells that the last byte ends a record for sure.
     pub(super) fn add(&mut self, taken: &[u8], row: usize, ends_record: bool) {
         if taken.is_empty() {
             self.end_value(row);
@@ -67,12 +67,12 @@ impl QuotedEmpty {
         }
     }
 
-    /// Those of the batch, by row.
+    /// Takes the places in the batch, by row.
     pub(super) fn take(&mut self) -> Vec<Place> {
         std::mem::take(&mut self.found)
     }
 
-    /// Whether there are two quotes between delimiters or line ends, be it within quotes.
+    /// Returns whether there are two quotes between delimiters or line ends, even if these are within quotes.
     fn may_have_some(&self, text: &[u8]) -> bool {
         if !self.expected {
             return false;
@@ -113,7 +113,7 @@ impl QuotedEmpty {
         }
     }
 
-    /// How much of a text without quotes can be left out: the records that end in it.
+    /// Returns how much of a text without quotes can be left out: the records that end in it.
     fn without_quotes(&mut self, text: &[u8]) -> usize {
         let quoted = matches!(
             self.state,

@@ -1,8 +1,8 @@
-//! The records of a range of a text file, one by one: for whoever looks into each of them, be it to infer types, to find what
-//! is wrong with one, or to leave it out.
+//! The records of a range of a text file, one by one. For code that looks into each of them to infer types, to find
+//! what is wrong with one, or to leave it out.
 //!
-//! What is no record of CSV is handed out as its first line, with what is wrong; reading goes on behind that line. So a quote
-//! that is never closed costs the line that it is in, and not all that follows.
+//! Text that is no record of CSV is handed out as its first line, with the fault; reading goes on behind that line. So
+//! a quote that is never closed costs only its own line, and not all lines that follow.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::direct::RangeReader;
 use crate::error::Result;
 use crate::source::Syntax;
 
-/// What is read at first, and later: most files are looked into at their start only.
+/// Bytes that are read at first, and later: most files are looked into at their start only.
 const FIRST_BLOCK_BYTES: u64 = 64 << 10;
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// What is found between two ends of lines that end a record.
+/// The text between two ends of lines that end a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// A record with its line end, if it has one.
     Record(&'a [u8]),
-    /// A comment, or a line without anything.
+    /// A comment, or an empty line.
     Nothing(&'a [u8]),
-    /// The first line of what is no record.
+    /// The first line of text that is no record.
     Fault(&'a [u8], Fault),
     /// A record that is too long to be kept.
     Long,
 }
 
 impl<'a> Piece<'a> {
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn text(&self) -> &'a [u8] {
         match self {
             Self::Record(text) | Self::Nothing(text) | Self::Fault(text, _) => text,
@@ -42,7 +42,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// What is wrong with it, if it is no record.
+    /// Returns the fault, if the text is no record.
     pub(super) fn fault(&self) -> Option<Fault> {
         match self {
             Self::Fault(_, fault) => Some(*fault),
@@ -51,7 +51,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What ends records.
+/// The rule that ends records.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
     /// Line ends outside quotes.
@@ -60,7 +60,7 @@ pub(super) enum Rule {
     Lines,
 }
 
-/// What comes next.
+/// The kind of the next piece.
 enum Found {
     Piece,
     Fault(Fault),
@@ -73,23 +73,23 @@ pub(super) struct RecordReader {
     file: Arc<RangeReader>,
     rule: Rule,
     scan: Scan,
-    /// What was read, from the bytes of the piece that was handed out last on.
+    /// The bytes that were read, from the piece that was handed out last on.
     buffer: Vec<u8>,
-    /// Where the next piece begins in it, and how far it was scanned.
+    /// Where the next piece begins in the buffer, and how far it was scanned.
     at: usize,
     scanned: usize,
-    /// Position in the file of the next piece, of what is read next, and of the end.
+    /// Position in the file of the next piece, of the next read, and of the end.
     position: u64,
     read_to: u64,
     end: u64,
-    /// How much is read next, and then.
+    /// Bytes of the next read, and of those after it.
     block_bytes: u64,
     later_block_bytes: u64,
     max_row_bytes: usize,
 }
 
 impl RecordReader {
-    /// The records of a range, which begins at one.
+    /// Reads the records of a range, which begins at a record.
     pub(super) fn new(
         file: Arc<RangeReader>,
         range: Range<u64>,
@@ -112,12 +112,12 @@ impl RecordReader {
         }
     }
 
-    /// Position in the file of the next piece.
+    /// Returns the position in the file of the next piece.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'_>>> {
         let fault = match self.find_end()? {
             Found::Piece => None,
@@ -179,7 +179,8 @@ impl RecordReader {
         Ok(())
     }
 
-    /// Goes on to the end of what is too long to be kept; what is no record is read again from its first line.
+    /// Goes on to the end of a record that is too long to be kept. Text that is no record is read again from its first
+    /// line.
     fn far_end(&mut self) -> Result<Found> {
         let kept = self.read_to;
         let mut start = self.read_to;
@@ -206,7 +207,7 @@ impl RecordReader {
         Ok(Found::Long)
     }
 
-    /// Forgets what was read.
+    /// Forgets the bytes that were read.
     fn go_on_at(&mut self, position: u64) {
         self.buffer.clear();
         (self.at, self.scanned) = (0, 0);
@@ -214,7 +215,7 @@ impl RecordReader {
         self.scan = scan_at(self.rule, position);
     }
 
-    /// Makes the first line of the text the next piece; false if it is too long and was left behind.
+    /// Makes the first line of the text the next piece; returns false if it is too long and was left behind.
     fn back_to_first_line(&mut self) -> Result<bool> {
         self.scanned = self.at;
         loop {
@@ -290,7 +291,7 @@ fn is_nothing(text: &[u8], rule: Rule) -> bool {
 mod tests {
     use super::*;
 
-    /// What a text is made of: records as they are, nothing as `-`, faults as `!` and their line.
+    /// Lists the pieces of a text: records as they are, comments and empty lines as `-`, faults as `!` and their line.
     fn pieces(text: &[u8], rule: Rule, max_row_bytes: usize) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();

@@ -1,4 +1,5 @@
-//! Records of text that are decoded together; where some of them are bad, in halves until these are found.
+//! Records of text that are decoded together. Where some of them are bad, they are decoded in halves until these are
+//! found.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use super::json_scan::JsonScan;
 use super::Notation;
 use super::{decode_one, Decode, Dialect};
 
-/// So few records are decoded one by one where one of them is bad.
+/// If one of at most so many records is bad, they are decoded one by one.
 const FEW_RECORDS: usize = 16;
 
 #[derive(Default)]
@@ -19,7 +20,7 @@ pub(super) struct Run {
 }
 
 pub(super) struct Record {
-    /// Where it is in the text, as UTF-8, and in the file.
+    /// Where the record is in the text, as UTF-8, and in the file.
     text: Range<usize>,
     pub(super) position: u64,
     /// Line of the range, from 0.
@@ -29,9 +30,9 @@ pub(super) struct Record {
 /// A run whose bad records were found.
 #[derive(Default)]
 pub(super) struct Divided {
-    /// Those that decode, in their order.
+    /// The records that decode, in their order.
     pub(super) good: Vec<RecordBatch>,
-    /// Numbers of the others, and why.
+    /// Numbers of the bad records, and their errors.
     pub(super) bad: Vec<(usize, ArrowError)>,
 }
 
@@ -75,7 +76,7 @@ impl Run {
         (record, &self.text[record.text.clone()])
     }
 
-    /// All records, each of which has to be a row.
+    /// Decodes all records, each of which has to be a row.
     pub(super) fn decode(
         &self,
         dialect: &Dialect,
@@ -127,7 +128,7 @@ impl Run {
         batch.ok_or_else(other_rows)
     }
 
-    /// Finds those that do not decode, of which there is one at least.
+    /// Finds the records that do not decode; there is at least one.
     pub(super) fn divide(&self, dialect: &Dialect) -> Result<Divided, ArrowError> {
         let mut found = Divided::default();
         self.divide_some(0..self.len(), dialect, &mut found)?;
@@ -225,7 +226,7 @@ mod tests {
             });
             let expected = (0..4096_usize).filter(|number| !bad.contains(number));
             assert!(good.eq(expected.map(|number| number as i64)));
-            // A half of each size, and those that were decoded alone.
+            // A half of each size, and the records that were decoded alone.
             assert!(found.good.len() <= bad.len() * (8 + FEW_RECORDS));
         }
     }

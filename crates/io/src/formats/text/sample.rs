@@ -29,14 +29,14 @@ pub(super) fn sample(
         batches(request.file.clone(), range, dialect, BATCH_ROWS)
     };
     let tables = match parse(&stretches(notation, request, pick.seed)?, &read) {
-        // A line break within quotes is no record border, but was taken for one: read from a true one.
+        // A line break within quotes was taken for a record border: read from a true border.
         Err(_) if notation == Notation::Csv => parse(&[whole], &read)?,
         parsed => parsed?,
     };
     choose(request, &tables, pick.num_rows)
 }
 
-/// The same of text of which each line is a row, which `read` streams.
+/// Does the same for text whose lines are rows, which `read` streams.
 pub(crate) fn sample_stretches(
     request: &Request<'_>,
     pick: Pick,
@@ -49,7 +49,7 @@ pub(crate) fn sample_stretches(
 /// Streams the rows of a range.
 pub(crate) type Read<'a> = dyn Fn(Range<u64>) -> Result<BatchStream> + 'a;
 
-/// Whole lines at a random place of each region; a small split is one stretch.
+/// Returns whole lines at a random place of each region; a small split is one stretch.
 fn stretches(notation: Notation, request: &Request<'_>, seed: u64) -> Result<Vec<Range<u64>>> {
     let (start, end) = (request.split.start, request.split.end);
     let region = (end - start) / REGIONS;
@@ -82,7 +82,7 @@ fn parse(stretches: &[Range<u64>], read: &Read<'_>) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// Takes rows at a regular stride from what was parsed.
+/// Takes rows at a regular stride from those that were parsed.
 fn choose(
     request: &Request<'_>,
     tables: &[Table],
@@ -108,7 +108,7 @@ fn choose(
     Ok((rows, indices.into_iter().map(|i| positions[i]).collect()))
 }
 
-/// Estimated row numbers of all rows that were parsed, ascending.
+/// Returns the estimated row numbers of all parsed rows, ascending.
 fn positions(start: u64, tables: &[Table]) -> Vec<u64> {
     let rows_of = |batches: &[RecordBatch]| {
         batches

@@ -1,9 +1,11 @@
-//! The rule where records of CSV end: the one that splits, readers and inference go by, and that the parser behind it has too.
+//! The rule where records of CSV end. Splits, readers and inference go by it, and the parser behind it has the same
+//! rule.
 //!
-//! A quote opens a value only at its start; within it a doubled quote stands for itself, and so does what follows an escape. CR,
-//! LF and CRLF end a record. What the parser would make something of is a fault here: a quote that is never closed, and text
-//! behind one that closes a value. It costs a search for quotes: reading 55 MB without any took 0.99 of the CPU time that it took
-//! unchecked, with two of six columns in quotes 1.06 (medians of seven pairs).
+//! A quote opens a value only at its start. Within it a doubled quote stands for itself, and so does any character
+//! behind an escape. CR, LF and CRLF end a record. Two things that the parser would accept are faults here: a quote
+//! that is never closed, and text behind a quote that closes a value. The scan costs a search for quotes. Reading 55 MB
+//! without any took 0.99 of the CPU time that it took unchecked; with two of six columns in quotes 1.06 (medians of
+//! seven pairs).
 
 use memchr::{memchr, memchr2, memchr3};
 
@@ -13,14 +15,14 @@ use crate::source::Syntax;
 /// Why text is no CSV; positions are those of bytes in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The quote at `opened` closes, and what stands at `at` is behind the closing one.
+    /// The quote at `opened` closes, and the text at `at` is behind the closing one.
     BehindQuote { opened: u64, at: u64 },
     /// The quote at `opened` does not close before the end of the text.
     NeverClosed { opened: u64 },
 }
 
 impl Fault {
-    /// Position of the quote that opens.
+    /// Returns the position of the quote that opens.
     pub(super) fn opened(self) -> u64 {
         match self {
             Self::BehindQuote { opened, .. } | Self::NeverClosed { opened } => opened,
@@ -28,13 +30,13 @@ impl Fault {
     }
 }
 
-/// Goes over text piece by piece.
+/// Scans text piece by piece.
 pub(super) struct Scan {
     syntax: Syntax,
     state: State,
-    /// The byte before the text that comes next.
+    /// The last byte before the next text.
     last: u8,
-    /// Position in the file of the text that comes next.
+    /// Position in the file of the next text.
     position: u64,
     /// Where the value within quotes opened.
     opened: u64,
@@ -70,7 +72,7 @@ impl Scan {
         }
     }
 
-    /// Goes over all of `text`.
+    /// Scans all of `text`.
     pub(super) fn skip(&mut self, text: &[u8]) -> Result<(), Fault> {
         match self.syntax {
             Syntax {
@@ -83,12 +85,12 @@ impl Scan {
         }
     }
 
-    /// Whether text that `skip` went over since the last call may have values that are nothing in quotes.
+    /// Returns whether the text since the last call may have values that are empty in quotes.
     pub(super) fn take_empty(&mut self) -> bool {
         std::mem::take(&mut self.empty)
     }
 
-    /// The same where nothing but quotes matters.
+    /// Does the same where only quotes matter.
     fn skip_quotes(&mut self, text: &[u8], quote: u8) -> Result<(), Fault> {
         let mut quotes = Positions::new(quote, text);
         if self.state == State::Closing && !text.is_empty() && self.closing(text[0], 0)? == 1 {
@@ -114,7 +116,7 @@ impl Scan {
         Ok(())
     }
 
-    /// A quote outside quotes, which opens a value if it is at its start.
+    /// Takes a quote outside quotes, which opens a value if it is at its start.
     fn open(&mut self, text: &[u8], at: usize) {
         let before = if at == 0 { self.last } else { text[at - 1] };
         if before == self.syntax.delimiter || ends_line(before) {
@@ -123,13 +125,13 @@ impl Scan {
         }
     }
 
-    /// Goes over `text` to the end of a line that ends a record, a comment, or nothing, and returns how many bytes that were;
-    /// `None` if there is none in it.
+    /// Scans `text` to the end of a line that ends a record, a comment or an empty line. Returns how many bytes that
+    /// were, or `None` if there is no such end in it.
     pub(super) fn record_end(&mut self, text: &[u8]) -> Result<Option<usize>, Fault> {
         self.advance(text, true)
     }
 
-    /// The end of the text.
+    /// Ends the text.
     pub(super) fn finish(&self) -> Result<(), Fault> {
         match self.state {
             State::Quoted | State::Escaped => Err(Fault::NeverClosed {
@@ -215,7 +217,7 @@ impl Scan {
         })
     }
 
-    /// Goes on to the next quote, or the next end of a line where such matter; whether it is the latter.
+    /// Goes on to the next quote, or the next line end where such matter. Returns whether it is a line end.
     fn unquoted(&mut self, text: &[u8], at: usize, to_record_end: bool) -> (usize, bool) {
         let before = if at == 0 { self.last } else { text[at - 1] };
         if Some(text[at]) == self.syntax.comment && ends_line(before) {
@@ -259,7 +261,7 @@ mod tests {
         })
     }
 
-    /// The same rule, one byte at a time: where lines end outside quotes, or where it fails.
+    /// Applies the same rule one byte at a time: returns where lines end outside quotes, or where it fails.
     fn naive(text: &[u8], syntax: Syntax) -> (Vec<usize>, Option<Fault>) {
         let (mut ends, mut opened, mut i) = (Vec::new(), None, 0);
         let mut comment = false;

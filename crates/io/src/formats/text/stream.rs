@@ -1,8 +1,8 @@
 //! Streams the records of a byte range through a decoder.
 //!
-//! Text of CSV is scanned before it is decoded, since its parser takes anything for something. The parser of JSON lines
-//! overlooks some faults, which are looked for in what it took; and it takes several lines for a row, and one line for several,
-//! so rows are compared with lines.
+//! CSV is scanned before it is decoded, since its parser accepts any text. The parser of JSON lines overlooks some
+//! faults, which are looked for in the text that it took. It also takes several lines for a row, and one line for
+//! several, so rows are compared with lines.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Dialect {
     }
 }
 
-/// What matches nulls, if texts were given that are.
+/// Returns a pattern for nulls, if texts were given that stand for null.
 fn nulls(options: &ReadOptions) -> std::result::Result<Option<Nulls>, regex::Error> {
     let values = &options.csv.null_values;
     if values.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn open(
     )
 }
 
-/// The batches of a range, which begins at a record.
+/// Returns the batches of a range, which begins at a record.
 pub(super) fn batches(
     file: Arc<RangeReader>,
     range: Range<u64>,
@@ -100,18 +100,18 @@ struct Records {
     decoder: Box<dyn Decode>,
     check: Check,
     windows: ReadAhead,
-    /// What the decoder did not take yet, as UTF-8.
+    /// The text that the decoder did not take yet, as UTF-8.
     window: Bytes,
     /// Position in the file of the next byte for the decoder.
     position: u64,
     /// Position of the batch being decoded.
     batch_start: u64,
-    /// Where the row began that is being decoded, or before.
+    /// Where the row being decoded began, or a position before it.
     row_start: u64,
     end: u64,
 }
 
-/// In the place of a decoder that is not needed any more.
+/// Takes the place of a decoder that is not needed any more.
 struct Nothing;
 
 impl Decode for Nothing {
@@ -128,7 +128,7 @@ impl Decode for Nothing {
     }
 }
 
-/// What finds text that decoders take for something else.
+/// Finds text that decoders take for something else.
 enum Check {
     Csv(Scan),
     Json { scan: JsonScan, rows: u64 },
@@ -203,7 +203,7 @@ impl Records {
         Ok(batch)
     }
 
-    /// The next window; false at the end of the range.
+    /// Reads the next window, and returns false at the end of the range.
     fn refill(&mut self) -> Result<bool> {
         let window = self.windows.next().transpose()?;
         let window = window.unwrap_or_default();
@@ -225,7 +225,7 @@ impl Records {
         Ok(self.window.has_remaining())
     }
 
-    /// Where nothing is a quote, the parser has a byte for one that no text has.
+    /// Refuses the byte that the parser has in place of a quote where nothing is one; no valid text has it.
     fn refuse_no_quote(&self, window: &[u8]) -> Result<()> {
         if self.dialect.syntax.quote.is_some() || self.dialect.encoding != Encoding::Utf8 {
             return Ok(());
@@ -236,9 +236,9 @@ impl Records {
         }
     }
 
-    /// The error of a row that has not ended when it should have.
+    /// Returns the error of a row that has not ended when it should have.
     fn too_long(&mut self) -> IoError {
-        // Which holds most of it.
+        // The decoder holds most of the row.
         self.decoder = Box::new(Nothing);
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,
@@ -247,7 +247,7 @@ impl Records {
         }
     }
 
-    /// Looks for the record and the column at fault, which decoders do not tell in terms of the file.
+    /// Looks for the record and the column at fault, which decoders do not name in terms of the file.
     fn explain(&self, error: &ArrowError) -> IoError {
         match diagnose::find(&self.file, self.batch_start..self.end, &self.dialect) {
             Ok(Some(found)) => found,

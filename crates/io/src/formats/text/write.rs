@@ -21,7 +21,7 @@ pub(super) struct TextFile {
     notation: Notation,
     schema: SchemaRef,
     delimiter: u8,
-    /// Kept between batches for its memory.
+    /// Kept between batches to reuse its memory.
     encoded: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl TextFile {
         check(schema, notation)?;
         let mut encoded = Vec::new();
         if notation == Notation::Csv {
-            // The header is there even if no row follows.
+            // The header is written even if no row follows.
             csv::header(&mut encoded, schema, options.csv_delimiter);
             sink.append(&encoded)?;
         }
@@ -71,8 +71,8 @@ impl Encoder for TextFile {
     }
 }
 
-/// A null is written, because a key that no row has would be a column that is gone. Doubles that JSON has no numbers for
-/// (not a number, infinity) become null, as `JSON.stringify`, pandas and Polars write them.
+/// Appends rows as JSON. A null is written, because a column without any key would be lost. Doubles without a JSON
+/// number (not a number, infinity) become null, as `JSON.stringify`, pandas and Polars write them.
 fn json(out: &mut Vec<u8>, batch: &RecordBatch) -> std::result::Result<(), ArrowError> {
     WriterBuilder::new()
         .with_explicit_nulls(true)
@@ -100,8 +100,8 @@ pub(super) fn check(schema: &Schema, notation: Notation) -> Result<()> {
     }
 }
 
-/// Whether all values within a type have a text that can be read back. Binary would be hexadecimal digits, which nothing
-/// reads as binary; a time zone that nobody knows has no clock.
+/// Returns whether all values of a type have a text that can be read back. Binary would be hexadecimal digits, which
+/// nothing reads as binary; an unknown time zone has no clock.
 fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Dictionary, FixedSizeBinary, LargeBinary};
     match data_type {

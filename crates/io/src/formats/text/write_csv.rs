@@ -1,5 +1,5 @@
-//! CSV as it is written: a null is nothing, an empty string `""`, as pyarrow, Polars and DuckDB write them. The writer of
-//! `arrow-csv` makes nothing of both.
+//! Writes CSV: a null is an empty value, an empty string is `""`, as pyarrow, Polars and DuckDB write them. The writer
+//! of `arrow-csv` makes an empty value of both.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -29,7 +29,7 @@ pub(super) fn rows(
         Ok((formatter, column.logical_nulls()))
     });
     let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
-    // A line without anything would be skipped by readers.
+    // Readers would skip an empty line.
     let alone = columns.len() == 1;
     let mut text = String::new();
     for row in 0..batch.num_rows() {

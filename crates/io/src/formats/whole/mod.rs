@@ -1,4 +1,4 @@
-//! Whole files: a row a file, with its path and its bytes.
+//! Whole files: each file is a row, with its path and its bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) const FORMAT: Format = Format::of(&Whole);
 
 const PATH: &str = "path";
 const BYTES: &str = "bytes";
-/// What a task has for its buffers holds a file of this size, too.
+/// The memory that a task has for its buffers holds a file of this size, too.
 const SMALL_BYTES: u64 = 4 << 20;
 
 struct Whole;
@@ -49,7 +49,7 @@ impl FileFormat for Whole {
                     bytes,
                 });
             }
-            // As it was read, and the row that is made of it: within 562 MB, one of 304 MB took 581.
+            // The bytes that were read, and the row that is made of them: within 562 MB, a file of 304 MB took 581.
             let working = Working {
                 column: Some(BYTES.to_owned()),
                 bytes: 2 * bytes,
@@ -103,7 +103,7 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// The row of a file, with the columns that are asked for; its bytes are not read where nobody wants them.
+/// Returns the row of a file, with the columns that are asked for. Its bytes are read only where somebody wants them.
 fn row(request: &Request<'_>) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..schema().fields().len()).collect();
     let columns = request.projection.unwrap_or(&all);
@@ -124,7 +124,7 @@ fn path(file: &RangeReader) -> ArrayRef {
 
 fn bytes(file: &RangeReader) -> Result<ArrayRef> {
     let bytes = file.read(0, file.len() as usize)?;
-    // Its length fits: it was looked at when the file was listed, and the file is the same.
+    // The length fits: it was checked when the file was listed, and the file is the same.
     let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, bytes.len() as i32]));
     let values = Buffer::from(bytes);
     Ok(Arc::new(BinaryArray::new(offsets, values, None)))
