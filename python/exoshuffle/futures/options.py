@@ -43,8 +43,8 @@ class TaskOptions:
             died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may have another
             cause: a signal from outside, or the system's want of memory. These do not count, up to a bound. The
             embedded engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they
-            count for calls of actors. The embedded engine does not retry a task whose worker crashed if as many others
-            of its name crashed, too, and none has finished. 0 means that no failure is tried again.
+            count for calls of actors. While no task of a name finishes, the embedded engine retries only so many of
+            their crashes: the CPUs and ``max_retries`` together. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
             at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:
