@@ -49,8 +49,8 @@ def opened(
     Args:
         slices: Those of one partition, in order.
         partition: Its number.
-        first: Number of the first map whose output they have. None if they are of some maps only, as if a partition is
-            taken in pieces: then none may come twice, but missing ones cannot be told.
+        first: Number of the first map whose output they have. None if they are of some maps only, such as when a
+            partition is taken in pieces: then none may come twice, but missing ones cannot be told.
         end: Number of maps, or None if none may be missing between but the last ones may.
         tag: The side of a join that is read; default: both.
 

@@ -93,8 +93,8 @@ class ByChance:
 
     Attributes:
         seed: The seed of the permutation.
-        window: How many rows of a file stay together, in random order themselves, in random order of windows; None for
-            no windows.
+        window: How many rows of a file stay together as a window; windows are in random order, and so are the rows of
+            each. None for no windows.
     """
 
     seed: int

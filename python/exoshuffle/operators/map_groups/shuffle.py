@@ -26,13 +26,13 @@ def map_groups_shuffle(
     call: MapBatches,
     learnt: Callable[[MapBatches, pa.Schema], MapBatches],
 ) -> Shuffle:
-    """Groups of equal keys, each handed to a user's function.
+    """Returns a shuffle that hands each group of equal keys to a user's function.
 
     Args:
-        schema: Of the rows.
+        schema: The schema of the rows.
         keys: The columns that are equal within a group.
         call: How to call the function.
-        learnt: Finds the schema of what the function returns, if it is not known.
+        learnt: Finds the schema of the function's results, if it is not known.
 
     Raises:
         OptionsError: A key twice, or no function.
@@ -44,7 +44,7 @@ def map_groups_shuffle(
     check_keys(schema, keys)
     check_group_keys(schema, keys)
     step = MapGroups(tuple(keys), learnt(call, schema))
-    # A group alone is handed over as it came; a function that declares nothing may copy it once.
+    # A group that is finished alone is handed over as it came; a function that declares nothing may copy it once.
     declared = call.memory_bytes
     alone = Alone(0 if declared else 100, 0, declared)
     finish = dataclasses.replace(gathered(schema, keys, step), alone=alone)

@@ -1,4 +1,4 @@
-"""A user's function for each group of rows."""
+"""The step that calls a user's function for each group of rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MapGroups:
 
     @property
     def memory_bytes(self) -> int:
-        """What the function has declared."""
+        """The memory that the function has declared."""
         return self.call.memory_bytes
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -42,7 +42,7 @@ class MapGroups:
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: all rows of the partition twice; once where they are one group."""
+        """See ``Step``. Cost: all rows of the partition twice; once if they are one group."""
         schema = self.output_schema(batches.schema)
 
         def made() -> Iterator[pa.Table]:
