@@ -1,6 +1,6 @@
-"""Steps on columns and rows that SQL expressions describe: select, with_columns, filter, drop, rename; and on schemas.
+"""Steps that SQL expressions describe: select, with_columns, filter, drop, rename; and steps on schemas.
 
-Guarantee: columns that are only passed through keep their exact type and are not copied, except by a filter, which
+Guarantee: columns that are only passed through keep their exact type. They are not copied, except by a filter, which
 copies what it keeps.
 """
 
@@ -58,7 +58,7 @@ class Select:
 
 @dataclass(frozen=True)
 class WithColumns:
-    """Adds computed columns at the end, or replaces columns of these names where they are.
+    """Adds computed columns at the end, or replaces columns of these names in their places.
 
     All expressions see the columns as they were before.
 
@@ -73,7 +73,7 @@ class WithColumns:
         return _schema_of(self._parsed(schema), schema)
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """See ``Step``: columns that are replaced, too, since they hold the place of the new ones."""
+        """See ``Step``: replaced columns are needed, too, since they hold the place of the new ones."""
         read = {
             name for _, text in self.expressions for name in parse_expression(text, schema).columns
         }
@@ -91,7 +91,7 @@ class WithColumns:
 
 @dataclass(frozen=True)
 class Filter:
-    """Keeps rows for which a condition is true; null is not.
+    """Keeps rows for which a condition is true; null does not count as true.
 
     Attributes:
         condition: An SQL expression that is true or false.
@@ -133,10 +133,10 @@ class Filter:
 
 @dataclass(frozen=True)
 class Nullable:
-    """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
+    """Lets columns have nulls, so that their rows fit those of another dataset that has some.
 
     Attributes:
-        columns: Names.
+        columns: Their names.
     """
 
     columns: tuple[str, ...]
