@@ -1,6 +1,6 @@
-"""What an argument may be, asked in one place, so that all options refuse the same things.
+"""Checks what an argument may be, in one place, so that all options refuse the same things.
 
-``True`` is a number to Python. Where a number is asked for it is a mistake, so nothing here takes it for one.
+``True`` is a number to Python. As a number it would be a mistake, so no check here takes it for one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from exoshuffle.errors import OptionsError, shown
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, of any type that says so."""
+    """Returns whether a value is a whole number, of any type that says so."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number with an order, which NaN is too."""
+    """Returns whether a value is a number with an order, which NaN is too."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -34,7 +34,7 @@ def check_function(name: str, value: Any) -> None:
 
 
 def check_instance(name: str, value: Any, kind: type) -> None:
-    """Raises ``OptionsError`` unless an argument of this name is of a class, which can be made without arguments."""
+    """Raises ``OptionsError`` unless an argument of this name is of a class; the class needs no arguments."""
     if not isinstance(value, kind):
         made = kind.__name__
         raise OptionsError(f"{name} is {shown(value)}; give a {made}, such as {made}()")

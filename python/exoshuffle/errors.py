@@ -1,4 +1,4 @@
-"""Every exception that Exoshuffle raises on purpose, and notes on those of others that pass through.
+"""Every exception that Exoshuffle raises on purpose, and notes on others' exceptions that pass through.
 
 Guarantee: a message names the value, the limit and the remedy in one sentence; the class says who has to act.
 
@@ -20,10 +20,10 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ ForkedEngineError               used in a process that was forked from the engine's
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
     │  ├─ TaskCancelledError
-    │  ├─ WorkerDiedError                 the process of a task or actor ended under it (retryable)
+    ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
     │  ├─ ActorDiedError                  the actor is gone, and with it the call
     │  └─ ProtocolError                   driver and workers are of different versions
-    └─ TaskError                          a task failed: its name, attempt and cause, of whose class it is, too
+    └─ TaskError                          a task failed: name, attempt and cause; also of the cause's class
 
 ``retryable`` says whether the engine may run a failed task again; nothing matches on names or messages.
 """
@@ -41,7 +41,7 @@ from typing import Any, cast
 
 #: Characters of a value that a message shows.
 _SHOWN = 80
-#: Names that a message lists; of more it shows the nearest.
+#: Names that a message lists; if there are more, it shows the nearest ones.
 _LISTED = 12
 
 
@@ -60,18 +60,19 @@ class MemoryLimitError(OptionsError):
 
 
 class LargeGroupError(MemoryLimitError):
-    """The rows of one key must be in memory together and do not fit; found while the shuffle runs. Names the key.
+    """The rows of one key must be in memory together and do not fit; found while the shuffle runs.
 
-    By the strategy ``streaming``, the rows of one partition; names that.
+    The message names the key. With the strategy ``streaming``, the rows of a whole partition must fit; the message
+    names the partition.
     """
 
 
 class FunctionMemoryError(MemoryLimitError):
     """A function took more memory in its worker process than was set apart for it, and the limit had no more.
 
-    The process was stopped, with those that it had started, before the program would have exceeded its limit. Names the
-    function, what it had, and what to declare (``memory=``). Not retryable: it would take as much again. On Ray: a node
-    had no memory left, and Ray ended the task.
+    The process was stopped, with those that it had started, before the program would have exceeded its limit. The
+    message names the function, the memory it had, and what to declare (``memory=``). It is not retryable: the function
+    would take as much again. On Ray, a node had no memory left, and Ray ended the task.
     """
 
 
@@ -116,7 +117,8 @@ class CorruptBlockError(StorageError):
 class ShuffleCheckError(ExoshuffleError):
     """The rows that came out of a shuffle are not those that went in; the message names stage, partition and map.
 
-    A defect of a strategy, an engine or a machine's memory. Not retryable: another attempt would get the same bytes.
+    It is a defect of a strategy, an engine or a machine's memory. It is not retryable: another attempt would get the
+    same bytes.
     """
 
 
@@ -129,15 +131,15 @@ class ClosedError(EngineError):
 
 
 class ForkedEngineError(EngineError):
-    """The engine is that of the process which this one was forked from, and cannot be used here.
+    """The engine belongs to the process that this one was forked from, and cannot be used here.
 
-    ``exoshuffle.init()`` starts one here, with a store and a memory limit of its own. References and what is iterated
-    are of the engine that made them: a child that needs values gets them before it is forked, or is spawned.
+    ``exoshuffle.init()`` starts an engine here, with a store and a memory limit of its own. References and iterators
+    belong to the engine that made them. A child that needs values must get them before the fork, or be spawned.
     """
 
     @classmethod
     def of(cls, process: int) -> ForkedEngineError:
-        """The error for an engine of the process with this number."""
+        """Returns the error for an engine of the process with this number."""
         return cls(
             f"the engine belongs to process {process}, which this process was forked from, and cannot be used here; "
             "call exoshuffle.init() in this process to start another, or start the process by spawn instead of fork"
@@ -145,7 +147,7 @@ class ForkedEngineError(EngineError):
 
 
 class BlockLostError(EngineError):
-    """The bytes of an object are gone and it has no lineage to compute them again."""
+    """The bytes of an object are gone, and no lineage can compute them again."""
 
 
 class TaskCancelledError(EngineError):
@@ -153,11 +155,11 @@ class TaskCancelledError(EngineError):
 
 
 class WorkerDiedError(EngineError):
-    """The process that ran a task ended under it: killed, out of memory, or a crash in native code.
+    """The process that ran a task ended while it ran: killed, out of memory, or a crash in native code.
 
     Attributes:
-        from_outside: Whether something else than the task may have ended it. The embedded engine runs the task again
-            then, more often than ``max_retries``, unless that is 0.
+        from_outside: Whether something other than the task may have ended it. Then the embedded engine runs the task
+            again, more often than ``max_retries`` says, unless that is 0.
     """
 
     retryable = True
@@ -165,7 +167,7 @@ class WorkerDiedError(EngineError):
 
 
 class ActorDiedError(EngineError):
-    """The actor's process died or was ended, and it has no restarts left; or a call was running when it died."""
+    """The actor's process died or was ended and it has no restarts left; or a call was running when it died."""
 
 
 class ProtocolError(EngineError):
@@ -173,7 +175,7 @@ class ProtocolError(EngineError):
 
 
 class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it shows where the one it explains was raised
-    """The traceback of an exception that was raised in another process, as text; the cause of that exception.
+    """The traceback, as text, of an exception raised in another process; it is the cause of that exception.
 
     Attributes:
         text: The traceback.
@@ -192,9 +194,9 @@ class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it sho
 class TaskError(ExoshuffleError):
     """A task failed for good. ``__cause__`` is the exception of the last attempt, with its traceback.
 
-    Where that is an exception of the user's function, this is one of its class, too, so that ``except KeyError`` finds
-    it, and has its arguments and attributes. Not so where that would say something else to who waits: ``TimeoutError``
-    and the ends of iterations; nor for what ends programs (``SystemExit``, ``KeyboardInterrupt``).
+    If that exception comes from the user's function, this error is also of its class, so that ``except KeyError``
+    finds it, and has its arguments and attributes. Some classes are left out, since they would mislead those who wait:
+    ``TimeoutError``, the ends of iterations, and what ends programs (``SystemExit``, ``KeyboardInterrupt``).
 
     Attributes:
         task_name: Name of the task.
@@ -203,10 +205,10 @@ class TaskError(ExoshuffleError):
     """
 
     def __new__(cls, *args: Any) -> TaskError:  # noqa: PYI034  of a class below it
-        """An instance of the cause's class, too, where it can be one."""
+        """Makes an instance that is also of the cause's class, where it can be."""
         cause = args[2] if len(args) > 2 else None
         if cls is TaskError and isinstance(cause, Exception):
-            # A class of the user's may do anything when it is subclassed, or refuse.
+            # A user's class may do anything when it is subclassed, or refuse.
             with contextlib.suppress(Exception):
                 return _as_instance_of(cause)
         return super().__new__(cls)
@@ -226,7 +228,7 @@ class TaskError(ExoshuffleError):
 
     @classmethod
     def of(cls, task_name: str, attempt: int, cause: BaseException, node: str = "") -> TaskError:
-        """Such an error, whatever the class of the cause does when it is asked or subclassed."""
+        """Returns a ``TaskError``, whatever the class of the cause does when it is asked or subclassed."""
         try:
             return cls(task_name, attempt, cause, node)
         except Exception:  # noqa: BLE001  classes of users may fail in any way
@@ -241,12 +243,12 @@ class TaskError(ExoshuffleError):
         return TaskError, (self.task_name, self.attempt, self.__cause__, self.node)
 
 
-#: Exceptions that say something to those who wait for results or go through them.
+#: Exceptions that have a meaning for those who wait for results or iterate over them.
 _SIGNS = (StopIteration, StopAsyncIteration, TimeoutError)
 
 
 def _as_instance_of(cause: Exception) -> TaskError:
-    """An object, still without content, that is a ``TaskError`` and an instance of the cause's class."""
+    """Returns an empty object that is a ``TaskError`` and an instance of the cause's class."""
     kind = type(cause)
     if isinstance(cause, (ExoshuffleError, *_SIGNS)):
         raise TypeError
@@ -256,12 +258,12 @@ def _as_instance_of(cause: Exception) -> TaskError:
         for name, found in vars(base).items()
         if isinstance(found, MemberDescriptorType | GetSetDescriptorType) and name[:2] != "__"
     }
-    # What is ours, whatever the class has by these names.
+    # These attributes are ours, even if the class has others of the same names.
     ours: dict[str, Any] = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
     words = {"__module__": __name__, "__qualname__": "TaskError", "__doc__": TaskError.__doc__}
     ours["__setattr__"] = BaseException.__setattr__
     made = type("TaskError", (TaskError, kind), {**fields, **ours, **words})
-    # What makes objects of the class that is built in, which all others come from.
+    # The built-in class that all others come from makes the object.
     built_in = next(base for base in kind.__mro__ if base.__module__ == "builtins")
     return cast("TaskError", built_in.__new__(made, *cause.args))
 
@@ -281,7 +283,7 @@ def _message(error: TaskError, cause: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The message of an exception of anybody's."""
+    """Returns the message of any exception."""
     try:
         return str(error)
     except Exception as failure:  # noqa: BLE001  classes of users may fail in any way
@@ -289,13 +291,13 @@ def said(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of any kind as text for a message: in one line, and no longer than that."""
+    """Returns any value as text for a message, in one line of at most ``_SHOWN`` characters."""
     text = " ".join(repr(value).splitlines())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> str:
-    """The message about a name that there is not: with all those that there are, or the nearest of many.
+    """Returns the message about an unknown name, with all the known names, or the nearest if there are many.
 
     Cost: 10 ms for 3,000 names.
     """
@@ -306,7 +308,7 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def candidates(name: str, known: Sequence[str]) -> str:
-    """What there is instead of a name that does not do: all, or the three nearest of many; or none of these."""
+    """Lists the names to use instead of an unsuitable one: all, or the three nearest of many; or "none of these"."""
     if len(known) <= _LISTED:
         return ", ".join(map(repr, known)) or "none of these"
     nearest = ", ".join(map(repr, nearest_names(name, known)))
@@ -314,7 +316,7 @@ def candidates(name: str, known: Sequence[str]) -> str:
 
 
 def differing(found: Sequence[str], expected: Sequence[str]) -> tuple[str, str]:
-    """Two lists that differ, such as those of columns, as texts: whole, or from where they differ if they are long."""
+    """Returns two differing lists, such as of columns, as texts: whole, or from the difference on if they are long."""
     if max(len(found), len(expected)) <= _LISTED:
         return f"({', '.join(found)})", f"({', '.join(expected)})"
     pairs = enumerate(zip(found, expected, strict=False))
@@ -324,7 +326,7 @@ def differing(found: Sequence[str], expected: Sequence[str]) -> tuple[str, str]:
 
 
 def _part(columns: Sequence[str], start: int) -> str:
-    """Three columns of many, from one on."""
+    """Describes three columns of many, from ``start`` on."""
     texts = ", ".join(columns[start : start + 3]) or "none"
     several = "s" * (len(columns) != 1)
     more = ", …" * (start + 3 < len(columns))
@@ -332,14 +334,14 @@ def _part(columns: Sequence[str], start: int) -> str:
 
 
 def nearest_names(name: str, known: Sequence[str]) -> list[str]:
-    """The three names that are most like one, whatever its case; the most alike first."""
+    """Returns the three names that are most like this one, the most alike first; case does not count."""
     matcher = difflib.SequenceMatcher(b=name.lower(), autojunk=False)
 
     def likeness(other: str) -> tuple[bool, float]:
         matcher.set_seq1(other.lower())
         return name.lower() == other.lower(), matcher.quick_ratio()
 
-    # By their letters first, which is fast, and then by their order, too.
+    # Compare letters first, which is fast, and then their order, too.
     alike = heapq.nlargest(50, known, key=likeness)
 
     def exact_likeness(other: str) -> tuple[bool, float]:
@@ -350,7 +352,7 @@ def nearest_names(name: str, known: Sequence[str]) -> list[str]:
 
 
 class Noted(contextlib.AbstractContextManager[None]):
-    """Around a function of the user: what it raises passes through, with a note (Python 3.11 and later show it).
+    """Wraps a call of a user's function: its exceptions pass through with a note (shown by Python 3.11 and later).
 
     Why not a function with ``contextmanager``: see ``dataset.write.PlainErrors``.
     """
@@ -368,10 +370,10 @@ class Noted(contextlib.AbstractContextManager[None]):
         del kind, traceback
         if not isinstance(error, Exception):
             return
-        # A class of the user's may refuse.
+        # A user's class may refuse.
         with contextlib.suppress(Exception):
             if sys.version_info >= (3, 11):
                 error.add_note(self._note)
             else:
-                # Where newer versions of Python keep them, so that notes travel to those.
+                # Newer versions of Python keep notes here, so notes reach them, too.
                 error.__notes__ = [*getattr(error, "__notes__", []), self._note]  # type: ignore[attr-defined]

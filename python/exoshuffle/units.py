@@ -16,7 +16,7 @@ _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_bytes(text: float | str) -> int:
-    """Bytes of ``"2GB"`` (decimal), ``"512MiB"`` (binary), ``"1.5 g"`` or a plain number.
+    """Returns the bytes of ``"2GB"`` (decimal), ``"512MiB"`` (binary), ``"1.5 g"`` or a plain number.
 
     Raises:
         OptionsError: Not a size.
@@ -34,7 +34,7 @@ def parse_bytes(text: float | str) -> int:
 
 
 def option_bytes(name: str, size: float | str, least: int = 1) -> int:
-    """Bytes of an option of this name, a number or a size as text.
+    """Returns the bytes of an option of this name, a number or a size as text.
 
     Raises:
         OptionsError: Not a size, or less than ``least``.
@@ -51,12 +51,12 @@ def option_bytes(name: str, size: float | str, least: int = 1) -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1`` and ``"row"`` as ``"1 row"``, ``2000`` as ``"2,000 rows"``."""
+    """Returns ``"1 row"`` for ``1`` and ``"row"``, ``"2,000 rows"`` for ``2000``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_bytes(count: float) -> str:
-    """``1234567`` as ``"1.23 MB"`` (decimal units, three digits)."""
+    """Returns ``"1.23 MB"`` for ``1234567`` (decimal units, three digits)."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(count) < 1000 or unit == "TB":
             break

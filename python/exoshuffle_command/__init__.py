@@ -1,6 +1,6 @@
-"""The program ``exoshuffle``, in a package of its own: importing ``exoshuffle`` takes 0.2 s, and Ctrl-C may come then.
+"""The program ``exoshuffle``, in its own package: importing ``exoshuffle`` takes 0.2 s, and Ctrl-C may come then.
 
-Guarantee: then too it ends with 130 and one sentence.
+Guarantee: then, too, it ends with 130 and one sentence.
 """
 
 from __future__ import annotations

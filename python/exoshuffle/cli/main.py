@@ -1,7 +1,7 @@
-"""Entry point of the command line: sub-commands, and how errors look.
+"""The entry point of the command line: sub-commands, and how errors look.
 
-Guarantee: one sentence on standard error and an exit code, never a traceback: 1 for what went wrong with data or
-machine, 2 for what was asked wrongly, 130 after Ctrl-C; ``signals`` has others.
+Guarantee: an error is one sentence on standard error and an exit code, never a traceback. The code is 1 if data or
+machine failed, 2 for a wrong request, 130 after Ctrl-C; ``signals`` has others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with contextlib.suppress(Exception):
             shutdown()
     except KeyboardInterrupt:
-        # Again, or when all was done: what shutting down leaves to do ends with the process too.
+        # It came again, or when all was done. The end of the process also ends what shutting down would still do.
         os._exit(signals.interrupted())
     sys.exit(signals.flushed(code))
 
@@ -79,13 +79,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        # click puts an exception of its own in the place of the one that may say what became of the output.
+        # click replaces the exception, which may say what became of the output, by its own.
         outcome = str(error.__cause__ or error)
         return _say(f"interrupted; {outcome}" if outcome else "interrupted", signals.interrupted())
     except BrokenPipeError:
         return signals.unread()
     except SystemExit:
-        # What click makes of it, and of nothing else in this mode.
+        # click turns a broken pipe into this, and nothing else in this mode.
         return signals.unread()
     except OptionsError as error:
         return _say(str(error), 2)

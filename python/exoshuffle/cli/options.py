@@ -1,4 +1,4 @@
-"""What the commands that shuffle have in common: their options, how they open the input, run, and report."""
+"""The common part of the commands that shuffle: their options, how they open the input, run, and report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from exoshuffle.units import counted, format_bytes
 
 
 def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The two options that say what an output may replace, as the parameter ``overwrite``."""
+    """Adds the two options that say what an output may replace, as the parameter ``overwrite``."""
 
     @click.option(
         "--overwrite",
@@ -148,13 +148,13 @@ partitions_option = click.option(
 
 
 def shuffle_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that all commands have which shuffle."""
+    """Adds the options that all commands that shuffle have."""
     decorators = [*_FORMAT_OPTIONS, *_RUN_OPTIONS]
     return functools.reduce(lambda made, option: option(made), reversed(decorators), command)
 
 
 def input_output(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments of commands that read one dataset."""
+    """Adds the arguments of commands that read one dataset."""
     command = click.argument("output", metavar="OUTPUT")(command)
     return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
 
@@ -181,7 +181,7 @@ def start(arguments: dict[str, Any]) -> None:
 
 
 def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
-    """The dataset of some paths."""
+    """Opens the dataset of some paths."""
     return open_dataset(
         paths,
         format=arguments["format_"],
@@ -205,7 +205,7 @@ def _num_lines(given: int | None) -> int | None:
 
 
 def _column_types(given: Sequence[str]) -> dict[str, str] | None:
-    """Types by the names of columns, from NAME=TYPE."""
+    """Returns types by the names of columns, from NAME=TYPE."""
     types: dict[str, str] = {}
     for text in given:
         name, equals, kind = text.rpartition("=")
@@ -242,7 +242,7 @@ def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
 
 
 def _format_of(output: str) -> str | None:
-    """The format that the ending of a file says; None where the input's is taken."""
+    """Returns the format that the ending of a file names; None if the input's is taken."""
     said = format_of(local_path(output, OutputError))
     if said is None and kind_of(output) == "file":
         raise OptionsError(

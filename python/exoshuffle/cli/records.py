@@ -68,7 +68,7 @@ def gensort_command(
 
 
 def _num_records(text: str) -> int:
-    """Of a count, or of a size with a unit."""
+    """Returns the number of records for a count, or for a size with a unit."""
     if re.fullmatch(r"[0-9]{1,30}", text):
         return int(text)
     if re.fullmatch(r"[0-9.]+ *[A-Za-z]+", text):

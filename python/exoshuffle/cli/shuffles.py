@@ -193,7 +193,7 @@ def join_command(**arguments: Any) -> None:
 
 
 def _columns(option: str, text: str | None) -> list[str] | None:
-    """The columns that an option names; None without the option."""
+    """Returns the columns that an option names; None without the option."""
     if text is None:
         return None
     names = parse_names(text)

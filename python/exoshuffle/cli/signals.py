@@ -1,9 +1,9 @@
-"""What ends the program from outside: signals, and a reader of its output that has gone.
+"""Handles ends of the program from outside: signals, and a reader of its output that has gone.
 
-Guarantee: SIGTERM, SIGHUP and SIGQUIT clean up as Ctrl-C does; the exit code is 128 and the number of the signal. One
-that was ignored when the program began, as by ``nohup``, stays so. Where nobody reads what is printed any more
-(``| head -1``), the program ends without a word, with the code of SIGPIPE. That signal itself stays ignored, as Python
-has it: it comes for every pipe, also that to a worker which has died, and the error of the write says which one it was.
+Guarantee: SIGTERM, SIGHUP and SIGQUIT clean up as Ctrl-C does; the exit code is 128 and the number of the signal. A
+signal that was ignored when the program began, as by ``nohup``, stays ignored. If nobody reads the output any more
+(``| head -1``), the program ends silently, with the code of SIGPIPE. SIGPIPE itself stays ignored, as in Python. It
+comes for every pipe, also for one to a worker that has died, and the error of the write says which pipe it was.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from types import FrameType
 from typing import TextIO
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-#: As shells say it.
+#: Shells add this to the number of a signal.
 _OF_SIGNALS = 128
 
 _received: int = signal.SIGINT
 
 
 def interrupt_when_ended() -> None:
-    """From now on, what is to end the program interrupts it."""
+    """Makes signals that would end the program interrupt it from now on."""
     global _received
     _received = signal.SIGINT
     for number in _ENDING:
@@ -38,12 +38,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def interrupted() -> int:
-    """The exit code after an interrupt."""
+    """Returns the exit code after an interrupt."""
     return _OF_SIGNALS + _received
 
 
 def unread() -> int:
-    """The exit code where nobody reads the output any more; what is still to be written there goes nowhere."""
+    """Returns the exit code if nobody reads the output any more; discards what is still to be written there."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in _open_streams():
         try:
@@ -55,7 +55,7 @@ def unread() -> int:
 
 
 def flushed(code: int) -> int:
-    """The exit code, once all that was printed is out."""
+    """Returns the exit code, once all that was printed is out."""
     try:
         for stream in _open_streams():
             stream.flush()
@@ -65,5 +65,5 @@ def flushed(code: int) -> int:
 
 
 def _open_streams() -> list[TextIO]:
-    """What the program prints to; none that was closed before it began."""
+    """Returns the streams that the program prints to, without those closed before it began."""
     return [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]

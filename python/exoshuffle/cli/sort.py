@@ -1,4 +1,4 @@
-"""``exoshuffle sort`` and ``exoshuffle explain``: the same arguments, one runs and one tells what would run."""
+"""``exoshuffle sort`` and ``exoshuffle explain``: with the same arguments, one runs and one prints the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native calls that each work on one file, side by side, with progress; Ctrl-C ends them within some MB."""
+"""Runs native calls that each work on one file, side by side, with progress; Ctrl-C ends them within some MB."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from exoshuffle.observe.progress import Progress
 
 T = TypeVar("T")
 
-#: Without it, 8 of 120 interrupts right at the beginning came into effect at the end of a file of 8 GB.
+#: Without such looks, 8 of 120 interrupts right at the beginning took effect only at the end of a file of 8 GB.
 LOOK_UP_SECONDS = 0.1
 
 
 def each_file(
     call: Callable[[int, _native.Stop], T], file_bytes: Sequence[int], progress: Progress | None
 ) -> list[T]:
-    """The results of calling a function with the number of every file, as many at once as there are CPUs.
+    """Calls a function with the number of every file, as many at once as there are CPUs; returns the results.
 
     Args:
-        call: Gets the number of a file, and what tells it to stop: after an interrupt, which is raised in this thread
-            only, or when another has failed. Those that run are waited for.
+        call: Gets the number of a file, and an object that tells it to stop: after an interrupt, which is raised in
+            this thread only, or when another call has failed. Running calls are waited for.
         file_bytes: Size of each file.
-        progress: Told of every file that is done.
+        progress: Is told of every file that is done.
     """
     stop = _native.Stop()
     finished: SimpleQueue[int] = SimpleQueue()
@@ -41,7 +41,7 @@ def each_file(
     with contextlib.ExitStack() as after:
         pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
         after.callback(pool.shutdown, cancel_futures=True)
-        # Before the others are waited for; where all went well, nobody looks at it any more.
+        # Runs before the others are waited for; if all went well, nobody looks at it any more.
         after.callback(stop.set)
         if progress is not None:
             after.callback(progress.stop)
@@ -56,7 +56,7 @@ def each_file(
 
 
 def _next(finished: SimpleQueue[int]) -> int:
-    """The number of a file that is done. Looks up now and then, because a signal just before a wait does not end it."""
+    """Returns the number of a finished file. Wakes now and then: a signal just before a wait does not end the wait."""
     while True:
         with contextlib.suppress(Empty):
             return finished.get(timeout=LOOK_UP_SECONDS)

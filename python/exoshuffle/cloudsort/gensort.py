@@ -1,4 +1,4 @@
-"""gensort: files of 100-byte records with 10-byte keys, the same bytes as Ordinal's gensort makes."""
+"""gensort: makes files of 100-byte records with 10-byte keys, the same bytes as Ordinal's gensort."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from exoshuffle.units import format_bytes
 RECORD_BYTES = 100
 #: Records per file unless the number of files is given: 1 GB, so that a few tasks can work side by side.
 RECORDS_PER_FILE = 10_000_000
-#: The numbers in their names have five digits.
+#: The numbers in file names have five digits.
 MAX_FILES = 100_000
 #: Records are numbered with 128 bits.
 MAX_RECORDS = 2**128
@@ -30,7 +30,7 @@ MAX_RECORDS = 2**128
 
 @dataclass(frozen=True)
 class GensortResult:
-    """What gensort made.
+    """The result of gensort.
 
     Attributes:
         path: The directory.
@@ -62,13 +62,13 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
 
     Args:
         path: The directory, as ``write_parquet`` takes it.
-        num_records: How many records of 100 bytes.
+        num_records: Number of records of 100 bytes.
         start: Number of the first record (gensort's ``-b``); numbers have 128 bits.
         partitions: Number of files; default: one per GB, at least one per CPU for more than 10 MB.
         ascii: Printable records (gensort's ``-a``), else binary.
         skew: Skewed keys (gensort's ``-s``).
         overwrite: As in ``write_parquet``.
-        progress: Told of every finished file.
+        progress: Is told of every finished file.
 
     Raises:
         OptionsError: A number that cannot work.

@@ -14,15 +14,15 @@ from exoshuffle.observe.progress import Progress
 
 @dataclass(frozen=True)
 class ValsortResult:
-    """What valsort found.
+    """The result of valsort.
 
     Attributes:
         records: Number of records.
         checksum: Sum of the CRC-32 of all records, in hexadecimal, as valsort prints it.
-        duplicates: Records whose key equals the one before.
-        unordered: Records whose key is less than the one before.
+        duplicates: Records whose key equals the previous one.
+        unordered: Records whose key is less than the previous one.
         first_unordered: Number (from 0) of the first such record over all files; None if sorted.
-        first_unordered_file: The file it is in.
+        first_unordered_file: The file that this record is in.
         first_unordered_index: Its number within that file.
         seconds: Wall time.
     """
@@ -82,7 +82,7 @@ def valsort(
 def _locate(
     files: list[str], records: list[int], position: int | None
 ) -> tuple[str | None, int | None]:
-    """The file of a record, and its number there."""
+    """Returns the file of a record, and its number there."""
     if position is not None:
         for file, count in zip(files, records, strict=True):
             if position < count:

@@ -28,7 +28,7 @@ class RemoteClass:
         functools.update_wrapper(self, cls, updated=())
 
     def options(self, **changes: Any) -> RemoteClass:
-        """The same class with other options (the fields of ``ActorOptions``).
+        """Returns the same class with other options (the fields of ``ActorOptions``).
 
         Raises:
             OptionsError: An unknown option or a value that cannot work.
@@ -38,7 +38,7 @@ class RemoteClass:
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Makes an actor; returns at once. References among the arguments are resolved, as for tasks.
 
-        A constructor that fails shows in the calls: they raise its error.
+        If the constructor fails, the calls raise its error.
         """
         actor = current_engine().create_actor(self._cls, args, kwargs, self._options)
         members = inspect.getmembers(self._cls, callable)
@@ -53,7 +53,7 @@ class RemoteClass:
 
 
 class ActorHandle:
-    """Where to send calls: ``actor.method.remote(...)``. Can be passed to tasks and other actors.
+    """Takes calls: ``actor.method.remote(...)``. A handle can be passed to tasks and other actors.
 
     The actor ends when no handle is left and the calls made are done.
     """
@@ -88,10 +88,10 @@ class ActorMethod:
         self._options = options
 
     def options(self, **changes: Any) -> ActorMethod:
-        """The same method with other options: ``num_returns``, ``max_retries`` or ``name``.
+        """Returns the same method with other options: ``num_returns``, ``max_retries`` or ``name``.
 
         Raises:
-            OptionsError: Another option: a call needs nothing beside what its actor has.
+            OptionsError: Another option; a call needs nothing beyond what its actor has.
         """
         for name in changes:
             if name not in {"max_retries", "name", "num_returns"}:
@@ -101,7 +101,7 @@ class ActorMethod:
         return ActorMethod(self._actor, self._method, with_changes(self._options, changes))
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the method; returns a ``Ref``, or a ``RefStream`` of a generator, at once."""
+        """Calls the method and returns at once: a ``Ref``, or a ``RefStream`` if it is a generator."""
         return current_engine().call_actor(self._actor, self._method, args, kwargs, self._options)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
@@ -113,7 +113,7 @@ def kill(actor: ActorHandle) -> None:
     """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``.
 
     Raises:
-        OptionsError: Something else than an actor.
+        OptionsError: The argument is not an actor.
     """
     if not isinstance(actor, ActorHandle):
         raise OptionsError(

@@ -1,4 +1,4 @@
-"""The functions that users and strategies call: ``remote``, ``put``, ``get``, ``wait`` and their kin."""
+"""The functions that users and strategies call: ``remote``, ``put``, ``get``, ``wait`` and others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RemoteFunction:
         functools.update_wrapper(self, fn, updated=())
 
     def options(self, **changes: Any) -> RemoteFunction:
-        """The same function with other options (the fields of ``TaskOptions``).
+        """Returns the same function with other options (the fields of ``TaskOptions``).
 
         Raises:
             OptionsError: An unknown option or a value that cannot work.
@@ -36,11 +36,11 @@ class RemoteFunction:
         return RemoteFunction(self._fn, with_changes(self._options, changes))
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Submits a task and returns at once: a ``Ref`` to its result, or a ``RefStream`` of a generator.
+        """Submits a task and returns at once: a ``Ref`` to its result, or a ``RefStream`` if it is a generator.
 
         References among the arguments (``Ref``, ``SliceRef``, ``Refs``, ``Column``) are resolved before the task
-        starts; the function sees values. References inside containers stay references. A task that has not started
-        when the last reference to its result is gone never does.
+        starts; the function sees values. References inside containers stay references. If the last reference to the
+        result goes before the task has started, the task never starts.
 
         Raises:
             OptionsError: The function or an argument cannot be pickled, or no node can ever have what the task needs.
@@ -76,10 +76,10 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         **options: Fields of ``TaskOptions`` or, for a class, of ``ActorOptions``.
 
     Raises:
-        OptionsError: Something else than a function or a class, an unknown option, or a value that cannot work.
+        OptionsError: Neither a function nor a class, an unknown option, or a value that cannot work.
     """
     if fn is None:
-        # Which of the two will be decorated is not known yet, but most mistakes show already.
+        # It is not known yet whether a function or a class will be decorated, but most mistakes show already.
         if "max_restarts" in options:
             with_changes(ActorOptions(), options)
         else:
@@ -104,9 +104,9 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
     """Waits for one object, or for all of a sequence, and returns the value or the list of values.
 
     Raises:
-        OptionsError: Something else than references, or than a number of seconds.
+        OptionsError: Something other than references, or a timeout that is not a number of seconds.
         TaskError: The task that makes the object failed; its cause is chained.
-        TimeoutError: Not done after ``timeout`` seconds, all of them together.
+        TimeoutError: Not all are done after ``timeout`` seconds in total.
     """
     _check_timeout(timeout)
     engine = current_engine()
@@ -122,13 +122,13 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
 def wait(
     refs: Sequence[Ref], num_ready: int = 1, timeout: float | None = None
 ) -> tuple[list[Ref], list[Ref]]:
-    """Waits until ``num_ready`` objects are done (made or failed); returns those that are and those that are not.
+    """Waits until ``num_ready`` objects are done (made or failed); returns the done ones and the others.
 
-    Moves no data. After ``timeout`` seconds it returns what there is.
+    It moves no data. After ``timeout`` seconds it returns what is done by then.
 
     Raises:
-        OptionsError: Something else than a list of references, a number of them that there are not, or something else
-            than a number of seconds.
+        OptionsError: Not a list of references, ``num_ready`` above their number, or a timeout that is not a number of
+            seconds.
     """
     _check_timeout(timeout)
     refs = list(_each("wait", refs, Ref))
@@ -138,14 +138,14 @@ def wait(
 
 
 def slice_bytes(refs: Sequence[Ref]) -> list[list[int]]:
-    """The bytes of each slice of each object as the engine keeps them; waits for the objects, moves no data.
+    """Returns the bytes of each slice of each object as the engine keeps them; waits for the objects, moves no data.
 
-    Slices of a block have the bytes that were written; other values those of their pickles.
+    For slices of a block these are the bytes that were written; for other values, those of their pickles.
 
     Raises:
         TaskError: As ``get``.
 
-    Cost: the embedded engine reads the index of a block that was spilled; on Ray a task tells it with its status.
+    Cost: the embedded engine reads the index of a block that was spilled; on Ray, a task reports it with its status.
     """
     return current_engine().slice_bytes(list(_each("slice_bytes", refs, Ref)))
 
@@ -164,11 +164,11 @@ def raise_errors(refs: Sequence[Ref]) -> None:
 
 
 def cancel(ref: Ref | RefStream) -> bool:
-    """Cancels the task behind ``ref``; ``get`` then raises ``TaskCancelledError``, as does a stream after its items.
+    """Cancels the task behind ``ref``; ``get`` then raises ``TaskCancelledError``; a stream does so after its items.
 
     Returns:
-        Whether it was cancelled: always if it has not started; if it runs, where the engine can stop it (the embedded
-        engine: in a worker process, or a generator at its next item); not if it is done.
+        Whether it was cancelled. A task that has not started always is. A running task is if the engine can stop it;
+        the embedded engine can in a worker process, or at a generator's next item. A task that is done is not.
     """
     if isinstance(ref, RefStream):
         return ref.handle.cancel()
@@ -176,12 +176,12 @@ def cancel(ref: Ref | RefStream) -> bool:
 
 
 def nodes() -> list[Node]:
-    """The nodes that are alive, with what they have."""
+    """Returns the nodes that are alive, with what they have."""
     return current_engine().nodes()
 
 
 def locate(ref: Ref) -> list[str]:
-    """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
+    """Returns names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
     return current_engine().locate(_checked("locate", ref, Ref))
 
 
@@ -193,8 +193,8 @@ def _check_timeout(timeout: Any) -> None:
 
 
 def _each(function: str, refs: Any, kind: Any) -> Iterator[Any]:
-    """The references of a list, one after the other; raises ``OptionsError`` for something else."""
-    # A reference is a sequence itself: of the slices of its object.
+    """Yields the references of a list one by one; raises ``OptionsError`` for anything else."""
+    # A reference is itself a sequence: of the slices of its object.
     if isinstance(refs, Ref) or not isinstance(refs, Iterable):
         raise OptionsError(f"{function} takes a list of references, and got {shown(refs)}")
     return (_checked(function, ref, kind) for ref in refs)

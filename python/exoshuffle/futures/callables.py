@@ -1,4 +1,4 @@
-"""Which functions of users can be run as they are: not those that only make a coroutine or a generator."""
+"""Checks that a user's function can be run as it is: that calling it does not only make a coroutine or a generator."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from exoshuffle.errors import OptionsError
 
 
 def name_of(function: Any) -> str:
-    """What messages call it."""
+    """Returns the name that messages give the function."""
     return getattr(function, "__qualname__", None) or repr(function)
 
 
 def is_generator(function: Any) -> bool:
-    """Whether calling it only makes a generator."""
+    """Returns whether a call of the function only makes a generator."""
     return _is(inspect.isgeneratorfunction, function)
 
 
 def check_not_async(what: str, function: Any) -> None:
-    """Raises ``OptionsError`` for a function that calling only makes a coroutine, or an asynchronous generator."""
+    """Raises ``OptionsError`` if a call of the function only makes a coroutine or an asynchronous generator."""
     if _is(inspect.iscoroutinefunction, function) or _is(inspect.isasyncgenfunction, function):
         name = name_of(function)
         raise OptionsError(
@@ -30,7 +30,7 @@ def check_not_async(what: str, function: Any) -> None:
 
 
 def check_plain(what: str, function: Any, remedy: str) -> None:
-    """``check_not_async``; and generators are refused with a remedy."""
+    """Does what ``check_not_async`` does, and refuses generators with a remedy."""
     check_not_async(what, function)
     if is_generator(function):
         raise OptionsError(f"{what} got {name_of(function)}, which is a generator; {remedy}")

@@ -50,14 +50,14 @@ class Engine(Protocol):
     name: str
     #: Bytes that the whole program may take on a node.
     memory_limit: int
-    #: Where blocks go that do not fit; empty if that is not this engine's business.
+    #: Where blocks go that do not fit; empty if this engine does not manage that.
     spill_dirs: list[str]
     #: CPU slots of all nodes together.
     num_cpus: int
 
     @property
     def budget_bytes(self) -> int:
-        """What blocks and the working memory of tasks may take of the memory limit together, as of now."""
+        """The bytes of the memory limit that blocks and the working memory of tasks may now take together."""
 
     def submit(
         self,
@@ -77,7 +77,7 @@ class Engine(Protocol):
     ) -> Ref:
         """Makes an actor when its arguments are ready; returns at once.
 
-        The reference stands for the actor: the actor ends when the last one is gone and the calls made are done.
+        The reference stands for the actor. The actor ends when the last reference is gone and the calls made are done.
         """
 
     def call_actor(
@@ -105,40 +105,40 @@ class Engine(Protocol):
         """Waits until ``num_ready`` of the objects are done; moves no data."""
 
     def error(self, ref: Ref) -> BaseException | None:
-        """The error of an object that has failed; None if it has not, or not yet."""
+        """Returns the error of an object that has failed; None if it has not, or not yet."""
 
     def cancel(self, ref: Ref) -> bool:
-        """Cancels a task that is not done, if that is possible; says whether it was."""
+        """Cancels a task that is not done, if that is possible; returns whether it was."""
 
     def allocate_block(self, offsets: Sequence[int]) -> BlockBuffer:
-        """Memory for the result of the running task; see the function ``allocate_block``."""
+        """Returns memory for the result of the running task; see the function ``allocate_block``."""
 
     def workers_bytes(self, executor: Executor) -> int:
-        """What workers for tasks with this executor take of the budget by themselves, one for each CPU."""
+        """Returns the bytes of the budget that idle workers for this executor take, one worker for each CPU."""
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Around the running task's waiting for something outside; see the function ``waiting``."""
+        """Wraps the running task's wait for something outside; see the function ``waiting``."""
 
     def nodes(self) -> list[Node]:
-        """The nodes that are alive."""
+        """Returns the nodes that are alive."""
 
     def locate(self, ref: Ref) -> list[str]:
-        """Names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
+        """Returns names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
         """Waits for objects and returns the bytes of each of their slices as they are kept; raises a task's error.
 
-        Brings no slice to the program, nor from disk where that can be helped.
+        It brings no slice to the program, and none from disk where that can be avoided.
         """
 
     def stats(self) -> dict[str, int]:
-        """Counters: bytes used, spilled, restored, tasks run."""
+        """Returns counters: bytes used, spilled, restored, tasks run."""
 
     def add_observer(self, observer: Callable[[Any], None]) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
 
     def remove_observer(self, observer: Callable[[Any], None]) -> None:
-        """Ends ``add_observer``."""
+        """Stops the calls that ``add_observer`` started."""
 
     def close(self) -> None:
         """Stops everything and leaves nothing behind."""
@@ -148,28 +148,28 @@ _running = threading.local()
 
 
 def set_task_engine(engine: Engine | None, note: Callable[[str], None] | None = None) -> None:
-    """Engines call this around a task, so that ``allocate_block`` and ``waiting`` inside it find them.
+    """Tells ``allocate_block`` and ``waiting`` which engine runs this task; engines call this around a task.
 
-    ``note`` is told which function of the user the task calls, if the engine wants to know.
+    If the engine wants to know which function of the user the task calls, ``note`` is told its name.
     """
     _running.engine, _running.note = engine, note
 
 
 def note_function(name: str) -> None:
-    """The running task calls a function of the user from here on; errors of the engine may name it."""
+    """Notes that the running task now calls a function of the user; errors of the engine may name it."""
     note: Callable[[str], None] | None = getattr(_running, "note", None)
     if note is not None:
         note(name)
 
 
 def running_engine() -> Engine | None:
-    """The engine that runs this task; None outside a task."""
+    """Returns the engine that runs this task; None outside a task."""
     engine: Engine | None = getattr(_running, "engine", None)
     return engine
 
 
 def allocate_block(offsets: Sequence[int]) -> BlockBuffer:
-    """Memory for the result of the running task, to be filled in place and returned: no copy is made.
+    """Returns memory for the result of the running task; the task fills it in place, so no copy is made.
 
     Args:
         offsets: k+1 ascending byte offsets, the first 0, for a block of k slices.
@@ -187,10 +187,10 @@ def allocate_block(offsets: Sequence[int]) -> BlockBuffer:
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Around waiting for something outside, such as a disk: another task may have the CPU of this one meanwhile.
+    """Wraps a wait for something outside, such as a disk, so that another task may use this one's CPU meanwhile.
 
-    Where an engine cannot lend it (the embedded engine can for tasks on threads), the context does nothing; outside a
-    task too.
+    The embedded engine can lend the CPU of tasks on threads. Where an engine cannot, the context does nothing; nor does
+    it outside a task.
     """
     engine = running_engine()
     return contextlib.nullcontext() if engine is None else engine.waiting()

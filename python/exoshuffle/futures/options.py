@@ -1,4 +1,4 @@
-"""Options of tasks and actors: what they need, how often to try, where to run. Plain data, checked when made."""
+"""Options of tasks and actors: what they need, how often to try, where to run. The values are checked when made."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class TaskOptions:
         num_gpus: Declared GPUs that it occupies; the engine counts them and does not look for hardware.
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
-            engine's budget before the task starts. The embedded engine fails a task for which this and its arguments
-            can never be in memory together, with a ``MemoryLimitError`` as the cause; and it stops a worker process
-            that has more than this, with the processes that it started, when the program comes near its limit, with a
-            ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by it, and measures nothing but
-            the memory of a node: a task that it ends when that is full is a ``FunctionMemoryError``, too, or a
-            ``WorkerDiedError`` if it was ended so more often than ``max_retries`` says.
+            engine's budget before the task starts. If this and the arguments can never be in memory together, the
+            embedded engine fails the task, with a ``MemoryLimitError`` as the cause. If a worker process has more than
+            this when the program comes near its limit, the engine stops it, and the processes that it started, with a
+            ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by this number, but measures only
+            the memory of a node. If Ray ends a task because a node is full, that is a ``FunctionMemoryError``, too, or
+            a ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
-        max_retries: How many times to run the task again after a failure that is not the function's own (its worker
-            died, its result was lost, an exception with ``retryable = True``). Deaths of workers that something else
-            may have caused (a signal from outside, the system for want of memory) do not count, up to a bound: the
-            embedded engine's grows with what else is done; on Ray it is 16 of a task and a minute. On Ray they count
-            for calls of actors. The embedded engine tries no task again whose worker crashed where those of as many
-            others of its name did and none has finished. 0 means that no failure is tried again.
+        max_retries: How many times to run the task again after a failure that is not the function's own: its worker
+            died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may have another
+            cause: a signal from outside, or the system's want of memory. These do not count, up to a bound. The
+            embedded engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they
+            count for calls of actors. While no task of a name finishes, the embedded engine retries only so many of
+            their crashes: the CPUs and ``max_retries`` together. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
-            at once and a crash costs one attempt; ``"thread"`` runs it on a thread of this process, without pickling:
+            at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:
             for native code that releases the GIL. An engine without threads of its own may ignore it.
     """
 
@@ -78,17 +78,17 @@ class TaskOptions:
 
     @property
     def num_slices(self) -> int:
-        """Slices of the task's object."""
+        """The number of slices of the task's object."""
         return self.num_returns if isinstance(self.num_returns, int) else 1
 
     @functools.cached_property
     def demand(self) -> dict[str, float]:
-        """What the task occupies, by resource; nothing that is zero."""
+        """What the task occupies, by resource, without zeros."""
         return _demand(self)
 
     @functools.cached_property
     def shape(self) -> tuple[tuple[str, float], ...]:
-        """``demand``, hashable: tasks of one shape are alike to a scheduler."""
+        """``demand`` in hashable form: a scheduler may treat tasks of one shape alike."""
         return tuple(sorted(self.demand.items()))
 
     @functools.cached_property
@@ -99,18 +99,18 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class ActorOptions:
-    """How to run an actor. All that it needs is taken for as long as it lives.
+    """How to run an actor. The actor holds all that it needs for as long as it lives.
 
     Attributes:
         num_cpus: CPU slots; the default of 0 lets any number of actors live beside tasks.
         num_gpus: Declared GPUs.
         resources: Further declared resources by name.
-        memory: Working memory in bytes, reserved from the engine's budget; with what a call declares, what its process
-            may take, as for tasks.
+        memory: Working memory in bytes, reserved from the engine's budget. Its process may take this and what a call
+            declares, as for tasks.
         node: Name of the node to run on, as far as that is possible (soft).
         max_restarts: How many times to make the actor anew, by its constructor, after its process died. Its state is
-            that of the constructor again; calls that were running fail with ``ActorDiedError`` (unless the call has
-            ``max_retries``), later ones reach the new one. Which deaths count is as for ``max_retries`` of tasks.
+            then as the constructor made it. Calls that were running fail with ``ActorDiedError`` (unless the call has
+            ``max_retries``); later ones reach the new actor. The same deaths count as for ``max_retries`` of tasks.
         name: Name in errors and events; default: the class's.
         executor: As for tasks: a worker process of its own, or a thread of this process.
     """
@@ -130,12 +130,12 @@ class ActorOptions:
 
     @property
     def demand(self) -> dict[str, float]:
-        """What the actor occupies, by resource; nothing that is zero."""
+        """What the actor occupies, by resource, without zeros."""
         return _demand(self)
 
 
 def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
-    """The options with other values for some of them; ``memory`` may be a size as text.
+    """Returns the options with other values for some of them; ``memory`` may be a size as text.
 
     Raises:
         OptionsError: An unknown name, or a value that cannot work.
@@ -160,7 +160,7 @@ def _check_times(name: str, times: Any) -> None:
 
 
 def check_amounts(resources: Any, **amounts: Any) -> None:
-    """Raises ``OptionsError`` unless resources by name, and amounts of others, are numbers that there can be."""
+    """Raises ``OptionsError`` unless resources by name, and further amounts, are finite and not negative."""
     if not isinstance(resources, Mapping):
         raise OptionsError(
             f"resources is {shown(resources)}; give a dictionary of names and numbers"

@@ -1,8 +1,8 @@
 """References to objects that may not exist yet.
 
-Guarantee: an object lives as long as a handle to it: a ``Ref`` that some program of the application holds, one inside
-the arguments of a task that has not finished, or one inside another object that lives. The last one gone frees memory
-and spilled bytes.
+Guarantee: an object lives as long as a handle to it. A handle is a ``Ref`` that the application holds, one inside the
+arguments of a task that has not finished, or one inside another living object. The last one gone frees memory and
+spilled bytes.
 
 Why not one reference per slice: a shuffle has M x R slices. ``refs[i]`` and ``Refs.column(i)`` are an index beside a
 shared handle, so the driver holds O(M + R).
@@ -15,43 +15,43 @@ from typing import Any, Protocol, overload
 
 
 class ObjectHandle(Protocol):
-    """What an engine puts behind a ``Ref``; all that this module asks of it is to count its handles.
+    """What an engine puts behind a ``Ref``; this module only asks it to count its handles.
 
-    A ``Ref`` is pickled as its handle, so how references travel is the engine's business.
+    A ``Ref`` is pickled as its handle, so the engine decides how references travel.
     """
 
     num_slices: int
 
     def add_handle(self) -> None:
-        """A ``Ref`` was made."""
+        """Counts a ``Ref`` that was made."""
 
     def drop_handle(self) -> None:
-        """A ``Ref`` is gone. Called from ``__del__``: must not block."""
+        """Uncounts a ``Ref`` that is gone. ``__del__`` calls it, so it must not block."""
 
 
 class StreamHandle(Protocol):
     """What an engine puts behind a ``RefStream``."""
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
-        """Waits for item ``index``; None after the last one; raises the error of the task that ended the stream."""
+        """Waits for item ``index``; returns None after the last; raises the error of a task that ended the stream."""
 
     def limit_ahead(self, count: int) -> None:
-        """From now on the task waits while so many items are there that nobody has taken; Ray's do not."""
+        """Makes the task wait from now on while ``count`` items are there that nobody has taken; not on Ray."""
 
     def cancel(self) -> bool:
-        """Stops the task if it is not over and can be stopped; says whether it was."""
+        """Stops the task if it is not over and can be stopped; returns whether it was."""
 
     def drop(self) -> None:
-        """Nobody takes items any more. Called from ``__del__``: must not block."""
+        """Ends the stream: nobody takes items any more. ``__del__`` calls it, so it must not block."""
 
 
 class Ref:
     """A reference to one immutable object, returned by ``remote`` functions and ``put``.
 
-    A task with ``num_returns=k`` makes one object of k slices: ``ref[i]`` refers to one of them and ``ref[a:b]`` to
-    some, which are fetched or restored without the rest; ``len(ref)`` is k.
+    A task with ``num_returns=k`` makes one object of k slices. ``ref[i]`` refers to one slice and ``ref[a:b]`` to some,
+    which are fetched or restored without the rest; ``len(ref)`` is k.
 
-    As an argument of a task a reference stands for its value. Inside a container (a list, a dictionary, an object) it
+    As an argument of a task, a reference stands for its value. Inside a container (a list, a dictionary, an object) it
     stays a reference, which the task may pass on, keep or ``get``.
     """
 
@@ -104,7 +104,7 @@ class SliceRef:
 
     Attributes:
         ref: The object.
-        index: The slice, whose value this stands for, or a range of slices: this stands for the list of their values.
+        index: The slice, whose value this stands for; or a range of slices, which stands for the list of their values.
     """
 
     __slots__ = ("index", "ref")
@@ -123,7 +123,7 @@ class SliceRef:
 class Refs:
     """An immutable sequence of ``Ref`` that many tasks share as an argument.
 
-    A task that gets a ``Refs`` sees the list of values; one that gets ``refs.column(i)`` sees slice i of every object.
+    A task that gets a ``Refs`` sees the list of values. One that gets ``refs.column(i)`` sees slice i of every object.
     Either costs the caller O(1), whatever the length.
     """
 
@@ -131,11 +131,11 @@ class Refs:
 
     def __init__(self, refs: Iterable[Ref]) -> None:
         self._refs = tuple(refs)
-        #: Scratch space of the engine (what it knows of the sequence as a whole).
+        #: Scratch space of the engine: what it knows of the sequence as a whole.
         self.engine_state: Any = None
 
     def column(self, index: int) -> Column:
-        """Slice ``index`` of every object, as one argument."""
+        """Returns slice ``index`` of every object, as one argument."""
         return Column(self, index)
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ class RefStream:
         return ref
 
     def next(self, timeout: float | None = None) -> Ref | None:
-        """The next item, or None after the last.
+        """Returns the next item, or None after the last.
 
         Raises:
             TaskError: The task failed.
@@ -201,10 +201,10 @@ class RefStream:
         return ref
 
     def limit_ahead(self, count: int) -> None:
-        """Has the task wait, without its CPUs, while ``count`` items are there that nobody has taken.
+        """Makes the task wait, without its CPUs, while ``count`` items are there that nobody has taken.
 
-        It goes on if somebody waits for what cannot begin because of it: for memory that it holds. An engine may have
-        no means to do so: Ray's tasks never wait, since there they would keep their CPUs.
+        The task goes on if other work cannot begin without the memory that it holds. Some engines cannot do this: Ray's
+        tasks never wait, since they would keep their CPUs while waiting.
         """
         self.handle.limit_ahead(count)
 

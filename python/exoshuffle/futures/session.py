@@ -1,9 +1,9 @@
-"""Which engine this program uses: ``init`` starts one, ``shutdown`` closes it.
+"""Keeps the engine that this program uses: ``init`` starts one, ``shutdown`` closes it.
 
-Guarantee: one engine at a time; the first use starts the default one; it is closed at exit. A process that was forked
-from one with an engine has none: what uses it says so, until ``init`` is called there, and nothing of the parent's is
-closed. Why import paths and not imports: the futures layer lies below the engines, and ``import exoshuffle`` must stay
-light.
+Guarantee: there is one engine at a time; the first use starts the default one; it is closed at exit. A process that was
+forked from one with an engine has none. Until ``init`` is called there, uses of the engine raise an error, and nothing
+of the parent's is closed. Why import paths and not imports: the futures layer lies below the engines, and ``import
+exoshuffle`` must stay light.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ENGINES = {
     "local": "exoshuffle.engines.local:LocalEngine",
     "ray": "exoshuffle.engines.ray:RayEngine",
 }
-#: What ``init`` calls the engines of this library.
+#: The names that ``init`` gives the engines of this library.
 ENGINE_NAMES = tuple(_ENGINES)
 
 _lock = threading.Lock()
 _engine: Engine | None = None
-#: Which process has started the engine.
+#: The process that has started the engine.
 _process = os.getpid()
-#: The process whose engine this one had, when it was forked; None once it has called ``init`` or ``shutdown``.
+#: The process whose engine this one had when it was forked; None once it has called ``init`` or ``shutdown``.
 _forked_from: int | None = None
 
 
@@ -46,7 +46,7 @@ def init(
     resources: Mapping[str, float] | None = None,
     **engine_options: Any,
 ) -> Engine:
-    """Starts the engine that ``remote``, datasets and the rest will use; closes the one before.
+    """Starts the engine that ``remote``, datasets and the rest will use; closes the previous one.
 
     Args:
         engine: ``"local"``, ``"ray"``, or an engine instance.
@@ -55,7 +55,7 @@ def init(
         spill_dirs: One or several directories for data that does not fit into memory. Default: the system's
             temporary directory.
         num_cpus: Tasks that run at once. Default: the CPUs that this process may use.
-        num_gpus: Declared GPUs; they are counted, not looked for.
+        num_gpus: Declared GPUs; the engine counts them and does not look for hardware.
         resources: Further declared resources by name.
         **engine_options: Options that only this engine has; see its class (``LocalEngine``, ``RayEngine``).
 
@@ -63,7 +63,7 @@ def init(
         The engine.
 
     Raises:
-        OptionsError: An option that is unknown, while the engine before goes on; or one that cannot work, for example a
+        OptionsError: An unknown option, while the previous engine goes on; or one that cannot work, for example a
             missing spill directory.
         MemoryLimitError: A limit below what the program needs to start.
     """
@@ -93,7 +93,7 @@ def init(
 
 
 def _as_text(spill_dirs: Any) -> str | list[str] | None:
-    """One path as text, or a list of them; ``~`` is the home directory."""
+    """Returns one path as text, or a list of them; ``~`` is the home directory."""
     if spill_dirs is None:
         return None
     if isinstance(spill_dirs, str):
@@ -111,13 +111,13 @@ def _as_text(spill_dirs: Any) -> str | list[str] | None:
 
 
 def adopt(engine: Engine) -> None:
-    """Makes ``engine`` the one of this process, a worker, without owning it: engines call this, users do not."""
+    """Makes ``engine`` this worker process's, which does not own it; engines call this, users do not."""
     global _engine, _process
     _engine, _process = engine, os.getpid()
 
 
 def _after_in_child() -> None:
-    """This process was forked: neither the engine nor a lock that some thread of its parent's held is of use."""
+    """Drops what this forked process cannot use: the engine, and a lock that a thread of the parent may have held."""
     global _engine, _forked_from, _lock
     _lock = threading.Lock()
     if _engine is not None:
@@ -128,7 +128,7 @@ os.register_at_fork(after_in_child=_after_in_child)
 
 
 def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
-    """What starts an engine with these options, all of which it knows."""
+    """Returns a function that starts an engine with these options; raises ``OptionsError`` for unknown ones."""
     if name not in _ENGINES:
         raise OptionsError(f"unknown engine {name!r}; known are {', '.join(sorted(_ENGINES))}")
     module, _, attribute = _ENGINES[name].partition(":")
@@ -143,7 +143,7 @@ def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
 
 
 def current_engine() -> Engine:
-    """The engine in use; starts the local one with its defaults if there is none.
+    """Returns the engine in use; starts the local one with its defaults if there is none.
 
     Raises:
         ForkedEngineError: This process was forked from one that has an engine, and has not called ``init``.
@@ -155,7 +155,7 @@ def current_engine() -> Engine:
 
 
 def engine_in_use() -> Engine | None:
-    """The engine that runs this task, or else that of the program; None if there is none yet: it starts nothing."""
+    """Returns the engine that runs this task, or else the program's, or None if there is none yet; starts nothing."""
     return running_engine() or _engine
 
 

@@ -1,1 +1,1 @@
-"""What happens while a program runs: events, progress."""
+"""Observes a running program: events, progress."""

@@ -1,4 +1,4 @@
-"""What the unfinished tasks of an engine do: which run, where, and what the others wait for."""
+"""Describes the unfinished tasks of an engine: which run, where, and what the others wait for."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Activity:
         waits_for: What it waits for before it can run; None if it runs.
         attempt: Number of the attempt, from 1.
         seconds: How long it has been running; zero if it waits.
-        process: Number of the process that it runs in; None if it waits, or if the engine cannot tell.
-        where: The call that it is in, of the user's functions if it is in one.
+        process: Number of the process that it runs in; None if it waits, or if the engine does not know.
+        where: The call that it is in, one of the user's functions if it is in any.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Activity:
 
 
 def telling_frame(frames: Iterable[Frame]) -> Frame | None:
-    """Of a stack, innermost call first, the call that tells most: the innermost that is neither ours nor Python's."""
+    """Returns the call of a stack that tells most: the innermost that is neither ours nor Python's; innermost first."""
     frames = list(frames)
     of_users = (frame for frame in frames if not frame.file.startswith((_OWN, _LIBRARY, "<")))
     return next(of_users, frames[0] if frames else None)

@@ -1,4 +1,4 @@
-"""The disks behind directories: how much room they have, and of what kind they are."""
+"""The disks behind directories: how much room they have, and of which kind they are."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from exoshuffle.futures.engine import DiskKind
 
 #: File systems whose bytes come over a network.
 _NETWORK_TYPES = ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "smb")
-#: Disks of virtual machines, which say that they turn because nobody told them otherwise.
+#: Disks of virtual machines: they say that they rotate, since nothing tells them otherwise.
 _VIRTUAL_NAMES = ("vd", "xvd")
 _DEVICES = Path("/sys/dev/block")
 
 
 def free_bytes(directories: Sequence[str]) -> int | None:
-    """Free space of the file systems behind the directories, each counted once; None if it cannot be told."""
+    """Returns the free space of the file systems behind the directories, each counted once; None if it is not known."""
     free: dict[int, int] = {}
     for directory in directories:
         try:
@@ -30,7 +30,7 @@ def free_bytes(directories: Sequence[str]) -> int | None:
 
 
 def is_same_disk(folder: str, others: Sequence[str]) -> bool:
-    """Whether there are other folders, all on the file system of this one; False if that cannot be told."""
+    """Returns whether there are other folders, all on the file system of this one; False if that is not known."""
     try:
         return {os.stat(other).st_dev for other in others} == {os.stat(folder).st_dev}
     except OSError:
@@ -38,7 +38,7 @@ def is_same_disk(folder: str, others: Sequence[str]) -> bool:
 
 
 def disk_kind(directories: Sequence[str]) -> DiskKind:
-    """The kind of disk behind the directories, the slowest where they differ; what cannot be told is an SSD."""
+    """Returns the kind of disk behind the directories, the slowest if they differ; an unknown disk counts as an SSD."""
     kinds = {_kind(directory) for directory in directories}
     if "rotational" in kinds:
         return "rotational"
@@ -46,7 +46,7 @@ def disk_kind(directories: Sequence[str]) -> DiskKind:
 
 
 def is_rotational(device: int, devices: Path = _DEVICES) -> bool:
-    """Whether the kernel takes a device for a turning disk. A partition is as the disk that it is on."""
+    """Returns whether the kernel takes a device for a rotating disk. A partition counts as the disk that it is on."""
     entry = (devices / f"{os.major(device)}:{os.minor(device)}").resolve()
     if entry.name.startswith(_VIRTUAL_NAMES):
         return False

@@ -1,4 +1,4 @@
-"""How much memory the program has had resident."""
+"""The most memory that the program has had resident."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def peak_resident_bytes() -> int:
-    """Highest resident memory of this process so far.
+    """Returns the highest resident memory of this process so far.
 
-    Linux tells it per address space; its ``ru_maxrss``, which other systems have too, begins with that of the parent.
+    Linux keeps it per address space. ``ru_maxrss``, which other systems have too, begins with that of the parent.
     """
     try:
         status = Path("/proc/self/status").read_text()

@@ -1,6 +1,6 @@
 """Progress in bytes, with rate and ETA: a bar on a terminal, a plain line now and then elsewhere.
 
-In a shuffle every byte is worked on twice, in a map and in a reduce; progress counts half of its size for each.
+In a shuffle every byte is worked on twice, in a map and in a reduce; progress counts half of the byte for each.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """Shows how far some work is; also an observer of a shuffle's tasks.
+    """Shows how far some work has come; also an observer of a shuffle's tasks.
 
     Args:
-        label: What is being done.
-        stream: Where to show it; default standard error.
+        label: The name of the work.
+        stream: Where to show the progress; default: standard error.
     """
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
@@ -38,7 +38,7 @@ class Progress:
         self._bar_task: Any = None
 
     def start(self, total_bytes: int, num_maps: int, num_reduces: int) -> None:
-        """A shuffle is planned."""
+        """Begins a planned shuffle."""
         self._step_bytes = {
             "map": total_bytes / 2 / max(num_maps, 1),
             "reduce": total_bytes / 2 / max(num_reduces, 1),
@@ -46,7 +46,7 @@ class Progress:
         self.begin(total_bytes)
 
     def begin(self, total_bytes: int) -> None:
-        """The work is known; it takes the place of other work, as the second shuffle of a program that of the first."""
+        """Begins work of known size, in place of earlier work, as the second shuffle of a program follows the first."""
         self.stop()
         with self._lock:
             self._done_bytes = 0.0
@@ -79,20 +79,20 @@ class Progress:
         self._bar.start()
 
     def __call__(self, event: TaskFinished) -> None:
-        """A task finished; see ``Observer``."""
+        """Counts a task that finished; see ``Observer``."""
         step = self._step_bytes.get(event.name)
         if step is not None:
             self.advance(step)
 
     def advance(self, num_bytes: float) -> None:
-        """So much more is done; from any thread."""
+        """Counts so many more bytes as done; any thread may call it."""
         with self._lock:
             self._done_bytes += num_bytes
             if self._bar is not None:
                 self._bar.update(self._bar_task, completed=self._done_bytes)
             elif time.monotonic() - self._shown >= LINE_SECONDS:
                 self._shown = time.monotonic()
-                # Who has gone, such as the ``head`` behind a pipe, does not end the work.
+                # If the reader has gone, such as a ``head`` behind a pipe, the work goes on.
                 with contextlib.suppress(BrokenPipeError):
                     print(self._line(), file=self._stream, flush=True)
 
@@ -106,7 +106,7 @@ class Progress:
         )
 
     def stop(self) -> None:
-        """The work is over, or failed."""
+        """Ends the display: the work is over, or failed."""
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()

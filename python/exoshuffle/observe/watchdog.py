@@ -1,7 +1,7 @@
 """The watchdog: says which task waits for what when no task of an engine has finished for a while.
 
-Guarantee: a warning of the logger ``exoshuffle`` (which Python prints on standard error if logging is not set up), once
-per interval, as long as a task has been running for that long. It changes nothing: a task that takes long is no error.
+Guarantee: the logger ``exoshuffle`` gets one warning per interval, as long as a task has been running for that long.
+Python prints it on standard error if logging is not set up. It changes nothing: a task that takes long is no error.
 Cost: a clock is read for each task that finishes; stacks and queues are looked at only before a warning.
 """
 
@@ -21,21 +21,21 @@ from exoshuffle.observe.events import Observer, TaskFinished
 
 #: Default interval.
 STALL_SECONDS = 60.0
-#: So that a warning comes at most a quarter of the interval late.
+#: Looks per interval: a warning comes at most a quarter of the interval late.
 _LOOKS_PER_INTERVAL = 4
-#: Lines about running tasks, and about waiting ones, of which alike ones share a line.
+#: Lines about running tasks, and about waiting ones; equal ones share a line.
 _MAX_LINES = 16
 
 _logger = logging.getLogger("exoshuffle")
 
 
 class Watchdog:
-    """An observer of an engine's events, and a thread that looks at the time.
+    """Observes an engine's events, and has a thread that looks at the time.
 
     Args:
         activities: The unfinished tasks of the engine, running ones first.
         seconds: Interval without a finished task after which to warn.
-        clock: Tells the time.
+        clock: Returns the time.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def __call__(self, event: TaskFinished) -> None:
-        """A task finished; see ``Observer``."""
+        """Notes that a task finished; see ``Observer``."""
         del event
         self._finished_at = self._clock()
 
     def start(self) -> None:
-        """Begins to look at the time."""
+        """Starts the thread that looks at the time."""
         self._thread = threading.Thread(target=self._run, name="exoshuffle-watchdog", daemon=True)
         self._thread.start()
 
@@ -91,14 +91,14 @@ class Watchdog:
 
 
 class Observed(Protocol):
-    """What a watchdog needs of an engine."""
+    """The part of an engine that a watchdog needs."""
 
     def add_observer(self, observer: Observer) -> None:
         """See ``Engine``."""
 
 
 def check_stall_seconds(seconds: float | None) -> None:
-    """Raises ``OptionsError`` unless it is an interval, or None."""
+    """Raises ``OptionsError`` unless ``seconds`` is an interval or None."""
     if seconds is not None and not (is_number(seconds) and 0 < seconds < float("inf")):
         raise OptionsError(
             f"stall_seconds is {seconds!r}; it must be above 0, or None for no warnings"
@@ -108,7 +108,7 @@ def check_stall_seconds(seconds: float | None) -> None:
 def watch(
     engine: Observed, activities: Callable[[], Sequence[Activity]], seconds: float | None
 ) -> Watchdog | None:
-    """Puts an engine under a watchdog; without an interval under none."""
+    """Puts an engine under a watchdog and returns it; does nothing without an interval."""
     if seconds is None:
         return None
     watchdog = Watchdog(activities, seconds)

@@ -1,1 +1,1 @@
-"""What to shuffle by: task sets, which know nothing of scheduling."""
+"""Operators: task sets, which know nothing of scheduling."""

@@ -1,6 +1,6 @@
 """Rows as they stream through a task: tables of a good size for one call, and back to batches.
 
-Guarantee: no more rows are held than one chunk has; only ``movable`` may copy any.
+Guarantee: no function holds more rows than one chunk has; only ``movable`` may copy any.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from exoshuffle.errors import InputError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Batches are collected up to so many rows for one query: it costs 1.5 ms however few they are.
+#: Batches are collected up to so many rows for one query: a query costs 1.5 ms however few they are.
 CHUNK_ROWS = 262_144
 #: Or up to so many bytes.
 CHUNK_BYTES = 32_000_000
-#: So many that are small are put together: each costs 8 kB beside its rows, and its results as much again. A filter of
+#: So many small batches are put together. Each costs 8 kB beside its rows, and its results as much again: a filter of
 #: two files of 2,500 batches of one row took 247 MB within 200.
 LOOSE_BATCHES, LOOSE_BYTES = 256, 4_000_000
-#: Batches that are looked at together: what is read has as many rows in a batch mostly.
+#: Batches with fewer rows or bytes are taken together; batches that were read mostly have as many rows.
 NEIGHBOUR_ROWS = 4096
 NEIGHBOUR_BYTES = 1_000_000
 
 
 def streamed(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchReader:
-    """The batches of tables; none is without rows, since ``to_batches`` leaves those out."""
+    """Returns the batches of tables; none is without rows, since ``to_batches`` leaves those out."""
     import pyarrow as pa
 
     made = (batch for table in tables for batch in table.to_batches())
@@ -35,7 +35,7 @@ def streamed(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.RecordBatchRea
 
 
 def neighbours(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
-    """Batches with rows, those with few of them together, for what costs the same however few there are."""
+    """Yields batches with rows; small ones come together, for work that costs the same for few rows as for many."""
     pending: list[pa.RecordBatch] = []
     num_rows = num_bytes = 0
     for batch in batches:
@@ -52,7 +52,7 @@ def neighbours(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
 
 
 def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Batches as tables, those without rows left out."""
+    """Yields batches as tables, without those that have no rows."""
     import pyarrow as pa
 
     return (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
@@ -61,7 +61,7 @@ def tables_of(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
 def chunks_of(
     batches: pa.RecordBatchReader, num_bytes: int = CHUNK_BYTES, num_rows: int | None = None
 ) -> Iterator[pa.Table]:
-    """The rows in tables that are worth a query each: of about so many bytes, or rows (``CHUNK_ROWS``)."""
+    """Yields the rows in tables worth a query each: of about ``num_bytes``, or ``num_rows`` (``CHUNK_ROWS``)."""
     import pyarrow as pa
 
     most_rows = CHUNK_ROWS if num_rows is None else num_rows
@@ -84,7 +84,7 @@ def chunks_of(
 
 
 def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Small batches as one, if there are such, of types that Arrow can put together."""
+    """Returns small batches as one; larger ones, and types that Arrow cannot put together, as they are."""
     import pyarrow as pa
 
     if sum(batch.nbytes for batch in batches) > LOOSE_BYTES:
@@ -97,7 +97,7 @@ def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def movable(table: pa.Table) -> pa.Table:
-    """The table with types whose rows pyarrow can pick; see ``movable_type``."""
+    """Returns the table with types whose rows pyarrow can pick; see ``movable_type``."""
     import pyarrow as pa
 
     fields = [field.with_type(movable_type(field.type)) for field in table.schema]
@@ -105,7 +105,7 @@ def movable(table: pa.Table) -> pa.Table:
 
 
 def movable_type(kind: pa.DataType) -> pa.DataType:
-    """The type with plain text and binary for views of them, also within it: pyarrow cannot pick rows of views."""
+    """Returns the type with plain text and binary instead of views, also nested: pyarrow cannot pick rows of views."""
     import pyarrow as pa
 
     def plain(field: pa.Field) -> pa.Field:
@@ -127,7 +127,7 @@ def movable_type(kind: pa.DataType) -> pa.DataType:
 
 @contextlib.contextmanager
 def picking(kinds: Iterable[pa.DataType]) -> Iterator[None]:
-    """Around what picks rows of columns of these types; where chunks are joined for it, their dictionaries become one.
+    """Wraps code that picks rows of columns of these types; if it joins chunks, their dictionaries become one.
 
     Raises:
         InputError: That dictionary has more values than its keys can number.

@@ -1,6 +1,6 @@
 """The laws that every engine keeps, as tests to import, and an engine that fails by script.
 
-Whoever writes an engine gives pytest a fixture that starts it and a class::
+The author of an engine gives pytest a fixture that starts it and a class::
 
     import pytest
     import exoshuffle as xs
@@ -14,7 +14,7 @@ Whoever writes an engine gives pytest a fixture that starts it and a class::
     class TestMyEngine(EngineConformance):
         pass
 
-See ``Conformance`` for what the fixture has to provide, and the parts of ``EngineConformance`` for what is tested.
+``Conformance`` says what the fixture has to provide, and the parts of ``EngineConformance`` say what is tested.
 
 Why the names are loaded on first use: workers import this package for the programs of the tests, and must not need
 pytest, which the conformance classes import.

@@ -132,7 +132,7 @@ class ActorConformance(Conformance):
         assert xs.get(actor.add.remote()) == 1
         del actor
         gc.collect()
-        # It held the token, and would for ever.
+        # The actor held the token, and would for ever.
         later = xs.remote(double, resources={"token": 1}).remote(4)
         assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
 

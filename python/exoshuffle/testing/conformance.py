@@ -1,4 +1,4 @@
-"""What all parts of the conformance suite share: the engine under test and the executors to try."""
+"""The common part of the conformance suite: the engine under test and the executors to try."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from exoshuffle.futures import Engine
 
 
 class Conformance:
-    """Base of the parts of the suite: mixin classes of tests that use the public API alone.
+    """Base of the parts of the suite: mixin classes of tests that use only the public API.
 
-    The test file that inherits one defines a fixture ``engine`` that makes an engine the current one (``xs.init``) for
-    a test and closes it afterwards (a test may have closed it before); tests may share one, as long as it is open. It
-    must have 2 CPUs or more, 1 declared GPU, a declared resource ``token`` of which there is 1, on one node or several,
-    and memory for 64 MB of blocks, or disk to spill to.
+    The test file that inherits one defines a fixture ``engine``, which makes an engine the current one (``xs.init``)
+    for a test and closes it afterwards. A test may have closed it before; tests may share one, as long as it is open.
+    It must have 2 CPUs or more, 1 declared GPU, a declared resource ``token`` of which there is 1, on one node or
+    several. It must have memory for 64 MB of blocks, or disk to spill to.
 
     Engines differ where the protocol says that they may. To leave a test out, override it with a reason::
 
@@ -34,4 +34,4 @@ class Conformance:
 
     @pytest.fixture(autouse=True)
     def _engine_is_running(self, engine: Engine) -> None:
-        """Every test runs on the engine under test, also one that does not name it."""
+        """Makes every test run on the engine under test, also one that does not name it."""

@@ -1,4 +1,4 @@
-"""Errors: what a failed task says, to whom, and what is tried again."""
+"""Errors: how a failed task is reported, to whom, and what is tried again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine as a whole: what it says of itself, whom it tells of events, and its end."""
+"""An engine as a whole: its description of itself, its events, and its end."""
 
 from __future__ import annotations
 

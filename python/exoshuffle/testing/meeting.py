@@ -1,7 +1,7 @@
-"""How conformance tests and their tasks meet without sleeping: counters, logs and gates, all of them actors.
+"""Lets conformance tests and their tasks meet without sleeping: by counters, logs and gates, all of them actors.
 
-Workers import this module: it must not import pytest. What waits here gives up after ``PATIENCE_SECONDS``, so that an
-engine that breaks a law fails a test and does not hang it.
+Workers import this module: it must not import pytest. Waits end after ``PATIENCE_SECONDS``, so that an engine that
+breaks a law fails a test and does not hang it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Counter:
         self._value = value
 
     def add(self, amount: int = 1) -> int:
-        """The new value."""
+        """Adds to the value and returns the new one."""
         self._value += amount
         return self._value
 
     def value(self) -> int:
-        """The value."""
+        """Returns the value."""
         return self._value
 
 
@@ -41,11 +41,11 @@ class Log:
         self._items: list[Any] = []
 
     def append(self, item: Any) -> None:
-        """One more item."""
+        """Adds an item."""
         self._items.append(item)
 
     def items(self) -> list[Any]:
-        """All items."""
+        """Returns all items."""
         return self._items
 
 
@@ -57,21 +57,21 @@ class Overlap:
         self._most = 0
 
     def enter(self) -> None:
-        """A task has begun."""
+        """Notes that a task has begun."""
         self._inside += 1
         self._most = max(self._most, self._inside)
 
     def leave(self) -> None:
-        """A task ends."""
+        """Notes that a task ends."""
         self._inside -= 1
 
     def most(self) -> int:
-        """The most that were inside at once."""
+        """Returns the most tasks that were inside at once."""
         return self._most
 
 
 def helper(cls: type, *args: Any) -> ActorHandle:
-    """An actor that a test is written with; on a thread where the engine has threads, since that starts faster."""
+    """Makes an actor for a test; on a thread if the engine has threads, since that starts faster."""
     return xs.remote(cls, executor="thread").remote(*args)
 
 
@@ -89,7 +89,7 @@ def poll(reached: Callable[[], bool]) -> None:
 
 
 def await_count(counter: ActorHandle, number: int) -> None:
-    """Waits until the counter has come so far."""
+    """Waits until the counter has reached this number."""
     poll(lambda: bool(xs.get(counter.value.remote()) >= number))
 
 
@@ -101,7 +101,7 @@ class Gate:
         self._opened = helper(Counter)
 
     def open(self) -> None:
-        """Lets everybody through, also those who come later."""
+        """Lets all tasks through, also those that come later."""
         xs.get(self._opened.add.remote())
 
     def await_arrivals(self, number: int) -> None:
@@ -109,7 +109,7 @@ class Gate:
         await_count(self._arrived, number)
 
     def await_opening(self) -> None:
-        """For tasks: comes to the gate and waits."""
+        """Comes to the gate and waits; for tasks."""
         xs.get(self._arrived.add.remote())
         await_count(self._opened, 1)
 
@@ -121,7 +121,7 @@ def pass_gate(gate: Gate, value: Any = None) -> Any:
 
 
 def take_turn(overlap: ActorHandle) -> None:
-    """Is inside for long enough that another one would be seen: some round trips to the actor who watches."""
+    """Stays inside long enough for another task to be seen: some round trips to the actor that watches."""
     xs.get(overlap.enter.remote())
     for _ in range(20):
         xs.get(overlap.most.remote())
@@ -137,7 +137,7 @@ class Life:
         self._program = os.getpid()
 
     def live(self) -> int:
-        """The number of this attempt, if the worker survives it."""
+        """Returns the number of this attempt, if the worker survives it."""
         attempt = int(xs.get(self._attempts.add.remote()))
         if attempt <= self._deaths:
             if os.getpid() == self._program:
@@ -146,5 +146,5 @@ class Life:
         return attempt
 
     def attempts(self) -> int:
-        """How many attempts there were."""
+        """Returns the number of attempts."""
         return int(xs.get(self._attempts.value.remote()))

@@ -1,4 +1,4 @@
-"""What the conformance tests run as tasks and actors. Workers import this module: it must not import pytest."""
+"""The tasks and actors of the conformance tests. Workers import this module: it must not import pytest."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from exoshuffle.testing.meeting import Gate, Life
 
 
 def double(value: int) -> int:
-    """Twice the value."""
+    """Returns twice the value."""
     return 2 * value
 
 
 @xs.remote
 def decorated(value: int) -> int:
-    """A function whose name in this module is that of the remote function."""
+    """Is a function whose name in this module is that of the remote function."""
     return value + 1
 
 
 def gathered(*values: Any) -> list[Any]:
-    """The arguments, as the task saw them."""
+    """Returns the arguments, as the task saw them."""
     return list(values)
 
 
 def join(*parts: Any) -> bytes:
-    """The bytes of buffers, one after the other."""
+    """Returns the bytes of buffers, one after the other."""
     return b"".join(bytes(part) for part in parts)
 
 
 def nest(depth: int) -> int:
-    """Blocks on a task that blocks on a task, so deep."""
+    """Blocks on a task that blocks on a task, to this depth."""
     return depth and 1 + int(xs.get(xs.remote(nest).remote(depth - 1)))
 
 
 def big(seed: int, size: int = 1_000_000) -> bytes:
-    """A value that is worth a place in the store."""
+    """Returns a value that is large enough for a place in the store."""
     return bytes([seed % 256]) * size
 
 
 def names(prefix: Any, count: int = 4) -> list[str]:
-    """``count`` names that begin with the prefix."""
+    """Returns ``count`` names that begin with the prefix."""
     return [f"{prefix}{i}" for i in range(count)]
 
 
 def count(number: int) -> Iterator[int]:
-    """0, 1, 2 and so on: a generator."""
+    """Yields 0, 1, 2 and so on."""
     yield from range(number)
 
 
 def positions(start: int, stop: int) -> bytes:
-    """Bytes that are the low halves of their positions."""
+    """Returns bytes that are the low halves of their positions."""
     period = bytes(range(256))
     first = start % 256
     return (period * ((stop - start) // 256 + 2))[first : first + stop - start]
 
 
 def fill(offsets: list[int]) -> Any:
-    """A raw block of ``positions``."""
+    """Returns a raw block of ``positions``."""
     block = xs.allocate_block(offsets)
     with memoryview(block) as view:
         view[:] = positions(0, offsets[-1])
@@ -117,16 +117,16 @@ class Keeper:
         self._kept: list[Any] = []
 
     def keep(self, *containers: list[Any]) -> None:
-        """References come inside lists, else they were resolved."""
+        """Keeps references; they come inside lists, or they would be resolved."""
         for container in containers:
             self._kept += container
 
     def give(self) -> list[Any]:
-        """What it keeps."""
+        """Returns the references."""
         return self._kept
 
     def value(self, index: int) -> Any:
-        """The value behind one of them."""
+        """Returns the value behind one of them."""
         return xs.get(self._kept[index])
 
 
@@ -151,7 +151,7 @@ class Fragile:
         return self._calls
 
     def calls(self) -> int:
-        """How often it was called."""
+        """Returns the number of calls."""
         return self._calls
 
 
@@ -162,23 +162,23 @@ class Servant:
         self._start = start
 
     def block(self) -> Any:
-        """A raw block of two slices."""
+        """Returns a raw block of two slices."""
         return fill([0, 2, 5])
 
     def names(self, prefix: str, number: int) -> list[str]:
-        """Several values."""
+        """Returns several values."""
         return names(prefix, number)
 
     def count(self, number: int) -> Iterator[int]:
-        """A generator: numbers from ``start`` on."""
+        """Yields numbers from ``start`` on."""
         yield from range(self._start, self._start + number)
 
     def by_task(self, value: int) -> int:
-        """What a task says."""
+        """Returns the answer of a task."""
         return int(xs.get(xs.remote(double).remote(value)))
 
     def by_actor(self, counter: ActorHandle) -> int:
-        """What another actor says."""
+        """Returns the answer of another actor."""
         return int(xs.get(counter.add.remote(5)))
 
 
@@ -189,20 +189,20 @@ class Mortal:
         self._calls = 0
 
     def call(self) -> int:
-        """How often it was called."""
+        """Returns the number of calls."""
         self._calls += 1
         return self._calls
 
     def exit(self) -> None:
-        """Ends the process as a crash would: without a word."""
+        """Ends the process as a crash would: silently."""
         os._exit(7)
 
     def live(self, life: Life) -> int:
-        """The number of the attempt in which the call succeeds."""
+        """Returns the number of the attempt in which the call succeeds."""
         return life.live()
 
     def wait(self, gate: Gate) -> None:
-        """Asks again and again."""
+        """Asks again and again until the gate opens."""
         gate.await_opening()
 
     def wait_for(self, arrived: ActorHandle, inside: list[xs.Ref]) -> Any:
@@ -211,11 +211,11 @@ class Mortal:
         return xs.get(inside[0])
 
     def make(self, seed: int) -> bytes:
-        """A large result."""
+        """Returns a large result."""
         return big(seed)
 
     def process(self) -> int:
-        """Where it lives."""
+        """Returns the number of its process."""
         return os.getpid()
 
 
@@ -231,32 +231,32 @@ class LabelTasks:
         self._num_partitions = num_partitions
 
     def map(self, index: int, split: list[int]) -> list[Any]:
-        """Every row goes to every partition."""
+        """Sends every row to every partition."""
         partitions = range(self._num_partitions)
         return _block([[(index, partition, row) for row in split] for partition in partitions])
 
     def merge(self, *blocks: list[Any]) -> list[Any]:
-        """Slice by slice, in the order given."""
+        """Merges slice by slice, in the order given."""
         columns = zip(*map(_slices, blocks), strict=True)
         return _block([[*itertools.chain(*slices)] for slices in columns])
 
     def reduce(self, partition: int, slices: list[list[Any]]) -> tuple[int, list[Any]]:
-        """The partition and its rows, in the order in which they came."""
+        """Returns the partition and its rows, in the order in which they came."""
         return partition, [*itertools.chain(*slices)]
 
     def fold(
         self, partition: int, state: tuple[int, list[Any]] | None, slices: list[list[Any]]
     ) -> tuple[int, list[Any]]:
-        """The same as ``reduce``, in rounds."""
+        """Does what ``reduce`` does, in rounds."""
         before = [] if state is None else state[1]
         return partition, [*before, *itertools.chain(*slices)]
 
 
 def _block(slices: list[list[Any]]) -> list[Any]:
-    """What a task returns: the value of an object of one slice is that slice, not a list of one."""
+    """Returns the result of a task: the value of an object of one slice is that slice, not a list of one."""
     return slices if len(slices) > 1 else slices[0]
 
 
 def _slices(block: list[Any]) -> list[list[Any]]:
-    """The slices of what a task got: rows are tuples."""
+    """Returns the slices that a task got; rows are tuples."""
     return block if isinstance(block[0], list) else [block]

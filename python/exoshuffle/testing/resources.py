@@ -1,4 +1,4 @@
-"""Resources, nodes and options: what is asked for is kept apart, and what cannot work is refused at once."""
+"""Resources, nodes and options: demands are kept apart, and impossible ones are refused at once."""
 
 from __future__ import annotations
 

@@ -1,18 +1,17 @@
-"""``ScriptedEngine``: an engine whose tasks fail by script, for tests of what runs on it.
+"""``ScriptedEngine``: an engine whose tasks fail by script, for tests of programs on it.
 
-A script says what becomes of an attempt, by the task's name, the number of its submission under that name (from 0) and
+A script gives the outcome of an attempt, by the task's name, the number of its submission under that name (from 0) and
 the number of the attempt (from 1)::
 
     with failing({("map", 0, 1): "raise", ("merge", 2, 1): "die", ("merge", 2, 2): "die"}) as engine:
         ...
     assert engine.attempts() == {("map", 0): 2, ("merge", 2): 3}
 
-Guarantee: an attempt that the script names does all its work before it fails, which is the worst case; all others are
+Guarantee: an attempt that the script names does all its work before it fails, which is the worst case; all others run
 as without the script. A generator fails when it has yielded everything. Tasks that other tasks submit and calls of
-actors are not scripted. That an object
-is lost after its task has succeeded cannot be scripted from outside an engine.
+actors are not scripted. The loss of an object after its task has succeeded cannot be scripted from outside an engine.
 
-How a function knows its attempt: whenever it ran it tells an actor, which counts.
+A function knows its attempt because it tells an actor, which counts, each time it has run.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from exoshuffle.futures import (
 
 #: Name of a task and number of its submission under that name, from 0.
 Call = tuple[str, int]
-#: ``"raise"``: raises ``ScriptedError``. ``"die"``: the worker is killed; where the task runs in the program's own
-#: process, it raises what the engine would: ``WorkerDiedError``.
+#: ``"raise"``: raises ``ScriptedError``. ``"die"``: the worker is killed. If the task runs in the program's own
+#: process, it raises ``WorkerDiedError`` instead, as the engine would.
 Outcome = Literal["raise", "die"]
 Script = Mapping[tuple[str, int, int], Outcome]
 
 
 class ScriptedError(Exception):
-    """What the script asked for. Retryable."""
+    """The error that the script asked for. Retryable."""
 
     retryable = True
 
@@ -60,24 +59,24 @@ class Attempts:
         self._counts: collections.Counter[Call] = collections.Counter()
 
     def count(self, call: Call) -> int:
-        """One more; returns its number."""
+        """Counts one more attempt of a call; returns its number."""
         self._counts[call] += 1
         return self._counts[call]
 
     def counts(self) -> dict[Call, int]:
-        """All."""
+        """Returns all counts."""
         return dict(self._counts)
 
 
 @dataclasses.dataclass(frozen=True)
 class ScriptedFunction:
-    """A function that does its work and then what the script says.
+    """A function that does its work and then follows the script.
 
     Attributes:
         fn: The function.
-        call: Which call it is.
-        outcomes: By attempt.
-        attempts: Counts them.
+        call: The call that it is.
+        outcomes: The outcomes by attempt.
+        attempts: The actor that counts them.
         program: Process that must not be killed.
         is_streaming: Whether it is a generator, whose work is done when it ends.
     """
@@ -90,7 +89,7 @@ class ScriptedFunction:
     is_streaming: bool
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Works."""
+        """Does the work, then follows the script."""
         value = self.fn(*args, **kwargs)
         if self.is_streaming:
             return self._followed(value)
@@ -115,11 +114,11 @@ class ScriptedFunction:
 
 
 class ScriptedEngine:
-    """Another engine, but what is submitted fails by script. Has everything else that ``engine`` has.
+    """Another engine, but submitted tasks fail by script. It has everything else that ``engine`` has.
 
     Args:
         engine: The engine that does the work.
-        script: What fails.
+        script: The outcomes of attempts.
     """
 
     def __init__(self, engine: Engine, script: Script) -> None:
@@ -153,7 +152,7 @@ class ScriptedEngine:
         return self._engine.submit(fn, args, kwargs, options)
 
     def attempts(self) -> dict[Call, int]:
-        """How many attempts there were of each call that is in the script and has run."""
+        """Returns the number of attempts of each call that is in the script and has run."""
         counts: dict[Call, int] = get(self._attempts.counts.remote())
         return counts
 

@@ -46,7 +46,7 @@ NUM_RECORDS, NUM_PARTITIONS = 20_000, 5
 
 
 def small_plan(num_splits: int, num_partitions: int) -> ShufflePlan:
-    """A plan of two rounds and some merges, for data of no size."""
+    """Returns a plan of two rounds and some merges, for data of no size."""
     workload, resources = Workload(10**8, 10**6, 100), Resources(10**9, 2)
     return dataclasses.replace(
         plan_shuffle(workload, resources, "push", num_partitions),
@@ -61,12 +61,12 @@ def small_plan(num_splits: int, num_partitions: int) -> ShufflePlan:
 def assert_every_row_arrives(
     strategy: Strategy, num_splits: int, num_partitions: int, tasks: LabelTasks | None = None
 ) -> None:
-    """Two rows of every split reach every partition once, in the order of the splits, on the current engine.
+    """Checks that two rows of every split reach every partition once, in the order of the splits.
 
     Args:
-        strategy: What to check.
-        num_splits: Maps.
-        num_partitions: Reduces.
+        strategy: The strategy to check; it runs on the current engine.
+        num_splits: Number of maps.
+        num_partitions: Number of reduces.
         tasks: Tasks that are ``LabelTasks`` and do more, such as failing now and then.
     """
     splits = [[10 * index, 10 * index + 1] for index in range(num_splits)]

@@ -140,7 +140,7 @@ class SliceConformance(Conformance):
         assert (of_large, of_small) == ([1_000_003, 0, 7], [5])
         assert len(of_values) == 3
         assert len(of_put) == 1
-        # Pickles are a little larger than what is in them.
+        # Pickles are a little larger than their values.
         assert of_values[0] >= len(big(1)) > max(of_values[1:])
         assert of_put[0] >= len(big(2))
         assert xs.slice_bytes([]) == []

@@ -86,7 +86,7 @@ class StreamConformance(Conformance):
         kept = [next(stream), next(stream)]
         del stream
         gc.collect()
-        # It held the token, and would for ever.
+        # The stream held the token, and would for ever.
         later = xs.remote(double, resources={"token": 1}).remote(4)
         assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
         assert xs.get(kept) == [0, 1]
@@ -104,7 +104,7 @@ class StreamConformance(Conformance):
         with pytest.raises(TaskCancelledError):
             list(stream)
         assert not xs.cancel(stream)
-        # It held the token, and would for ever.
+        # The stream held the token, and would for ever.
         later = xs.remote(double, resources={"token": 1}).remote(4)
         assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
 

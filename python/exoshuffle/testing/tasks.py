@@ -1,4 +1,4 @@
-"""Tasks: values in and out, what can be a task, tasks inside tasks."""
+"""Tasks: values in and out, the kinds of tasks, tasks inside tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VALUES = [
 
 
 def table_of_20_megabytes() -> pa.Table:
-    """Two and a half million random numbers, with a name for every one of the first few."""
+    """Returns a table of two and a half million random numbers."""
     count = 2_500_000
     numbers = pa.py_buffer(random.Random(7).randbytes(8 * count))
     return pa.table({"number": pa.Array.from_buffers(pa.int64(), count, [None, numbers])})

@@ -133,7 +133,7 @@ class WaitConformance(Conformance):
 
         def hold(inside: list[xs.Ref]) -> int:
             gate.await_opening()
-            # Behind those that wait for what this task has.
+            # It queues behind tasks that wait for the resource that this task has.
             return int(xs.get(xs.remote(double).remote(inside[0]), timeout=PATIENCE_SECONDS))
 
         holder = xs.remote(hold, executor=executor, resources=TOKEN).remote([argument])
@@ -181,7 +181,7 @@ class WaitConformance(Conformance):
         else:
             with pytest.raises(TaskCancelledError):
                 xs.get(running, timeout=PATIENCE_SECONDS)
-        # Either way it has ended, and given back what it held.
+        # Either way the task has ended, and given back what it held.
         later = xs.remote(double, resources=TOKEN).remote(4)
         assert xs.get(later, timeout=PATIENCE_SECONDS) == 8
 
@@ -212,7 +212,7 @@ class WaitConformance(Conformance):
         actor = xs.remote(Counter, executor=executor, num_gpus=1, resources=TOKEN).remote()
         assert xs.get(actor.add.remote()) == 1
         blocked = xs.remote(double, resources=TOKEN).remote(3)
-        # Others run meanwhile, one after the other, and so could this one.
+        # Others run meanwhile, one after the other, and so could the blocked one.
         assert [xs.get(xs.remote(double).remote(number)) for number in range(10)][-1] == 18
         assert xs.wait([blocked], timeout=0) == ([], [blocked])
         xs.kill(actor)

@@ -55,7 +55,7 @@ class WorkerConformance(Conformance):
         for error in (caught.value, passed_on.value):
             assert isinstance(error.__cause__, WorkerDiedError)
             assert error.attempt == max_retries + 1
-            # Of several nodes, the one where a worker died without a word may not be known.
+            # On several nodes, the node of a worker that died silently may not be known.
             nodes = {node.name for node in xs.nodes()}
             assert error.node in (nodes if len(nodes) == 1 else {"", *nodes})
 

@@ -1,11 +1,11 @@
 """As-of joins: each left row meets the nearest right row, by time or any other column that has an order.
 
-Guarantee: every left row comes once, in the order of ``by`` and then ``on``; rows with equal ones in input order. Null
-meets nothing, NaN is greater than all numbers. Of right rows that are equally near, the last one in this order counts
-(``backward``, ``nearest``), or the first one (``forward``), as in Polars.
+Guarantee: every left row comes once, in the order of ``by`` and then ``on``; rows with equal keys keep their input
+order. Null meets nothing, and NaN is greater than all numbers. If right rows are equally near, the last one in this
+order counts (``backward``, ``nearest``), or the first one (``forward``), as in Polars.
 
-How: both sides are sorted by the same columns, so that the matches of a left piece lie in the right pieces that its
-keys reach over, and each left row needs one of these (``pieces``); within two pieces rows are matched by a merge
+How: both sides are sorted by the same columns. So the matches of a left piece lie in the right pieces that its keys
+reach over, and each left row needs one of these (``pieces``). Within two pieces, a merge matches the rows
 (``matching``).
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DIRECTIONS = ("backward", "forward", "nearest")
-#: Memory of matching a row, beside the pieces: a million rows of each side took 25 to 82 MB.
+#: Memory for matching a row, beside the pieces: a million rows of each side took 25 to 82 MB.
 ROW_BYTES = 50
 
 Tolerance = int | float | str | decimal.Decimal | dt.timedelta
@@ -49,12 +49,12 @@ class AsofOptions:
 
     Attributes:
         on: The column of both sides that has to be near; it appears once in the result, as on the left side.
-        left_on: Instead of ``on``: the column of the left side,
-        right_on: and that of the right side; both appear in the result.
+        left_on: Instead of ``on``: the column of the left side; it appears in the result.
+        right_on: Likewise for the right side.
         by: Columns of both sides that have to be equal.
         direction: ``backward``: the last right row that is not greater. ``forward``: the first that is not smaller.
             ``nearest``: whichever of both is nearer.
-        tolerance: Rows that are further apart than this do not match.
+        tolerance: The largest distance at which rows match.
         suffix: Added to columns of the right side whose names the left side has too.
     """
 
@@ -73,8 +73,8 @@ class AsofJoin:
 
     Attributes:
         right: Schema of the right side.
-        by: What must be equal.
-        on: What must be near.
+        by: The columns that must be equal.
+        on: The columns that must be near.
         matcher: How rows are matched.
         outputs: The columns of the result.
     """
@@ -105,7 +105,7 @@ class AsofJoin:
         """See ``MergeJoin``. Cost: one comparison per row where there is a single key."""
         keys = self._keys(side, table)
         ends = keys.take([0, keys.num_rows - 1])
-        # Nobody asks where there are several keys: those rows have been sorted.
+        # No caller asks when there are several keys: those rows have been sorted.
         return Piece(ends, not self.by and _is_sorted(keys))
 
     def follow(self, pieces: Sequence[Piece]) -> bool:
@@ -152,12 +152,12 @@ class AsofJoin:
             yield from batches_of_pairs(self.outputs, sides, some)
 
     def _keys(self, side: int, table: pa.Table) -> pa.Table:
-        """The key columns of one side in their common types."""
+        """Returns the key columns of one side in their common types."""
         import pyarrow as pa
 
         keys = (*self.by, self.on)
         names = [key.right if side else key.left for key in keys]
-        # Views cannot be picked from, nor sorted.
+        # Rows of views cannot be picked or sorted.
         columns = [
             cast_key(table.column(name), key.type).cast(movable_type(key.type))
             for name, key in zip(names, keys, strict=True)
@@ -166,7 +166,7 @@ class AsofJoin:
 
 
 def parse_asof(left: pa.Schema, right: pa.Schema, options: AsofOptions) -> AsofJoin:
-    """The as-of join of two schemas.
+    """Returns the as-of join of two schemas.
 
     Raises:
         OptionsError: An unknown direction, keys that are missing or contradict each other, two columns of one name, or
@@ -215,7 +215,7 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str) -> Output:
 
 
 def _is_sorted(keys: pa.Table) -> bool:
-    """Whether rows of one key are in order, which is not said where nulls or NaN are among them."""
+    """Returns whether rows of one key are in order; False if there are several keys or nulls among them."""
     import pyarrow.compute as pc
 
     if keys.num_columns != 1 or keys.column(0).null_count:

@@ -35,12 +35,12 @@ class Matcher:
     def pairs(
         self, left: pa.Table, right: pa.Table, *, has_edge: bool, keeps_beyond: bool
     ) -> Pairs:
-        """The right row of each left row that is matched here; null where none counts.
+        """Returns the right row of each left row that is matched here; null where none counts.
 
         Args:
             left: Keys of the left piece, in order.
-            right: Keys of the right piece, in order, with the edge at the end that it belongs to.
-            has_edge: Whether there is one: left rows beyond it are matched elsewhere.
+            right: Keys of the right piece, in order, with the edge at its end.
+            has_edge: Whether there is an edge; if so, left rows beyond it are matched elsewhere.
             keeps_beyond: Whether left rows beyond the other end are matched here.
         """
         import pyarrow.compute as pc
@@ -59,7 +59,7 @@ class Matcher:
         before, distance = self._counted(left, right, before)
         if self.direction == "backward":
             return Pairs(rows, before)
-        # Of rows that are equally near the last one counts.
+        # If rows are equally near, the last one counts.
         behind = _run_ends(right).take(_below(places, right.num_rows))
         behind, other = self._counted(left, right, behind)
         is_nearer = pc.fill_null(pc.less_equal(other, distance), False)
@@ -69,7 +69,7 @@ class Matcher:
     def _counted(
         self, left: pa.Table, right: pa.Table, candidates: pa.Array
     ) -> tuple[pa.Array, pa.Array | None]:
-        """The candidates that count, null for others; and how far they are, where somebody asks for that."""
+        """Returns the candidates that count, null for others; and their distances, if they are needed."""
         import pyarrow.compute as pc
 
         *by, on = right.column_names
@@ -91,13 +91,13 @@ class Matcher:
 
 
 def adjacent(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Each value but the last one, and the one behind it."""
+    """Returns the values but the last one, and the values but the first one."""
     length = max(0, len(column) - 1)
     return column.slice(0, length), column.slice(1, length)
 
 
 def same_as_next(keys: pa.Table) -> pa.Array:
-    """For each row but the last one whether the next one has the same keys; nulls are the same."""
+    """Returns for each row but the last one whether the next one has the same keys; nulls are the same."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -110,7 +110,7 @@ def same_as_next(keys: pa.Table) -> pa.Array:
 
 
 def ranks(left: pa.Table, right: pa.Table, *, counts_ties: bool) -> pa.Array:
-    """For each left row how many right rows come before it; of equal keys all, or none. Both are in order.
+    """Returns for each left row how many right rows come before it; of equal keys all, or none. Both are in order.
 
     Cost: a merge.
     """
@@ -122,13 +122,13 @@ def ranks(left: pa.Table, right: pa.Table, *, counts_ties: bool) -> pa.Array:
 
 
 def _first_from(ranks: pa.Array, least: int) -> int:
-    """The number of the first rank that is so large; they ascend."""
+    """Returns the index of the first rank that is at least ``least``; ranks ascend."""
     words = memoryview(ranks.buffers()[1]).cast("q")[ranks.offset : ranks.offset + len(ranks)]
     return bisect.bisect_left(words, least)
 
 
 def _from(ranks: pa.Array, least: int) -> pa.Array:
-    """The ranks from this one on; null for smaller ones, which come first."""
+    """Returns the ranks with null for those smaller than ``least``, which come first."""
     import pyarrow as pa
 
     few = _first_from(ranks, least)
@@ -136,7 +136,7 @@ def _from(ranks: pa.Array, least: int) -> pa.Array:
 
 
 def _below(ranks: pa.Array, bound: int) -> pa.Array:
-    """The ranks below a bound; null for others, which come last."""
+    """Returns the ranks with null for those from ``bound`` on, which come last."""
     import pyarrow as pa
 
     many = _first_from(ranks, bound)
@@ -145,7 +145,7 @@ def _below(ranks: pa.Array, bound: int) -> pa.Array:
 
 
 def _run_ends(keys: pa.Table) -> pa.Array:
-    """For each row the number of the last one of the rows with the same keys, which lie side by side."""
+    """Returns for each row the number of the last one with the same keys; these rows lie side by side."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -156,7 +156,7 @@ def _run_ends(keys: pa.Table) -> pa.Array:
 
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whether values are equal; NaN is one value, and null where one of them is null."""
+    """Returns whether values are equal, null if one of them is null; NaN equals NaN."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -167,7 +167,7 @@ def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _distance(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """How far apart numbers or times are; exact, and without overflow."""
+    """Returns how far apart numbers or times are, exactly and without overflow."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -181,7 +181,7 @@ def _distance(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
         left, right = _integers(left), _integers(right)
     most = pc.max_element_wise(left, right, skip_nulls=False)
     least = pc.min_element_wise(left, right, skip_nulls=False)
-    # Wraps around to the right number of 64 bits without sign.
+    # This wraps around to the right unsigned number of 64 bits.
     return pa.chunked_array([_whole(pc.subtract(most, least)).view(pa.uint64())])
 
 

@@ -1,8 +1,8 @@
-"""Which pieces of two sorted sides meet in an as-of join, from the keys of their first and last rows.
+"""Finds which pieces of two sorted sides meet in an as-of join, from the keys of their first and last rows.
 
-Each left row needs one right piece: for ``backward`` and ``nearest`` the last one whose first key is not greater, for
-``forward`` the first one whose last key is not smaller. Rows of a left piece that need another are told apart by the
-edge of the neighbour.
+Each left row needs one right piece. For ``backward`` and ``nearest`` this is the last piece whose first key is not
+greater; for ``forward``, the first piece whose last key is not smaller. The edge of the neighbour shows which rows of
+a left piece need another right piece.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 def meetings(
     lefts: Sequence[pa.Table], rights: Sequence[pa.Table], direction: str
 ) -> list[Meeting]:
-    """The meetings of pieces, in the order of the left rows.
+    """Returns the meetings of pieces, in the order of the left rows.
 
     Args:
         lefts: The keys of the first and last row of each left piece, in order.
-        rights: Of each right piece, likewise.
+        rights: Likewise for each right piece.
         direction: See ``AsofOptions``.
     """
     if not rights:
@@ -49,17 +49,17 @@ def meetings(
 
 
 def run_end(keys: pa.Table) -> int:
-    """The number of the last row that has the keys of the first one."""
+    """Returns the number of the last row that has the keys of the first one."""
     same = same_as_next(keys)
     different = same.index(False).as_py()
     return int(different) if different >= 0 else keys.num_rows - 1
 
 
 def _edges(rights: Sequence[pa.Table]) -> list[int]:
-    """For each right piece, in which piece the rows end that have the keys of its first row."""
+    """Returns for each right piece the number of the piece that has the last row with the keys of its first row."""
     import pyarrow as pa
 
-    # Rows are first 0, last 0, first 1, last 1 …
+    # The rows are: first 0, last 0, first 1, last 1 …
     same = same_as_next(pa.concat_tables(rights)).to_pylist()
     edges = list(range(len(rights)))
     for piece in range(len(rights) - 2, -1, -1):
@@ -71,7 +71,7 @@ def _edges(rights: Sequence[pa.Table]) -> list[int]:
 def _reach(
     bounds: list[pa.Table], lefts: Sequence[pa.Table], *, counts_ties: bool
 ) -> Iterator[tuple[int, int]]:
-    """How many of the bounds of right pieces come before the first row of each left piece, and before its last row."""
+    """Returns how many bounds of right pieces come before the first and before the last row of each left piece."""
     import pyarrow as pa
 
     found = ranks(pa.concat_tables(lefts), pa.concat_tables(bounds), counts_ties=counts_ties)

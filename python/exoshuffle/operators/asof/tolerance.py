@@ -31,11 +31,11 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d|w)")
 def parse_tolerance(
     value: Any, on: JoinKey, direction: str
 ) -> int | float | decimal.Decimal | None:
-    """The tolerance as a number of units of the type of ``on``; None for None.
+    """Returns the tolerance as a number of units of the type of ``on``; None for None.
 
     Args:
         value: A number for numbers; for times a ``timedelta`` or text such as ``"10s"`` or ``"1h30m"``.
-        on: What has to be near.
+        on: The columns that have to be near.
         direction: ``nearest`` needs distances as well.
 
     Raises:
@@ -69,7 +69,7 @@ def parse_tolerance(
 
 
 def _number(value: Any, kind: pa.DataType) -> int | float | decimal.Decimal | None:
-    """The number, rounded down where only integers can be between; None if it is none."""
+    """Returns the number, rounded down for integers; None if it is no number."""
     import pyarrow as pa
 
     if isinstance(value, str):
@@ -87,7 +87,7 @@ def _number(value: Any, kind: pa.DataType) -> int | float | decimal.Decimal | No
 
 
 def _time(value: Any, kind: pa.DataType) -> int | None:
-    """The time in units of a type, rounded down; None if it is none."""
+    """Returns the time in units of a type, rounded down; None if it is no time."""
     if isinstance(value, dt.timedelta):
         seconds = Fraction(value // dt.timedelta(microseconds=1), 10**6)
     elif isinstance(value, str) and _PART.sub("", value) == "" and value:

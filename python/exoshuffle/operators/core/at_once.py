@@ -1,7 +1,7 @@
-"""Steps that need all rows of a task at once, or many of them: what aggregates them, and what chooses some.
+"""Steps that need all or many rows of a task at once: they aggregate rows, or choose some.
 
-Guarantee: what would hold more rows than a task has memory for is given them in parts. The size of rows does not tell
-how many that are: nulls and small numbers take a byte or less, and each row that is aggregated 20 to 150 beside it.
+Guarantee: such a step gets its rows in parts if all would exceed the memory of a task. The size of rows does not tell
+how many these are: nulls and small numbers take a byte or less, and aggregating a row takes 20 to 150 more.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from exoshuffle.operators.steps.step import Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Share of the budget for what the tasks that run at once aggregate. Within 2 GB on 2 CPUs, of 50 bytes a row, that is
+#: Share of the budget for the rows that concurrent tasks aggregate. Within 2 GB on 2 CPUs, at 50 bytes a row, that is
 #: the largest split of rows of 16 bytes. Small parts combine less, and a query costs 1.5 ms.
 #: Without this, 50 million nulls of one byte, grouped within 300 MB, peaked at 362.
 ROWS_SHARE = 8
-#: What aggregating a row takes beside it, if nothing else is known.
+#: Bytes that aggregating a row takes beside it, if nothing else is known.
 ROW_BYTES = 50
 MIN_ROWS = 32_768
-#: A part has no more rows than these, however many bytes they are: they are in memory already.
+#: Only the number of rows bounds a part, not their bytes: the rows are in memory already.
 ANY_BYTES = 2**62
 
 
 def rows_at_once(row_bytes: int = ROW_BYTES) -> int:
-    """How many rows a task may aggregate at once that take so many bytes each meanwhile."""
+    """Returns how many rows a task may aggregate at once, if each takes ``row_bytes`` meanwhile."""
     engine = engine_in_use()
     if engine is None:
         return CHUNK_ROWS
@@ -42,8 +42,8 @@ class AtOnce(Step):
 
     Attributes:
         function: From a table to a table.
-        schema: Of what it makes.
-        columns: Those that it needs.
+        schema: The schema of the result.
+        columns: The columns that it needs.
     """
 
     function: Callable[[pa.Table], pa.Table]
@@ -67,10 +67,10 @@ class AtOnce(Step):
 
 @dataclass(frozen=True)
 class InParts(AtOnce):
-    """A step of which the results for parts of the rows, in order, say together what one for all would.
+    """A step whose results for parts of the rows, in order, say together what one result for all would.
 
     Attributes:
-        row_bytes: What a row takes beside it meanwhile.
+        row_bytes: Bytes that a row takes beside it meanwhile.
     """
 
     row_bytes: int = ROW_BYTES
@@ -82,7 +82,7 @@ class InParts(AtOnce):
 
 
 class Narrowing(AtOnce):
-    """A step that keeps some rows, and of those that it kept and all others the same ones."""
+    """A step that chooses some rows, and chooses the same ones from its choice and the remaining rows."""
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """See ``Step``."""

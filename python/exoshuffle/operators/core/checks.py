@@ -1,17 +1,17 @@
-"""Checks that what the reduces of a shuffle hand on is what its maps read: always on, for every operator on tables.
+"""Checks that the reduces of a shuffle hand on what its maps read: always on, for every operator on tables.
 
-Every slice says which map wrote it, for which partition, how many rows it has and what their hashes sum up to
+Every slice says which map wrote it, for which partition, how many rows it has and the sum of their hashes
 (``crates/kernels/src/sections.rs``). A reduce fails unless it has such a section of every map, each once and in the
-order of the maps, and unless the rows that it hands on are as many and have the same sum. Rows are looked at when they
-leave for Arrow, so this covers scattering, merges, spilling, sorting and gathering, and strategies and engines above
-all; what is done to batches after that is up to who does it. Users' own functions in ``exoshuffle.shuffle`` are not
-checked: nobody knows what their rows are.
+order of the maps. It also fails unless the rows that it hands on are as many and have the same sum. Rows are looked at
+when they leave for Arrow. So this covers scattering, merges, spilling, sorting and gathering, and above all strategies
+and engines. It does not cover what is done to batches after that. Users' own functions in ``exoshuffle.shuffle`` are
+not checked either: nothing is known of their rows.
 
-Who reads only some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
-where the one before ended (``opened``); tasks that read runs at the same time each say which maps it was (``maps_of``),
-and that is held together afterwards (``check_all_read``); pieces that are results of their own are told which maps they
-are of (``check_each``). Results are counted where they leave for the caller, if their rows have to be as many as were
-read (``dataset.write.check_rows``).
+A reader of some of the slices of a partition cannot tell whether there are more. A stream of runs of slices goes on
+where the run before ended (``opened``). Tasks that read runs at the same time each return which maps these were
+(``maps_of``), and ``check_all_read`` compares that afterwards. Pieces that are results of their own are told which maps
+they are of (``check_each``). If the result must have as many rows as were read, they are counted where they leave for
+the caller (``dataset.write.check_rows``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from exoshuffle.errors import ShuffleCheckError
 
 @contextlib.contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Says in errors of checks where they were found, for example "the reduce of partition 3 of sort"."""
+    """Adds to the errors of checks where they were found, for example "the reduce of partition 3 of sort"."""
     try:
         yield
     except ShuffleCheckError as error:
@@ -44,21 +44,21 @@ def opened(
     end: int | None = None,
     tag: int | None = None,
 ) -> Iterator[Any]:
-    """The sections of slices (``_native.Sections``), all rows of which must be handed on within the block.
+    """Opens slices as sections (``_native.Sections``), all rows of which must be handed on within the block.
 
     Args:
-        slices: Of one partition, in order.
+        slices: Those of one partition, in order.
         partition: Its number.
-        first: Number of the first map that they have the output of; None if they are of some maps only, as when a
-            partition is taken in pieces: then none may come twice, but which are missing cannot be told.
-        end: Number of maps, or None if all that matters is that none is missing between.
-        tag: The side of a join that is read; default: all that there is.
+        first: Number of the first map whose output they have. None if they are of some maps only, such as when a
+            partition is taken in pieces: then none may come twice, but missing ones cannot be told.
+        end: Number of maps, or None if none may be missing between but the last ones may.
+        tag: The side of a join that is read; default: both.
 
     Raises:
         ShuffleCheckError: Output of a map is missing, repeated or misplaced; or rows were not handed on as they came,
-            also if an Arrow stream has made another error of that, or somebody caught it.
+            also if an Arrow stream has made another error of the second, or somebody caught it.
 
-    Cost: looks at headers alone; rows are hashed where they are scattered and gathered, which is 11 % of the processor
+    Cost: looks at headers alone. Rows are hashed where they are scattered and gathered, which is 11 % of the processor
     time of a random shuffle of 4 GB within 2 GB (``benchmarks/checks.py``, three pairs).
     """
     sections = _native.Sections(slices, partition, first, end)
@@ -72,7 +72,7 @@ def opened(
 
 
 def maps_of(slices: list[Any], partition: int) -> range:
-    """The numbers of the maps that slices of one partition have the output of; empty if there is none.
+    """Returns the numbers of the maps whose output these slices of one partition have; empty if there is none.
 
     Raises:
         ShuffleCheckError: Output of a map is missing between, repeated or misplaced.
@@ -84,7 +84,7 @@ def maps_of(slices: list[Any], partition: int) -> range:
 
 
 def check_each(slices: Sequence[Any], partition: int, maps: Sequence[range]) -> None:
-    """Raises unless slices of one partition have the output of these maps each.
+    """Raises unless each slice of one partition has the output of its maps.
 
     Raises:
         ShuffleCheckError: Output of a map is missing, repeated or misplaced.
@@ -108,10 +108,10 @@ def _output(maps: range) -> str:
 
 
 def check_all_read(runs: Iterable[range], num_maps: int) -> None:
-    """Raises unless runs of slices, of which each has the output of these maps, together have that of all, in order.
+    """Raises unless runs of slices together have the output of all maps, in order.
 
     Args:
-        runs: What ``maps_of`` said, in the order of the runs.
+        runs: The maps of each run as ``maps_of`` returned them, in the order of the runs.
         num_maps: Number of maps.
 
     Raises:

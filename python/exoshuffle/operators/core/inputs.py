@@ -1,4 +1,4 @@
-"""What maps read: splits of files as they are, or batches with steps on the way."""
+"""The inputs of maps: splits of files as they are, or batches with steps on the way."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class MapInput(Protocol):
 
     @property
     def config(self) -> RowsConfig:
-        """What the rows are that it scatters."""
+        """Which rows it scatters."""
         ...
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """Reads an item as map number ``index`` and finds where each row goes (``_native.Scattered``)."""
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
-        """Key tuples of about ``num_rows`` rows of an item, with their positions."""
+        """Returns the key tuples of about ``num_rows`` rows of an item, with their positions."""
 
     def rows(self, index: int, item: Any) -> Any:
-        """The rows of item number ``index`` (``_native.Rows``)."""
+        """Returns the rows of item number ``index`` (``_native.Rows``)."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class BatchInput:
     tag: int = 0
 
     def open(self, index: int, item: Any) -> pa.RecordBatchReader:
-        """The batches of item number ``index``, after the steps."""
+        """Returns the batches of item number ``index``, after the steps."""
         place = self.reader.place(index, item)
         if len(splits_of(item)) == 1 or not self._num_numberings:
             return apply_steps(self.steps, self.read(item), place)
@@ -94,7 +94,7 @@ class BatchInput:
         return apply_steps(others, self._numbered(index, item), place)
 
     def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
-        """The batches of all splits, numbered split by split; each is opened when those before it have been read."""
+        """Returns the batches of all splits, numbered split by split; opens each split when it is read."""
         import pyarrow as pa
 
         def opened(split: Any) -> pa.RecordBatchReader:
@@ -111,7 +111,7 @@ class BatchInput:
         return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
 
     def read(self, item: Any) -> pa.RecordBatchReader:
-        """The batches of an item, before the steps."""
+        """Returns the batches of an item, before the steps."""
         return as_reader(self.reader.open(item))
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:

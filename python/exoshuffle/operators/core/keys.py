@@ -1,7 +1,7 @@
-"""Keys: of sorting, from the arguments of ``Dataset.sort`` or from SQL-like text, and names of others.
+"""Keys: sort keys from the arguments of ``Dataset.sort`` or from SQL-like text, and names of other keys.
 
-A key that is named again changes nothing, whatever it is a key of: lists of columns are often put together from others.
-In another direction, or with nulls elsewhere, it is a mistake.
+A key that is named again changes nothing, whatever kind of key it is: lists of columns are often put together from
+others. If it is named with another direction or place of nulls, that is a mistake.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def parse_keys(
     descending: bool | Sequence[bool] = False,
     nulls: str | Sequence[str] = "last",
 ) -> tuple[SortKey, ...]:
-    """Sort keys from the arguments of ``Dataset.sort``.
+    """Returns sort keys from the arguments of ``Dataset.sort``.
 
     Raises:
-        OptionsError: No key, something else than names, directions and placements, lists of different lengths, or a key
-            twice in different ways.
+        OptionsError: No key, something other than names, directions and placements, lists of different lengths, or a
+            key twice in different ways.
     """
     columns = names_of(by, "by")
     if not columns:
@@ -60,7 +60,7 @@ def parse_keys(
 
 
 def _each(name: str, values: Any, count: int) -> list[Any]:
-    """The values of an argument for each column: one is for all."""
+    """Returns the values of an argument for each column; a single value is for all."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return [values] * count
     listed = list(values)
@@ -72,7 +72,7 @@ def _each(name: str, values: Any, count: int) -> list[Any]:
 
 
 def check_keys(keys: Any) -> tuple[SortKey, ...]:
-    """``SortKey`` objects, one at least.
+    """Checks ``SortKey`` objects, at least one, and returns them, each once.
 
     Raises:
         OptionsError: Something else, or a key twice in different ways.
@@ -86,7 +86,7 @@ def check_keys(keys: Any) -> tuple[SortKey, ...]:
 
 
 def check_names(keys: Iterable[SortKey], columns: Sequence[str]) -> None:
-    """Tells those who write SQL into ``by`` how a direction is given here; other names are left to the native object.
+    """Tells users who write SQL into ``by`` how to give a direction here; the native object refuses other names.
 
     Raises:
         SchemaError: A key is the name of a column with a direction behind it.
@@ -106,7 +106,7 @@ def check_names(keys: Iterable[SortKey], columns: Sequence[str]) -> None:
 
 
 def parse_by(text: str) -> tuple[SortKey, ...]:
-    """Sort keys from SQL-like text: ``"ts desc nulls first, id"``. Quote names with spaces: ``'"my key" desc'``.
+    """Returns sort keys from SQL-like text: ``"ts desc nulls first, id"``. Quotes are for spaces: ``'"my key" desc'``.
 
     Raises:
         OptionsError: Text that is not of this form, or a key twice in different ways.
@@ -115,7 +115,7 @@ def parse_by(text: str) -> tuple[SortKey, ...]:
 
 
 def parse_names(text: str) -> list[str]:
-    """Column names from a list with commas, quoted as for ``parse_by``; none of blank text.
+    """Returns column names from a list with commas, quoted as for ``parse_by``; none for blank text.
 
     Raises:
         OptionsError: Nothing between two commas.
@@ -134,7 +134,7 @@ def _unquoted(name: str) -> str:
 
 
 def _once(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
-    """The keys; the second of two with one column orders nothing, so whoever gave it another direction is mistaken."""
+    """Returns the keys, each once. A second key of a column orders nothing, so another direction is a mistake."""
     found: dict[str, SortKey] = {}
     for key in keys:
         if found.setdefault(key.column, key) != key:
@@ -177,12 +177,12 @@ def _parse_key(text: str) -> SortKey:
 
 
 def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
-    """Column names: a single one may be given without a list.
+    """Returns column names: a single one may be given without a list.
 
     Raises:
-        OptionsError: Something else than text, or names without an order or with values; names the argument.
+        OptionsError: Something other than text, or names without an order or with values; names the argument.
     """
-    # Of a dictionary the values would be lost without a word, and a set has another order in each run.
+    # A dictionary would silently lose its values, and a set has another order in each run.
     is_one = isinstance(columns, _NO_LISTS) or not isinstance(columns, Iterable)
     names: tuple[Any, ...] = (columns,) if is_one else tuple(columns)
     for name in names:
@@ -195,10 +195,10 @@ def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
 
 
 def once(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of keys, in their order, each once."""
+    """Returns the names of keys, in their order, each once."""
     return tuple(dict.fromkeys(names))
 
 
 def names_in(arguments: Iterable[str | Sequence[str]], operation: str) -> tuple[str, ...]:
-    """The column names of several arguments, each of which is one or a list; raises as ``names_of``."""
+    """Returns the column names of several arguments, each of which is one name or a list; raises as ``names_of``."""
     return tuple(name for argument in arguments for name in names_of(argument, operation))

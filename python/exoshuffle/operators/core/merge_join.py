@@ -1,4 +1,4 @@
-"""Sort-merge joins as data: what one needs to know of sorted pieces of both sides, and which of them meet.
+"""Sort-merge joins as data: what a join needs to know of sorted pieces of both sides, and which of them meet.
 
 A piece is a block of rows that are in order; the pieces of a side follow each other in order. A merge join looks at
 every piece once, says which pieces meet, and joins two of them at a time.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is known of a piece.
+    """The facts about a piece that decide which pieces it meets.
 
     Attributes:
         ends: The keys of its first and last row; a table of two rows.
@@ -34,7 +34,7 @@ class Meeting:
     Attributes:
         left: Number of the left piece.
         right: Number of the right piece; None if the right side has none.
-        edge: Number of the right piece of which ``edge_of`` is wanted beside; None for no piece.
+        edge: Number of the right piece whose ``edge_of`` is wanted beside it; None for no piece.
         keeps_beyond: Whether left rows beyond the end of the right piece that has no edge are joined here, too.
     """
 
@@ -49,7 +49,7 @@ class MergeJoin(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the operator, for plans and errors."""
+        """The name of the operator, for plans and errors."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class MergeJoin(Protocol):
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Of the result."""
+        """The schema of the result."""
         ...
 
     @property
@@ -68,18 +68,18 @@ class MergeJoin(Protocol):
         ...
 
     def look(self, side: int, table: pa.Table) -> Piece:
-        """What is to be known of a piece of the left side (0) or the right one (1), which has rows."""
+        """Returns the facts about a piece of the left side (0) or the right one (1); it has rows."""
 
     def follow(self, pieces: Sequence[Piece]) -> bool:
-        """Whether pieces of one side, as they come, are in order."""
+        """Returns whether the pieces of one side are in order as they come."""
 
     def edge_of(self, table: pa.Table) -> pa.Table:
-        """The row of a right piece that neighbours of it have to know; a table of one row."""
+        """Returns the row of a right piece that its neighbours have to know, as a table of one row."""
 
     def meetings(self, lefts: Sequence[Piece], rights: Sequence[Piece]) -> list[Meeting]:
-        """Which pieces meet, in the order of the result."""
+        """Returns which pieces meet, in the order of the result."""
 
     def run(
         self, left: pa.Table, right: pa.Table | None, edge: pa.Table | None, *, keeps_beyond: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of the result that two pieces make; see ``Meeting``."""
+        """Yields the rows of the result that two pieces make; see ``Meeting``."""

@@ -1,6 +1,6 @@
-"""What rows are ordered by, and the native object that moves rows and knows their order.
+"""The order of rows, and the native object that moves rows and knows their order.
 
-Nothing native is pickled: a ``RowsConfig`` travels, and builds the native object once per process.
+No native object is pickled: a ``RowsConfig`` travels, and builds the native object once per process.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class Order(Protocol):
-    """What rows are ordered by."""
+    """An order of rows."""
 
     def build(self, read_options: str, schema: bytes) -> Any:
-        """The native object for rows of this schema."""
+        """Returns the native object for rows of this schema."""
 
 
 @dataclass(frozen=True)
 class ByKeys:
-    """Column values; without any key rows have no order, and can be dealt out or hashed only.
+    """An order by column values; without any key, rows have no order and can only be dealt out or hashed.
 
     Attributes:
-        keys: The first one first.
+        keys: The keys, the most significant first.
     """
 
     keys: tuple[SortKey, ...] = ()
@@ -46,7 +46,7 @@ class ByKeys:
 
 
 def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
-    """Whether rows of equal keys can be brought together.
+    """Checks that rows of equal keys can be brought together.
 
     Raises:
         SchemaError: A key has values that the native object cannot compare; names the columns that can be keys.
@@ -71,7 +71,7 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class ByRecordKey:
-    """The first bytes of a fixed-length record.
+    """An order by the first bytes of a fixed-length record.
 
     Attributes:
         record_bytes: Size of a record.
@@ -89,11 +89,12 @@ class ByRecordKey:
 
 @dataclass(frozen=True)
 class ByChance:
-    """A pseudo-random number per row, from a seed and the row's place in the input: a uniform permutation.
+    """An order by a pseudo-random number per row, from a seed and the row's place in the input: a uniform permutation.
 
     Attributes:
-        seed: Of the permutation.
-        window: Rows of a file that stay together, which are in random order then, and the rows of each; None for none.
+        seed: The seed of the permutation.
+        window: How many rows of a file stay together as a window; windows are in random order, and so are the rows of
+            each. None for no windows.
     """
 
     seed: int
@@ -106,7 +107,7 @@ class ByChance:
 
 @dataclass(frozen=True)
 class RowsConfig:
-    """What to rebuild the native object from, wherever a task runs.
+    """All that a task needs to rebuild the native object, wherever it runs.
 
     Attributes:
         read_options: JSON of the reader's options.
@@ -119,7 +120,7 @@ class RowsConfig:
     order: Order
 
     def build(self) -> Any:
-        """The native object (``_native.Sorter``).
+        """Returns the native object (``_native.Sorter``).
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
@@ -134,45 +135,45 @@ def _build(config: RowsConfig) -> Any:
 
 # --- assignments: which partition a row goes to --------------------------------------------------------------------
 
-#: From the native object, samples of keys and the number of partitions to an assignment as bytes.
+#: Makes an assignment, as bytes, from the native object, samples of keys and the number of partitions.
 Assign = Callable[[Any, Sequence[bytes], int], bytes]
 
 
 def by_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """By boundaries from sampled keys: partitions follow each other in order and are about equally large."""
+    """Assigns by boundaries from sampled keys: partitions follow each other in order and are about equally large."""
     boundaries: bytes = sorter.choose_boundaries(list(samples), num_partitions)
     return boundaries
 
 
 def by_even_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """By equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
+    """Assigns by equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
     del samples
     assignment: bytes = sorter.even_assignment(num_partitions)
     return assignment
 
 
 def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """By a hash of the key columns: equal keys meet."""
+    """Assigns by a hash of the key columns: equal keys meet."""
     del samples
     assignment: bytes = sorter.hash_assignment(num_partitions)
     return assignment
 
 
 def by_hash_level(sorter: Any, num_partitions: int, level: int) -> bytes:
-    """By other bits of the hash: keys that ``by_hash`` and lower levels have brought together part, unless equal."""
+    """Assigns by other bits of the hash: unequal keys that ``by_hash`` and lower levels brought together part."""
     assignment: bytes = sorter.hash_assignment(num_partitions, level)
     return assignment
 
 
 def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """In turn, whatever the rows hold: partitions of equal numbers of rows."""
+    """Assigns in turn, whatever the rows hold: partitions get equal numbers of rows."""
     del samples
     assignment: bytes = sorter.round_robin_assignment(num_partitions)
     return assignment
 
 
 def assignment_named(method: str | None, has_keys: bool) -> Assign:
-    """The assignment of that name; default: by hash if there are keys, else in turn.
+    """Returns the assignment of that name; default: by hash if there are keys, else in turn.
 
     Raises:
         OptionsError: Unknown name, or one that needs keys where there are none, or the other way round.

@@ -1,6 +1,6 @@
-"""Readers: how an item of an input is opened where a task runs, and which rows of the input it has.
+"""Readers open an item of an input where a task runs, and say which rows of the input it has.
 
-Guarantee: readers are small and travel with every task; files and native objects are opened by the task that reads.
+Guarantee: readers are small and travel with every task; the task that reads opens files and native objects.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from exoshuffle.operators.steps.place import Place
 
 
 class Reader(Protocol):
-    """Opens one item of an input, or one of several splits in it: splits of files, or blocks."""
+    """Opens one item of an input, or one of several splits in it; an item is a split of files or a block."""
 
     def open(self, item: Any) -> Any:
-        """The rows, as an object with ``__arrow_c_stream__``."""
+        """Returns the rows, as an object with ``__arrow_c_stream__``."""
 
     def place(self, index: int, item: Any) -> Place:
-        """Which rows these are, of item number ``index``."""
+        """Returns which rows of the input item number ``index`` has."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FileReader:
     Attributes:
         read_options: JSON of the reader's options.
         schema: Arrow schema of the files as IPC bytes.
-        columns: Which columns to read, in this order.
+        columns: The columns to read, in this order.
     """
 
     read_options: str
@@ -58,7 +58,7 @@ class FileReader:
 
 
 def splits_of(item: Any) -> tuple[Any, ...]:
-    """What is opened to read an item of an input: the item itself, or several splits, one after the other."""
+    """Returns what to open for an item of an input: the item itself, or several splits, one after the other."""
     return item if isinstance(item, tuple) else (item,)
 
 

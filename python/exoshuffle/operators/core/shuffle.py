@@ -14,19 +14,19 @@ from exoshuffle.operators.steps.step import Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Memory of grouping or joining a partition beside it: its rows as Arrow and as the result, and a hash table. Measured
-#: with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
+#: Memory for grouping or joining a partition, beside it: its rows as Arrow and as the result, and a hash table.
+#: Measured with keys and values of 8 bytes: 20 bytes per row and 150 to 300 per group; a join 110 to 170 per left row.
 COMBINE_PERCENT = 200
 COMBINE_ROW_BYTES = 300
 
 
 @dataclass(frozen=True)
 class Side:
-    """What the maps of one input do.
+    """The work of the maps of one input.
 
     Attributes:
-        schema: Of the rows that travel, after the steps.
-        order: What these are ordered by.
+        schema: The schema of the rows that travel, after the steps.
+        order: The order of these rows.
         steps: Applied before rows are scattered.
         tag: Which side of a join this is; 0 elsewhere.
     """
@@ -42,23 +42,23 @@ class Shuffle:
     """A shuffle of one or two inputs.
 
     Attributes:
-        name: Of the operator, for progress and plans.
+        name: The operator's name, for progress and plans.
         sides: What the maps of each input do.
         assign: Makes the assignment of rows to partitions.
-        is_sampled: Whether that needs sampled keys.
-        finish: What becomes of a partition.
-        schema: Of the result.
+        is_sampled: Whether the assignment needs sampled keys.
+        finish: Makes the result of a partition.
+        schema: The schema of the result.
         keeps_rows: Whether the result has as many rows as the input.
         is_even: Whether partitions differ by chance alone, not by their keys.
         is_one_group: Whether all rows are one group.
-        num_partitions: R, if it can only be this.
-        reduce_percent: Memory that finishing takes, as a share of the partition, beside the partition itself.
-        reduce_row_bytes: And further, per row of it.
+        num_partitions: R, if only this number is possible.
+        reduce_percent: Memory that finishing takes beside the partition, as a share of it.
+        reduce_row_bytes: Further memory, per row of the partition.
         executor: Where tasks run.
-        plain: The same without combining rows in maps, for where less travels then.
-        combines: Whether maps of this combine such rows, given those that maps of ``plain`` would send.
-        by_values: Two shuffles, one behind the other, that make the same of few keys: the first goes by the values that
-            are counted as well.
+        plain: The same shuffle without combining rows in maps, for inputs where less travels then.
+        combines: Whether maps of this combine such rows, given the rows that maps of ``plain`` would send.
+        by_values: Two shuffles in a row that give the same result for few keys; the first also goes by the values that
+            are counted.
     """
 
     name: str
@@ -84,10 +84,10 @@ class Shuffle:
         return self.finish.hands_on or self.is_one_group
 
     def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
-        """What finishing all rows as one group takes; 0 where they can be divided, or are not one."""
+        """Returns the bytes that finishing all rows as one group takes; 0 unless they are one that is not divided."""
         return self.finish.alone_bytes(num_bytes, num_rows) if self.is_one_group else 0
 
 
 def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
-    """The configuration of rows of a schema; ``read_options`` where they are read from files."""
+    """Returns the configuration of rows of a schema; ``read_options`` if they are read from files."""
     return RowsConfig(read_options, schema.serialize().to_pybytes(), order)

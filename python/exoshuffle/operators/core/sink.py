@@ -1,4 +1,4 @@
-"""What takes the rows of a partition, as tasks see it."""
+"""The protocol of sinks, which take the rows of a partition, as tasks see it."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from exoshuffle.operators.steps.step import Step
 
 
 class Sink(Protocol):
-    """Takes the rows of a partition (``_native.Rows``) and makes the result of a task from them, or its results."""
+    """Takes the rows of a partition (``_native.Rows``) and makes one or several results of a task from them."""
 
     @property
     def num_returns(self) -> int | Literal["streaming"]:
-        """1, or how a task says that it yields several results; as in ``TaskOptions``."""
+        """1, or ``"streaming"`` if it yields several results; as in ``TaskOptions``."""
         ...
 
     @property
     def keeps_partitions(self) -> bool:
-        """Whether a partition has to stay one result where rows are only handed on: somebody counts on its file."""
+        """Whether a partition whose rows are only handed on has to stay one result: somebody counts on its file."""
         ...
 
     def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
-        """Takes the partition and yields the results of the task; one, unless it says otherwise."""
+        """Takes the partition and yields the results of the task: one, unless ``num_returns`` says otherwise."""
 
     def within(self, partition: int) -> Sink:
-        """The sink for the parts of a partition, in whose place they come."""
+        """Returns the sink for the parts of a partition, which take its place."""
 
 
 def sink_steps(sink: Sink) -> tuple[Step, ...]:
-    """What a sink, and those behind it, do to rows before they take them."""
+    """Returns the steps that a sink, and those behind it, apply to rows before taking them."""
     behind = getattr(sink, "sink", None)
     steps: tuple[Step, ...] = getattr(sink, "steps", ())
     return steps if behind is None else (*steps, *sink_steps(behind))
 
 
 def handed(sink: Sink, results: Iterator[Any]) -> Any:
-    """What a task returns whose results are those of a sink: the one that there is, or a generator of them.
+    """Returns what a task with the results of a sink returns: the only result, or a generator of them.
 
-    The last one comes when ``results`` has ended, with what is checked at the end: a single one never comes unchecked.
+    The last result comes only after ``results`` has ended, with its checks at the end: no single result is unchecked.
     """
     if sink.num_returns == "streaming":
         return _held_back(results)

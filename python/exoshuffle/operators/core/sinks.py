@@ -1,4 +1,4 @@
-"""What becomes of a partition: files of an output directory, or an Arrow stream in memory."""
+"""Sinks: files of an output directory, or an Arrow stream in memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step, apply_steps
 
-#: How large a block gets that holds a part of what a partition became.
+#: Size of a block that holds a part of a partition's result.
 PIECE_BYTES = 8_000_000
-#: More than a shuffle has partitions.
+#: A number above the partitions of any shuffle.
 _PARTS = 2**20
 
 
@@ -31,7 +31,7 @@ class WriteSink:
     Attributes:
         directory: Where the files go.
         options: JSON of the writer's options.
-        place: Numbers of the partitions that this one is a part of, the outermost first.
+        place: Numbers of the partitions that contain this one, the outermost first.
     """
 
     directory: str
@@ -49,7 +49,7 @@ class WriteSink:
         return True
 
     def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
-        """Writes; yields name, rows, bytes and crc32 of each file, in one list."""
+        """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
         attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
@@ -67,7 +67,7 @@ class WriteSink:
         yield files
 
     def within(self, partition: int) -> WriteSink:
-        """See ``Sink``: the files of parts have the partition's number before theirs, and so its place in the order."""
+        """See ``Sink``: files of parts have the partition's number before their own, and so its place in the order."""
         return dataclasses.replace(self, place=(*self.place, partition))
 
     def _placed(self, name: str) -> str:
@@ -80,11 +80,11 @@ class WriteSink:
 class BlocksSink:
     """Makes Arrow IPC streams of a partition, as blocks in the store.
 
-    Mostly that is one, made in its place. What joins and functions of users make of a partition may be far larger than
-    it, or than memory: it becomes several blocks, which the store spills one by one.
+    Mostly that is one stream, made in its block. Results of joins and of users' functions may be far larger than the
+    partition, or than memory: they become several blocks, which the store spills one by one.
 
     Attributes:
-        piece_bytes: How large a block gets, where no more is known of the rows than that they come.
+        piece_bytes: Size of a block, if the size of the rows is not known beforehand.
     """
 
     piece_bytes: int = PIECE_BYTES
@@ -96,11 +96,11 @@ class BlocksSink:
 
     @property
     def keeps_partitions(self) -> bool:
-        """See ``Sink``: who reads blocks does not mind how many there are."""
+        """See ``Sink``: readers of blocks do not mind how many there are."""
         return False
 
     def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
-        """Yields the blocks, one at least."""
+        """Yields the blocks, at least one."""
         del partition
         if not rows.is_stream:
             yield block_of(rows)
@@ -116,7 +116,7 @@ class BlocksSink:
 
 @dataclass(frozen=True)
 class TableSink:
-    """Makes a table of a partition, for a task that takes those of several."""
+    """Makes a table of a partition, for a task that takes the tables of several."""
 
     @property
     def num_returns(self) -> int:
@@ -140,7 +140,7 @@ class TableSink:
 
 
 def block_of(rows: Any) -> Any:
-    """All rows as one Arrow IPC stream, in a block of the running task."""
+    """Returns all rows as one Arrow IPC stream, in a block of the running task."""
     return _block(rows.to_ipc_stream())
 
 
@@ -155,9 +155,9 @@ class SteppedSink:
     """Applies steps to a partition on its way to another sink.
 
     Attributes:
-        steps: What to do with the rows.
-        sink: Where they go then.
-        first_part: Number of the first part; those of a divided partition are counted apart from all others.
+        steps: The steps.
+        sink: The sink that takes the rows then.
+        first_part: Number of the first part; parts of a divided partition are numbered apart from all others.
     """
 
     steps: tuple[Step, ...]
@@ -165,8 +165,8 @@ class SteppedSink:
     first_part: int = 0
 
     def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
-        """Yields what the other sink does."""
-        # Parts of a divided partition have numbers of their own, which say nothing to users.
+        """Yields the results of the other sink."""
+        # Parts of a divided partition have their own numbers, which say nothing to users.
         name = "" if self.first_part else f"partition {partition}"
         place = Place.of_part(self.first_part + partition, name)
         batches = apply_steps(self.steps, as_reader(rows), place)

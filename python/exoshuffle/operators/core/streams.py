@@ -1,4 +1,4 @@
-"""Arrow batches into native code and out of it, with the errors of whoever makes them."""
+"""Moves Arrow batches into native code and out of it, and keeps the original errors of their makers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def as_reader(rows: Any) -> pa.RecordBatchReader:
-    """Batches of ``_native.Rows``.
+    """Returns the batches of ``_native.Rows``.
 
-    A failure to make them, of which an Arrow stream carries no more than the text, is raised as what it is.
+    An Arrow stream carries only the text of an error; this raises the error itself.
     """
     import pyarrow as pa
 
@@ -34,14 +34,14 @@ def as_reader(rows: Any) -> pa.RecordBatchReader:
 
 
 def as_rows(batches: pa.RecordBatchReader) -> Any:
-    """Batches as ``_native.Rows``, to be consumed within ``own_errors``."""
+    """Returns batches as ``_native.Rows``, to be consumed within ``own_errors``."""
     import pyarrow as pa
 
     kept = pa.RecordBatchReader.from_batches(batches.schema, _keeping_errors(batches))
     return _native.Rows.from_batches(kept)
 
 
-#: The error that ended the batches which this thread consumes.
+#: The error that ended the batches that this thread consumes.
 _ended = threading.local()
 
 
@@ -57,9 +57,9 @@ def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def own_errors() -> Iterator[None]:
-    """Around native code that consumes batches made in Python: what they raise comes through as it was.
+    """Wraps native code that consumes batches made in Python, so that their errors come through as they were.
 
-    An Arrow stream carries no more than the text of an error.
+    An Arrow stream carries only the text of an error.
     """
     _ended.error = None
     try:
@@ -72,5 +72,5 @@ def own_errors() -> Iterator[None]:
         try:
             raise kept
         finally:
-            # What the function itself had in hand, and not that a stream ended.
+            # Keeps the context that the function itself gave, rather than that a stream ended.
             kept.__context__ = context

@@ -1,9 +1,9 @@
 """The task set of all operators on tables: map reads and scatters, merge concatenates, reduce finishes and hands over.
 
-Guarantee: the same bytes whatever strategy, engine or parallelism ran it: maps keep input order within a slice, merges
-concatenate in map order, and what finishes a partition takes its slices in that order.
+Guarantee: the bytes are the same whatever strategy, engine or parallelism ran it. Maps keep input order within a slice,
+merges concatenate in map order, and a finish takes the slices of its partition in that order.
 
-Operators differ in four things only, which are data here: what is read, the steps applied on the way, how rows are
+Operators differ in four things only, which are data here: what is read, the steps on the way, how rows are
 assigned to partitions, and what finishes a partition.
 """
 
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 
 class Finish(ABC):
-    """What becomes of a partition, as data that travels to the reduces."""
+    """Makes the result of a partition; data that travels to the reduces."""
 
     @property
     @abstractmethod
     def configs(self) -> tuple[RowsConfig, ...]:
-        """What the rows of each side are."""
+        """The configuration of the rows of each side."""
 
     @abstractmethod
     def __call__(self, sections: Any) -> Any:
-        """The rows of the partition (``_native.Rows``), from its sections (``_native.Sections``) in map order."""
+        """Makes the rows of the partition (``_native.Rows``) from its sections (``_native.Sections``) in map order."""
 
     @abstractmethod
     def divide(self, tasks: TableTasks, large: Large) -> Division:
-        """What to do about a partition that is larger than planned; see ``DividingTaskSet``.
+        """Returns how to divide a partition that is larger than planned; see ``DividingTaskSet``.
 
         Raises:
-            LargeGroupError: Nothing can be done within the memory limit.
+            LargeGroupError: No division fits within the memory limit.
         """
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What is done to the rows of a partition, once they are together."""
+        """The steps for the rows of a partition, once they are together."""
         return ()
 
     @property
     def streams_in_place(self) -> bool:
-        """Whether the Arrow stream of a partition is made in its block: its size is known from that of the rows."""
+        """Whether the Arrow stream of a partition is made in its block: the size of the rows tells its size."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class Finish(ABC):
 
     @property
     def remedy(self) -> str:
-        """What users can do about a group that does not fit into memory."""
+        """Tells users what to do about a group that does not fit into memory."""
         return (
             "its function needs it whole; use one that does not (approx_quantile for median and quantile, "
             "approx_count_distinct for count_distinct), filter it"
@@ -75,21 +75,21 @@ class Finish(ABC):
     def assignment(
         self, sorter: Any, samples: Sequence[bytes], num_partitions: int, level: int
     ) -> bytes:
-        """Where the rows of a partition go that is divided; ``level`` says how often, with this time."""
+        """Returns where the rows of a divided partition go; ``level`` counts its divisions, this one included."""
         del samples
         return by_hash_level(sorter, num_partitions, level)
 
     def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
-        """What finishing all rows as one group takes; 0 where they can be divided."""
+        """Returns the bytes that finishing all rows as one group takes; 0 if they can be divided."""
         del num_bytes, num_rows
         return 0
 
     def result_rows(self, num_rows: Sequence[int]) -> int:
-        """About how many rows the result has, from those of each side."""
+        """Estimates the rows of the result, from those of each side."""
         return sum(num_rows)
 
     def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int | None:
-        """About how large the result is, from the rows and bytes of each side; None for as large as what travels."""
+        """Estimates the bytes of the result, from the rows and bytes of each side; None for as many as travel."""
         del num_rows, num_bytes
         return None
 
@@ -100,14 +100,14 @@ class TableTasks:
 
     Attributes:
         states_are_slices: See ``StreamingTaskSet``.
-        name: Of the operator, for errors.
-        inputs: What is read.
+        name: The operator's name, for errors.
+        inputs: What the maps read.
         starts: Number of the first map of each input.
         num_maps: Maps of all inputs; every reduce must get the output of each.
         assignment: Which partition each row goes to, as the native object serialises it.
-        finish: What becomes of a partition.
-        sink: What to do with that.
-        executor: Where tasks run: user's Python functions are better off in processes.
+        finish: Makes the result of a partition.
+        sink: Takes that result.
+        executor: Where tasks run; users' Python functions are better off in processes.
     """
 
     states_are_slices: ClassVar[bool] = True
@@ -133,7 +133,7 @@ class TableTasks:
 
     def merge(self, *blocks: Any) -> Any:
         """Concatenates blocks slice by slice. Cost: one copy of their bytes."""
-        # The value of an object of one slice is that slice, not a list of one.
+        # If an object has one slice, its value is that slice, not a list of one.
         slices = [block if isinstance(block, list) else [block] for block in blocks]
         block = allocate_block(_native.merged_offsets(slices))
         _native.merge_into(slices, block)
@@ -142,8 +142,8 @@ class TableTasks:
     def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
         """Concatenates the state of a partition and the slices of a round. Cost: one copy of their bytes.
 
-        Why no more: the order of all rows, or all rows of a group, are known at the end; and what the sections of the
-        state say of their rows is checked there, with ``reduce``.
+        Why it does no more: the order of all rows, or all rows of a group, are known only at the end. ``reduce`` then
+        checks what the sections of the state say of their rows.
         """
         del partition
         return self.merge(b"" if state is None else state, *slices)
@@ -167,7 +167,7 @@ class TableTasks:
             yield from self.sink(partition, self.finish(sections))
 
     def functions_bytes(self, name: str) -> int:
-        """What users' functions have declared to take that run in the tasks of this name."""
+        """Returns the memory declared by the users' functions that run in the tasks of this name."""
         if name in ("map", "sample"):
             return max(functions_bytes(getattr(source, "steps", ())) for source in self.inputs)
         if name not in ("reduce", "stream", "rejoin"):

@@ -1,7 +1,7 @@
-"""The first row of every key: in each split, and then in each partition of what they kept.
+"""Keeps the first row of every key: in each split, and then in each partition of the kept rows.
 
-Guarantee: rows pass unchanged, whatever their types, and in input order; the first one of each key is kept, so the
-result does not depend on how the input was split. Only keys are shown to DuckDB (``sql.groups``).
+Guarantee: rows pass unchanged, whatever their types, and in input order. The first row of each key is kept, so the
+result does not depend on how the input was split. DuckDB sees only keys (``sql.groups``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Distinct:
     """Keeps the first row of every key.
 
     Attributes:
-        schema: Of the rows, before and after.
+        schema: The schema of the rows, before and after.
         keys: Columns that tell rows apart.
     """
 
@@ -31,27 +31,27 @@ class Distinct:
     keys: tuple[str, ...]
 
     def partial(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The rows of a split that may be first: of each key one, or all where keys hardly repeat.
+        """Returns the rows of a split that may be first: one of each key, or all if keys hardly repeat.
 
-        Cost: as ``final``; where keys hardly repeat, an estimate of that alone, 10 ns per row.
+        Cost: as ``final``; if keys hardly repeat, only an estimate of that, 10 ns per row.
         """
         table = as_table(data)
         return self.final(table) if repeats(table, self.keys) else table
 
     def final(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The first row of every key of a partition, in input order.
+        """Returns the first row of every key of a partition, in input order.
 
-        Cost: beside its input the rows kept, and 20 bytes per row where few are, 90 where all are (keys of 8 bytes).
+        Cost: beside its input the rows kept, and 20 bytes per row if few are, 90 if all are (keys of 8 bytes).
         """
         table = as_table(data)
         return take(table, first_rows(table, self.keys))
 
 
 def parse_distinct(schema: pa.Schema, subset: Sequence[str] | None = None) -> Distinct:
-    """``Distinct`` from the arguments of ``Dataset.distinct``.
+    """Returns ``Distinct`` for the arguments of ``Dataset.distinct``.
 
     Args:
-        schema: Of the rows.
+        schema: The schema of the rows.
         subset: Columns that tell rows apart; default: all.
 
     Raises:

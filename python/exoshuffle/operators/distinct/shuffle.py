@@ -10,7 +10,7 @@ from exoshuffle.operators.gather.shuffle import gathered, meeting
 
 
 def distinct_shuffle(rows: Distinct) -> Shuffle:
-    """The first row of every key in input order: among those of a map, then of a partition.
+    """Returns a shuffle that keeps the first row of every key in input order: of each map, then of each partition.
 
     Raises:
         SchemaError: A key cannot be one.

@@ -1,1 +1,1 @@
-"""What becomes of a partition that is larger than planned."""
+"""The work on a partition that is larger than planned."""

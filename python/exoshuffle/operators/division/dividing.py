@@ -1,6 +1,6 @@
 """Ways to divide a partition that is larger than planned, from which finishes choose.
 
-What no hash divides is one key. A group that does not fit into memory, and cannot be divided, is refused by name.
+No hash divides the rows of one key. A group that does not fit into memory, and cannot be divided, is refused by name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exoshuffle.units import format_bytes
 
 
 def again(tasks: TableTasks, large: Large) -> DividedTasks:
-    """The task set that shuffles the rows of a partition once more."""
+    """Returns the task set that shuffles the rows of a partition once more."""
     configs = tasks.finish.configs
     inputs = tuple(SliceInput(config, tag, large.partition) for tag, config in enumerate(configs))
     num_runs = len(large.runs(large.plan.split_bytes))
@@ -38,14 +38,14 @@ def again(tasks: TableTasks, large: Large) -> DividedTasks:
 
 
 def in_pieces(tasks: TableTasks, large: Large, pieces: Sequence[Sequence[int]]) -> Pieces:
-    """Reduces that get some of the slices each."""
+    """Returns reduces that get some of the slices each."""
     maps = [tuple(large.maps[index] for index in piece) for piece in pieces] if large.maps else ()
     made = again(tasks, large)
     return Pieces(PieceTasks(**vars(made), pieces=tuple(maps)), pieces)
 
 
 def too_large(tasks: DividedTasks, large: Large, needed: int, room: int) -> LargeGroupError:
-    """The error that names the group, what it needs of memory together, and what there is room for."""
+    """Returns the error that names the group, the memory that it needs, and the room that there is."""
     runs = [large.slices(indices) for indices in large.runs(large.plan.split_bytes)]
     run = remote(
         tasks.largest_group,

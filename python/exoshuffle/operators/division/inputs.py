@@ -1,6 +1,6 @@
-"""What the maps of a divided partition read: slices of an earlier shuffle.
+"""The inputs of the maps of a divided partition: slices of an earlier shuffle.
 
-Guarantee: rows are handed on in the order of the slices, and checked as a reduce would (``checks.opened``).
+Guarantee: rows are handed on in the order of the slices, and checked as in a reduce (``checks.opened``).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class SliceInput:
     """Slices of a partition of an earlier shuffle, scattered anew; see ``MapInput``.
 
     Attributes:
-        config: What the rows are.
+        config: The configuration of the rows.
         tag: Which side of a join this is; 0 elsewhere.
-        partition: Number of the partition that they are of.
+        partition: Number of the partition of the slices.
     """
 
     config: RowsConfig

@@ -1,4 +1,4 @@
-"""The tasks of a partition that is divided, or reduced alone; which of them run is up to the finish."""
+"""The tasks of a partition that is divided, or reduced alone; the finish decides which of them run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from exoshuffle.operators.steps.step import apply_steps
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Keys counted in one go, to name the largest group.
+#: Keys counted in one query, to name the largest group.
 _CANDIDATES = 1000
 #: Characters of each value of a key in a message.
 _MAX_KEY_LENGTH = 200
-#: The last slice of what maps return: which maps they have read the output of.
+#: The last slice of a map's result: the maps whose output it has read.
 _READ = struct.Struct("<QQ")
 
 
@@ -38,9 +38,9 @@ class DividedTasks(TableTasks):
     """The task set of a divided partition.
 
     Attributes:
-        level: How often its rows have been divided, with this time.
+        level: How often its rows have been divided, this time included.
         partition: Number of the partition.
-        num_read: Maps of the shuffle that made it.
+        num_read: Number of maps of the shuffle that made it.
     """
 
     level: int = 1
@@ -48,7 +48,7 @@ class DividedTasks(TableTasks):
     num_read: int = 0
 
     def map(self, index: int, item: list[Any]) -> Any:
-        """Scatters the rows of slices; the slice behind those for the parts says which maps they are of."""
+        """Scatters the rows of slices; a last slice, after those for the parts, says which maps the rows are of."""
         source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
         with self._placed():
             maps = maps_of(item, self.partition)
@@ -64,7 +64,7 @@ class DividedTasks(TableTasks):
         return block
 
     def check(self, read: list[Any]) -> None:
-        """See ``AgainTaskSet``: each input has been read from the first to the last map."""
+        """See ``AgainTaskSet``: checks that each input has been read from the first to the last map."""
         runs = [range(*_READ.unpack(maps)) for maps in read]
         num_runs = len(runs) // len(self.inputs)
         with self._placed():
@@ -86,7 +86,7 @@ class DividedTasks(TableTasks):
         return dataclasses.replace(self, assignment=assignment)
 
     def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
-        """Hands the rows of a partition on, run of slices by run of slices; through steps if there are any."""
+        """Hands the rows of a partition on, one run of slices after the other, through steps if there are any."""
         return handed(self.sink, self._streamed(partition, runs))
 
     def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class DividedTasks(TableTasks):
             yield from self.sink(partition, as_rows(batches))
 
     def rejoin(self, partition: int, tables: list[pa.Table]) -> Any:
-        """Finishes what the parts of a partition have made."""
+        """Finishes the results of the parts of a partition."""
         return handed(self.sink, self._rejoined(partition, tables))
 
     def _rejoined(self, partition: int, tables: list[pa.Table]) -> Iterator[Any]:
@@ -106,9 +106,9 @@ class DividedTasks(TableTasks):
             yield from self.sink(partition, as_rows(batches))
 
     def sole_key(self, runs: list[list[SliceRef]]) -> tuple[bool, bool, list[list[int]]]:
-        """Whether all rows have one key, whether that is null, and how many rows of each side each run has.
+        """Returns whether all rows have one key, whether that is null, and how many rows of each side each run has.
 
-        Of more keys than one nothing else is told.
+        If there are several keys, the rest is False and empty.
         """
         import pyarrow as pa
 
@@ -132,11 +132,11 @@ class DividedTasks(TableTasks):
         return is_one, any(column.null_count for column in firsts.columns), counts
 
     def count_rows(self, partition: int, runs: list[list[SliceRef]]) -> int:
-        """How many rows a partition has. Cost: fetches all of it, and looks at headers."""
+        """Returns how many rows a partition has. Cost: fetches all of it, and looks at headers."""
         return sum(_native.Sections(get(run), partition, None).num_rows for run in runs)
 
     def _batches(self, partition: int, runs: list[list[SliceRef]]) -> pa.RecordBatchReader:
-        """The rows of all runs, of which each has to begin with the map behind the last one of the run before."""
+        """Returns the rows of all runs; each run must begin with the map after the last one of the run before."""
         import pyarrow as pa
 
         sorter = self.inputs[0].config.build()
@@ -153,7 +153,7 @@ class DividedTasks(TableTasks):
         return pa.RecordBatchReader.from_batches(nothing.schema, batches())
 
     def largest_group(self, runs: list[list[SliceRef]]) -> tuple[str, float]:
-        """The key that most rows have, as text, and about which share of them that is."""
+        """Returns the key that most rows have, as text, and about which share of the rows that is."""
         counts: collections.Counter[str] = collections.Counter()
         num_rows = 0
         for source in self.inputs:
@@ -167,10 +167,10 @@ class DividedTasks(TableTasks):
 
 @dataclass
 class PieceTasks(DividedTasks):
-    """The task set of a partition of which every reduce gets some slices.
+    """The task set of a partition whose slices are shared out among the reduces.
 
     Attributes:
-        pieces: For every piece the maps that each of its slices is of; none if the strategy does not say.
+        pieces: For every piece, the maps of each of its slices; empty if the strategy does not say.
     """
 
     pieces: tuple[tuple[range, ...], ...] = ()
@@ -186,22 +186,22 @@ class PieceTasks(DividedTasks):
 
 
 def key_columns(config: RowsConfig) -> list[str]:
-    """The columns that rows are ordered by; none if it is by something else."""
+    """Returns the columns that rows are ordered by; none if the order is not by columns."""
     order = config.order
     return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
 
 
 def _shortened(value: Any) -> str:
-    """A value of a key, for a message."""
+    """Returns a value of a key as text for a message."""
     text = repr(value)
     return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
 
 
 def counted_keys(rows: pa.Table, names: list[str]) -> dict[str, int]:
-    """How many rows the most frequent keys have."""
+    """Returns how many rows the most frequent keys have."""
     from exoshuffle.operators.sql.relational import as_python, computed, storable
 
-    # Under names that differ in more than case, as DuckDB wants them.
+    # The new names differ in more than case, as DuckDB requires.
     listed = [f"k{index}" for index in range(len(names))]
     counted = computed(
         f"SELECT {', '.join(listed)}, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC LIMIT {_CANDIDATES}",  # noqa: S608

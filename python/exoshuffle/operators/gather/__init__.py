@@ -1,1 +1,1 @@
-"""Rows of equal keys, or all, brought together as they come."""
+"""Brings together rows of equal keys, or all rows, as they come."""

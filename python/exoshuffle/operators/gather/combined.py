@@ -1,4 +1,4 @@
-"""Rows of a large partition that are combined before they are finished."""
+"""Combines the rows of a large partition before they are finished."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Combined:
-    """How rows become fewer that say the same to another finish.
+    """Makes fewer rows that mean the same to another finish.
 
     Attributes:
-        function: From some rows to fewer. What it makes of stretches of a partition, in order, finishes as one.
-        schema: Of what it makes.
-        finish: What finishes that.
-        row_bytes: What that takes for each row meanwhile.
+        function: Makes fewer rows of some. Its results for stretches of a partition, in order, finish as one.
+        schema: The schema of these results.
+        finish: Finishes these results.
+        row_bytes: Bytes that the function takes for each row meanwhile.
     """
 
     function: Callable[[pa.Table], pa.Table]
@@ -36,7 +36,7 @@ class Combined:
 
     @property
     def config(self) -> RowsConfig:
-        """What the rows are that it makes."""
+        """The configuration of the combined rows."""
         return self.finish.configs[0]
 
 
@@ -44,12 +44,12 @@ class Combined:
 class CombinedInput:
     """Slices of a partition of a shuffle whose maps did not combine rows, combined here; see ``MapInput``.
 
-    Cost: holds a chunk of rows, and what came of all before it.
+    Cost: holds a chunk of rows, and the results of all rows before it.
 
     Attributes:
-        source: What the rows in the slices are.
-        partition: Number of the partition that they are of.
-        combined: What is made of them.
+        source: The configuration of the rows in the slices.
+        partition: Number of the partition of the slices.
+        combined: How rows are combined.
     """
 
     source: RowsConfig
@@ -58,7 +58,7 @@ class CombinedInput:
 
     @property
     def config(self) -> RowsConfig:
-        """See ``MapInput``: that of combined rows."""
+        """See ``MapInput``: the configuration of combined rows."""
         return self.combined.config
 
     def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:

@@ -1,16 +1,16 @@
-"""Hands the rows of a partition on, through steps if there are any; and what becomes of partitions that are too large.
+"""Hands the rows of a partition on, through steps if there are any, and divides partitions that are too large.
 
 | Rows of a large partition | What is done |
 | --- | --- |
 | stay as they come (``repartition``) | into a file: streamed, as it must stay one; into blocks: finished run by run |
 | could be combined | combined, run by run of its slices, and finished as one |
 | have several keys | shuffled again by other bits of the hash |
-| have one key, of which values are counted | dealt out by these values as well |
+| have one key, and an aggregate counts values | dealt out by these values as well |
 | have one key, or none | finished alone, if they fit into memory; else refused by name |
 
-Rows that aggregates can combine travel as they are only where keys hardly repeat. If one does all the same, its rows
-are combined here, and the groups are those of a shuffle whose maps combine. What needs a group whole (``list``,
-``median``, ``map_groups``) gets it as Arrow data, read a run of slices at a time, which are let go again.
+Rows that aggregates can combine travel uncombined only if keys hardly repeat. If one key repeats all the same, its rows
+are combined here, and the groups are those of a shuffle whose maps combine. Functions that need a group whole
+(``list``, ``median``, ``map_groups``) get it as Arrow data, which is read and freed one run of slices at a time.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Alone:
-    """What finishing a partition takes that cannot be divided, beside its rows as Arrow data.
+    """The memory to finish a partition that cannot be divided, beside its rows as Arrow data.
 
     Attributes:
-        percent: As a share of them,
-        row_bytes: and further, per row,
-        more_bytes: and whatever their size is.
-        sole: What it takes if all rows have one key, where that is less.
+        percent: Memory as a share of the rows.
+        row_bytes: Further memory per row.
+        more_bytes: Further memory, whatever the size.
+        sole: The memory if all rows have one key, where that is less.
     """
 
     percent: int = 200
@@ -52,11 +52,11 @@ class Alone:
 
     @property
     def of_one_key(self) -> Alone:
-        """What it takes if all rows have one key."""
+        """The memory if all rows have one key."""
         return self.sole or self
 
     def memory(self, num_bytes: int, num_rows: int) -> int:
-        """Of so many rows, with the rows."""
+        """Returns the memory for so many bytes and rows, with the rows."""
         return num_bytes * (100 + self.percent) // 100 + num_rows * self.row_bytes + self.more_bytes
 
 
@@ -65,11 +65,11 @@ class Gathered(Finish):
     """Keeps rows as they come, through steps if there are any.
 
     Attributes:
-        config: What the rows are.
-        steps: What to do with them.
-        combined: How to make fewer of them first, for a partition that is larger than planned.
-        recounted: How to divide one of few keys that is larger than planned all the same.
-        alone: What a partition takes that stays larger than planned.
+        config: The configuration of the rows.
+        steps: The steps.
+        combined: Makes fewer rows first, if a partition is larger than planned.
+        recounted: Divides a partition of few keys that is still larger than planned.
+        alone: The memory for a partition that stays larger than planned.
     """
 
     config: RowsConfig
@@ -110,7 +110,7 @@ class Gathered(Finish):
         return self.alone.of_one_key.memory(num_bytes, num_rows)
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
-        """See ``Finish``; the table above says what is done when."""
+        """See ``Finish``; the table above lists the cases."""
         if not self.steps:
             return self._passed_on(tasks, large)
         if self.combined:
@@ -122,30 +122,30 @@ class Gathered(Finish):
         return self._divided_alone(tasks, large)
 
     def _passed_on(self, tasks: TableTasks, large: Large) -> Division:
-        """Rows stay as they come: nothing has to be seen as a whole, so nothing is moved again."""
+        """Hands rows on as they come: none has to be seen as a whole, so nothing is moved again."""
         if tasks.sink.keeps_partitions:
             return Streamed(*_streaming(tasks, large))
         return in_pieces(tasks, large, large.runs(large.plan.max_partition_bytes))
 
     def _divided_alone(self, tasks: TableTasks, large: Large) -> Streamed:
-        """A group that is needed whole, if it fits."""
+        """Finishes a group that is needed whole, if it fits."""
         made, runs = _streaming(tasks, large)
         alone, num_rows = _cost_alone(made, large, runs, self.alone)
         needed, room = alone.memory(large.num_bytes, num_rows), _room_alone(large)
         if needed > room:
             raise too_large(again(tasks, large), large, needed, room)
-        # What the function has declared is added where the task is submitted.
+        # The memory that the function declares is added where the task is submitted.
         needed += large.plan.buffer_bytes - self.alone.more_bytes
         return Streamed(made, runs, needed)
 
 
 @dataclass(frozen=True)
 class Recounted:
-    """How rows of one key are dealt out by values as well, since these are counted only.
+    """Deals rows of one key out by values as well, since aggregates only count these.
 
     Attributes:
-        spread: What is dealt out, and what finishes a part.
-        last: What finishes the rows that all parts have made, as one.
+        spread: The rows to deal out, and the finish of a part.
+        last: Finishes the rows of all parts together.
     """
 
     spread: Combined
@@ -153,34 +153,34 @@ class Recounted:
 
 
 def _combining(tasks: TableTasks, large: Large, combined: Combined) -> DividedTasks:
-    """The task set that combines the rows of a partition, which remains one and may still be large then."""
+    """Returns the task set that combines the rows of a partition; it remains one, and may still be large."""
     made = again(tasks, large)
     inputs = (CombinedInput(made.inputs[0].config, large.partition, combined),)
     return dataclasses.replace(made, inputs=inputs, finish=combined.finish)
 
 
 def _recounting(tasks: TableTasks, large: Large, recounted: Recounted) -> Rejoined:
-    """The task sets that deal the rows of a key out by the values that are counted, and put the counts together."""
+    """Returns the task sets that deal the rows of a key out by counted values, and add up the counts."""
     made = _combining(tasks, large, recounted.spread)
     parts = dataclasses.replace(made, sink=TableSink())
     return Rejoined(Again(parts), dataclasses.replace(made, finish=recounted.last, sink=tasks.sink))
 
 
 def _streaming(tasks: TableTasks, large: Large) -> tuple[DividedTasks, list[range]]:
-    """The task set that reads a partition run by run, whose result stays in its place; and the runs."""
+    """Returns the task set that reads a partition run by run and keeps its place in the result; and the runs."""
     made = dataclasses.replace(again(tasks, large), sink=tasks.sink, num_maps=tasks.num_maps)
     return made, large.runs(large.plan.split_bytes)
 
 
 def _room_alone(large: Large) -> int:
-    """What is left for a group beside one run of its slices, which may be one slice."""
+    """Returns the memory that is left for a group beside one run of its slices, which may be one slice."""
     return large.plan.alone_bytes - max(0, max(large.sizes) - large.plan.split_bytes)
 
 
 def _cost_alone(
     made: DividedTasks, large: Large, runs: list[range], alone: Alone
 ) -> tuple[Alone, int]:
-    """What finishing a partition takes, by whether it is one key where that matters; and how many rows it has."""
+    """Returns the memory to finish a partition, less if it is one key and that matters; and its number of rows."""
     slices = [large.slices(indices) for indices in runs]
     memory = large.plan.map_memory_bytes
     if alone.sole is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def gathered(travelling: pa.Schema, keys: Sequence[str], *steps: Step) -> Gathered:
-    """What takes rows of a schema through steps, once those of equal keys are together."""
+    """Returns the finish that takes rows of a schema through steps, once those of equal keys are together."""
     order = ByKeys(tuple(SortKey(key) for key in keys))
     return Gathered(rows_config(travelling, order), steps)
 
@@ -30,7 +30,7 @@ def gathered(travelling: pa.Schema, keys: Sequence[str], *steps: Step) -> Gather
 def meeting(
     name: str, keys: Sequence[str], side: Side, finish: Gathered, schema: pa.Schema
 ) -> Shuffle:
-    """Rows with equal keys meet; without any key all rows do, in one partition."""
+    """Returns a shuffle in which rows of equal keys meet; without keys, all rows do, in one partition."""
     return Shuffle(
         name,
         (side,),

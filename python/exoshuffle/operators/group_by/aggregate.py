@@ -1,11 +1,12 @@
-"""Grouping and aggregating: what a map makes of a split, and a reduce of a partition of what maps made.
+"""Groups and aggregates: a map combines the rows of a split, and a reduce the results of maps for a partition.
 
-Guarantee: the result is that of one ``GROUP BY`` over all rows in input order, however they were split; exact functions
-of integers to the bit, of floats up to rounding. Keys, and values that are only chosen (min, max, first, last, top_k,
-list), come back as they were, whatever their types. Groups of a partition are in order of their first row.
+Guarantee: the result is that of one ``GROUP BY`` over all rows in input order, however they were split. Exact functions
+are exact to the bit for integers, and up to rounding for floats. Keys, and values that are only chosen (min, max,
+first, last, top_k, list), come back as they were, whatever their types. Groups of a partition are in order of their
+first row.
 
-Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``; a group without
-values gives null, except from counts. NaN is greater than all numbers, but ``approx_quantile`` leaves it out.
+Functions, by the names that users write. Nulls are not counted and not chosen, except by ``list``. A group without
+values gives null, except for counts. NaN is greater than all numbers, but ``approx_quantile`` leaves it out.
 
 | Function | Result |
 | --- | --- |
@@ -23,9 +24,9 @@ values gives null, except from counts. NaN is greater than all numbers, but ``ap
 | ``approx_quantile`` (fraction) | double, of finite values, in memory that does not grow with the group (t-digest) |
 
 Maps combine rows of equal keys, unless a function needs them all: ``list``, ``median`` and the quantiles. Then the
-needed columns travel as they are (``Uncombined``), as they do where that is less: which it is, is measured before work
-starts. If one key has so many rows then that its partition is too large, they are combined there. A map that combines
-all the same does not combine a split in which keys hardly repeat; what travels then has the schema of combined rows.
+needed columns travel as they are (``Uncombined``). They also do if that is less, which is measured before work starts.
+If one key then has so many rows that its partition is too large, the rows are combined there. Even a map that combines
+does not combine a split whose keys hardly repeat; its rows travel with the schema of combined rows.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 #: Functions that remember every value of a group, or a hash of it.
 _SETS = ("count_distinct", "approx_count_distinct")
-#: What combining takes per row where it is much, in bytes.
+#: Bytes that combining takes per row, for functions that take much.
 _ROW_COSTS = {"count_distinct": 150, "approx_count_distinct": 230}
 
 
@@ -62,8 +63,8 @@ class GroupBy:
     """Groups and aggregates; made by ``parsing.parse_aggregates``.
 
     Attributes:
-        schema: Of the input.
-        keys: Columns to group by; none: all rows are one group, which exists even without rows.
+        schema: The schema of the input.
+        keys: Columns to group by. Without any, all rows are one group, which exists even without rows.
         aggregates: Columns of the result beside the keys.
     """
 
@@ -84,7 +85,7 @@ class GroupBy:
 
     @cached_property
     def partial_schema(self) -> pa.Schema:
-        """What ``partial`` makes and ``final`` takes."""
+        """The schema of the rows that ``partial`` makes and ``final`` takes."""
         import pyarrow as pa
 
         if not self.combines:
@@ -97,7 +98,7 @@ class GroupBy:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        """Of the result: the keys as they were, then the aggregates."""
+        """The schema of the result: the keys as they were, then the aggregates."""
         import pyarrow as pa
 
         results = [
@@ -107,33 +108,34 @@ class GroupBy:
         return pa.schema([*self._key_fields, *results])
 
     def partial(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """What of a split has to travel; has ``partial_schema``.
+        """Returns the rows that have to travel for a split, with ``partial_schema``.
 
         Raises:
             InputError: A sum of decimals of more than 38 digits.
 
-        Cost: holds the needed columns of the split; while rows are combined another 20 to 50 bytes per row, up to 150
-        for distinct values and 230 for their sketch (measured with keys and values of 8 bytes each).
+        Cost: holds the needed columns of the split. Combining takes another 20 to 50 bytes per row, up to 150 for
+            distinct
+        values and 230 for their sketch (measured with keys and values of 8 bytes each).
         """
         table = as_table(rows).select(list(self.columns))
         if not self.combines:
             return table
         if self.combining_pays(table):
             combined = self.combined(table)
-            # Some parts take several rows per key, so there can be more than before.
+            # Some parts take several rows per key, so there can be more rows than before.
             if combined.num_rows < table.num_rows:
                 return combined
         return self.parts_of(table, self._alone(table, self.parts))
 
     def merged(self, rows: pa.Table, splits: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
-        """Fewer rows that say the same as these, which ``partial`` or this made; not for parts that are ``Kept``.
+        """Makes fewer rows that mean the same, of rows that ``partial`` or this made; not for parts that are ``Kept``.
 
         Args:
             rows: In map order.
-            splits: Of each row the number of its split, ascending.
+            splits: The number of the split of each row, ascending.
 
         Returns:
-            Of each key a row, keys in order of their first row; then rows for values that were chosen from a later
+            One row for each key, keys in order of their first row; then rows for values that were chosen from a later
             split than the first of their key. And the split of each row, by which they can be put in order again.
 
         Raises:
@@ -166,7 +168,7 @@ class GroupBy:
         return pa.concat_tables(pieces), splits.take(pa.chunked_array(numbers, pa.int64()))
 
     def final(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The groups of a partition, from all that ``partial`` made for it, in map order; has ``output_schema``.
+        """Returns the groups of a partition, from all its rows of ``partial`` in map order; has ``output_schema``.
 
         Raises:
             InputError: A sum that its type cannot hold.
@@ -192,16 +194,16 @@ class GroupBy:
 
     @property
     def row_cost(self) -> int:
-        """What ``partial`` takes for a row beside it, in bytes, while rows are combined."""
+        """Bytes that ``partial`` takes for a row beside it, while rows are combined."""
         return max((_ROW_COSTS.get(item.function, 50) for item in self.aggregates), default=50)
 
     @property
     def group_cost(self) -> tuple[int, int]:
-        """What ``final`` takes for rows of one group beside them: a share of them in percent, and bytes per row.
+        """Memory that ``final`` takes for rows of one group beside them: a share of them in percent, and bytes per row.
 
         Measured with 1.5 million rows of a key and a value of 8 bytes: 25 bytes per row for ``median``, 107 for
-        ``list``, 66 for ``count_distinct``, 105 for ``approx_count_distinct``; with texts of 200 bytes another 200 %
-        for ``list``, whose result is a second copy, and goes on to a writer or a block.
+        ``list``, 66 for ``count_distinct``, 105 for ``approx_count_distinct``. With texts of 200 bytes, ``list`` takes
+        another 200 %: its result is a second copy, which goes on to a writer or a block.
         """
         lists = [item for item in self.aggregates if item.definition.result == "rows"]
         sets = [item for item in self.aggregates if item.function in _SETS]
@@ -209,7 +211,7 @@ class GroupBy:
 
     @property
     def sole_group_cost(self) -> tuple[int, int]:
-        """``group_cost`` where there is no other group, so that a list is the column as it is: joined, and written.
+        """``group_cost`` if there is no other group, so that a list is the column as it is: joined, and written.
 
         Measured with 90,000 texts of 1 kB within 700 MB: 2.9 times their size with the rows.
         """
@@ -245,7 +247,7 @@ class GroupBy:
         return pa.null() if column is None else self.schema.field(column).type
 
     def combining_pays(self, table: pa.Table) -> bool:
-        """Whether ``partial`` combines these rows: where keys repeat often enough; 10 to 20 ns per row to tell."""
+        """Returns whether keys repeat so often that ``partial`` combines these rows. Cost: 10 to 20 ns per row."""
         pairs = [
             dict.fromkeys((*self.keys, part.column))
             for part in self.parts
@@ -254,16 +256,16 @@ class GroupBy:
         return all(repeats(table, tuple(columns)) for columns in (self.keys, *pairs))
 
     def combined(self, table: pa.Table) -> pa.Table:
-        """``partial`` of rows of which one key may have many, however seldom all others repeat.
+        """Does what ``partial`` does, for rows in which one key may have many, however seldom others repeat.
 
         Returns:
-            A row per key, for the parts that have one; then, for each other part, the rows that matter. These can be
-            more rows than before, where keys do not repeat.
+            A row per key, for the parts that have one; then, for each other part, the rows that matter. If keys do not
+            repeat, these can be more rows than before.
 
         Raises:
             InputError: A sum of decimals of more than 38 digits.
 
-        Cost: that of ``partial`` where it combines.
+        Cost: that of ``partial`` when it combines.
         """
         import pyarrow as pa
 
@@ -290,7 +292,7 @@ class GroupBy:
         return self.parts_table(operands.keys_of(results), columns, results.num_rows)
 
     def _alone(self, rows: pa.Table, parts: Iterable[PartColumn]) -> dict[PartColumn, Any]:
-        """These parts of every row for itself."""
+        """Returns these parts for every single row."""
         operands = Operands(rows, self.keys)
         columns = {part: rows[part.column] for part in parts if not part.kind.row}
         made = [part for part in parts if part.kind.row]
@@ -302,13 +304,13 @@ class GroupBy:
         return columns
 
     def parts_of(self, rows: pa.Table, columns: Mapping[PartColumn, Any]) -> pa.Table:
-        """These parts of every row, beside its keys."""
+        """Returns these parts for every row, beside its keys."""
         return self.parts_table([rows[key] for key in self.keys], columns, rows.num_rows)
 
     def parts_table(
         self, keys: list[pa.ChunkedArray], columns: Mapping[PartColumn, Any], num_rows: int
     ) -> pa.Table:
-        """Keys and parts as ``partial_schema`` has them; parts that are not given are null."""
+        """Returns keys and parts with ``partial_schema``; parts that are not given are null."""
         import pyarrow as pa
 
         arrays = list(keys)
@@ -338,7 +340,7 @@ class GroupBy:
         return f"SELECT number{keys}{results} FROM ({grouped})"  # noqa: S608  only names of ours
 
     def merge_sql(self, part: PartColumn, operands: Operands) -> str:
-        """SQL for a part of a group over rows of parts."""
+        """Returns SQL that computes a part of a group from rows of parts."""
         siblings = {
             other.part: name for other, name in self.parts.items() if other.column == part.column
         }
@@ -357,7 +359,7 @@ class GroupBy:
 
 
 class Uncombined(GroupBy):
-    """The same groups, of rows that travel as they are.
+    """The same groups, but rows travel as they are.
 
     A row of a key and a number of 8 bytes each takes 17 bytes; as parts of a count, a sum and a minimum 41.
     """
@@ -369,7 +371,7 @@ class Uncombined(GroupBy):
 
 
 def _fitted(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
-    """The column as this type.
+    """Returns the column as this type.
 
     Raises:
         InputError: A value that the type cannot hold.

@@ -1,4 +1,4 @@
-"""The columns of an aggregation: those of the result, and those that maps send for them."""
+"""The columns of an aggregation: those of the result, and those that maps send for it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Aggregate:
     """One column of the result.
 
     Attributes:
-        name: Of the column.
-        function: Its name, as users write it.
-        definition: What it does with the column.
-        column: What it aggregates; None: rows.
-        parameter: As SQL; empty if the function takes none.
+        name: Name of the column.
+        function: The function's name, as users write it.
+        definition: The function.
+        column: The column that it aggregates; None: rows.
+        parameter: The function's parameter as SQL; empty if it takes none.
     """
 
     name: str
@@ -28,17 +28,17 @@ class Aggregate:
     parameter: str = ""
 
     def direct(self, operands: Operands) -> str:
-        """SQL over rows."""
+        """Returns SQL over rows."""
         return operands.sql(self.definition.direct, self.column, self.parameter)
 
     def finish(self, merged: Mapping[PartColumn, str]) -> str:
-        """SQL over merged parts, which have these names."""
+        """Returns SQL over merged parts, which have these names."""
         words = {word: merged[part] for word, part in self.parts.items()}
         return self.definition.finish.format_map(words)
 
     @property
     def parts(self) -> dict[str, PartColumn]:
-        """What maps send for it, by the name of the part."""
+        """The parts that maps send for it, by name."""
         return {
             part: PartColumn(part, self.column, self.parameter) for part in self.definition.parts
         }
@@ -46,11 +46,11 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class PartColumn:
-    """One column of what maps send.
+    """One column that maps send.
 
     Attributes:
         part: A key of ``PARTS``.
-        column: What it is a part of; None: rows.
+        column: The column that it is a part of; None: rows.
         parameter: As in ``Aggregate``.
     """
 
@@ -60,5 +60,5 @@ class PartColumn:
 
     @property
     def kind(self) -> Part:
-        """What the part is: ``Folded``, ``Picked`` or ``Kept``."""
+        """The kind of the part: ``Folded``, ``Picked`` or ``Kept``."""
         return PARTS[self.part]

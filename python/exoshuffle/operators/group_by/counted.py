@@ -1,7 +1,7 @@
-"""Groups of few keys whose values are counted, dealt out by the values: ``count_distinct`` of more than fits at once.
+"""Deals groups of few keys out by the values that are counted: for a ``count_distinct`` of more than fits at once.
 
-Guarantee: the results are those of ``GroupBy.final`` over all rows. Rows are those that its maps make: parts. Maps deal
-them out so where keys are seen to be few (``dealt``); else a partition that turned out large is (``spread``).
+Guarantee: the results are those of ``GroupBy.final`` over all rows. The rows are parts, as the maps of ``GroupBy`` make
+them. Maps deal them out so if keys are seen to be few (``dealt``); else a large partition is divided so (``spread``).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountedValues:
-    """What is done to rows of parts in between.
+    """Transforms rows of parts between the maps and the final groups.
 
     Attributes:
-        grouping: Whose parts they are.
+        grouping: The grouping whose parts they are.
     """
 
     grouping: GroupBy
 
     @property
     def columns(self) -> dict[PartColumn, str]:
-        """The parts that are values to be counted, and the names of their columns."""
+        """The parts that are values to count, and the names of their columns."""
         return {
             part: name
             for part, name in self.grouping.parts.items()
@@ -41,7 +41,7 @@ class CountedValues:
 
     @cached_property
     def result(self) -> GroupBy:
-        """The same groups of what ``counted`` makes."""
+        """The same groups over the rows that ``counted`` makes."""
         aggregates = tuple(
             replace(item, definition=COUNTED)
             if any(part in self.columns for part in item.parts.values())
@@ -51,10 +51,10 @@ class CountedValues:
         return GroupBy(self.grouping.schema, self.grouping.keys, aggregates)
 
     def dealt(self, rows: pa.Table) -> pa.Table:
-        """The parts of rows as they are read, as ``spread`` makes them of parts.
+        """Returns the parts of rows as they are read, in the form in which ``spread`` makes them of parts.
 
-        Values that come twice among these rows stay two: where keys are few and values repeat, maps combine instead.
-        Cost: that of ``GroupBy.combined`` for what is not counted, and a copy of the values.
+        A value that occurs twice among these rows stays twice: if keys are few and values repeat, maps combine instead.
+        Cost: that of ``GroupBy.combined`` for the other aggregates, and a copy of the values.
         """
         import pyarrow as pa
 
@@ -77,9 +77,9 @@ class CountedValues:
         return pa.concat_tables(pieces)
 
     def spread(self, rows: pa.Table) -> pa.Table:
-        """The same in other rows: each has a value to be counted, or all else of a key.
+        """Returns the same in other rows: each has a value to count, or everything else of a key.
 
-        So the rows of a key can be dealt out by these values, and what ``first`` and ``last`` see stays together.
+        So the rows of a key can be dealt out by these values, and the rows for ``first`` and ``last`` stay together.
         Cost: a copy of the rows with values, and that of ``GroupBy.merged``.
         """
         import pyarrow as pa
@@ -92,14 +92,14 @@ class CountedValues:
         return pa.concat_tables(pieces)
 
     def counted(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """Parts for ``result``, of a part of the groups that has all rows with the values that are in it.
+        """Returns parts for ``result``, from a part of the groups that has all rows of the values in it.
 
         Cost: that of ``GroupBy.final``.
         """
         return self._regrouped(as_table(rows), list(self.grouping.parts), self.result)
 
     def _regrouped(self, rows: pa.Table, parts: list[PartColumn], into: GroupBy) -> pa.Table:
-        """A row per key for these parts, as parts of another grouping; those of several rows stay as they are."""
+        """Returns a row per key for these parts, as parts of another grouping; parts of several rows stay unchanged."""
         import pyarrow as pa
 
         names = self.grouping.parts

@@ -1,11 +1,11 @@
-"""The aggregate functions, as data: which types they take, what maps send of a column, what the result is made of.
+"""The aggregate functions, as data: the types they take, the parts that maps send of a column, and the result.
 
-A function has two forms. ``direct`` is SQL over rows. A function with *parts* can be combined by maps as well: of each
-part maps send one row per key, or the few that matter, and the result is made of the merged parts. Parts are shared:
-a sum, a mean and a standard deviation of one column send its count once.
+A function has two forms. ``direct`` is SQL over rows. A function with *parts* can also be combined by maps: for each
+part, maps send one row per key, or the few that matter, and the result is made of the merged parts. Parts are shared: a
+sum, a mean and a standard deviation of one column send its count once.
 
-Row numbers stand for values where a value must come back as it was: it is then taken from the table. Templates are
-those of ``sql.groups.Operands``.
+If a value must come back as it was, its row number stands for it, and the value is then taken from the table. Templates
+are those of ``sql.groups.Operands``.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from exoshuffle.operators.sql.relational import plain_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Hashes that stand for the distinct values of a group: up to so many values the count is exact, and beyond it has a
-#: standard error of 1/sqrt(1022) = 3.1 % ("On synopses for distinct-value estimation under multiset operations",
+#: Number of hashes that stand for the distinct values of a group. Up to so many values the count is exact; beyond, it
+#: has a standard error of 1/sqrt(1022) = 3.1 % ("On synopses for distinct-value estimation under multiset operations",
 #: Beyer and others, SIGMOD 2007, section 3). They are DuckDB's, so all workers need the same version of it.
 SKETCH_HASHES = 1024
 
-#: DuckDB keeps no more of the largest.
+#: DuckDB keeps at most so many largest values.
 MAX_TOP = 999_999
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A part of one row per key, computed.
+    """A part that is computed, of one row per key.
 
     Attributes:
         type: Name of its type, for ``part_type``.
-        row: SQL for a row alone; empty: the value itself.
+        row: SQL for a single row; empty: the value itself.
         fold: Aggregate SQL over rows.
         merge: Aggregate SQL over rows of parts.
     """
@@ -67,13 +67,13 @@ class Picked:
 
 @dataclass(frozen=True)
 class Kept:
-    """A part that is the column in those rows that matter.
+    """A part that is the column in the rows that matter.
 
     Attributes:
-        keep: A query for the numbers of those rows.
+        keep: A query for the numbers of these rows.
         merge: Aggregate SQL over rows of parts.
         type: As in ``Folded``.
-        row: SQL for a row alone; empty: the value itself.
+        row: SQL for a single row; empty: the value itself.
         is_per_value: Whether every different value of a group matters.
     """
 
@@ -94,7 +94,7 @@ _ANY_MEAN = "FILTER ({mean} IS NOT NULL)"
 
 
 def _smallest(hashes: str) -> str:
-    # min(…, n) sets room for n apart in every group: 12 GB for 400,000.
+    # min(…, n) reserves room for n in every group: 12 GB for 400,000.
     return f"list_slice(list_sort(list(DISTINCT {hashes}) FILTER ({{valid}})), 1, {SKETCH_HASHES})"
 
 
@@ -103,7 +103,7 @@ PARTS: dict[str, Part] = {
     "count": Folded("int64", "{valid}::BIGINT", "count(*) FILTER ({valid})", "{sum}"),
     "total": Folded("total", "{value}", "{sum}", "{sum}"),
     "mean": Folded("double", _NUMBER, f"avg({_NUMBER})", _CENTER),
-    # Squared distances from the mean: those within the parts, and those of the parts' means. As lists, because
+    # Squared distances from the mean: those within the parts, and those of the parts' means. They are lists, since
     # subtracting two sums of squares would cancel; 2 million parts took 0.2 s.
     "spread": Folded(
         "double",
@@ -125,7 +125,7 @@ PARTS: dict[str, Part] = {
         "count(DISTINCT {value})",
         is_per_value=True,
     ),
-    # What becomes of these in a part of a group that has all rows of its values.
+    # The part that "distinct" becomes in a part of a group that has all rows of its values.
     "counted": Folded("int64", "", "", "coalesce({sum}, 0)::BIGINT"),
     "largest": Kept(
         "SELECT unnest(arg_max({number}, {value}, {parameter})) AS number FROM t {group}",
@@ -146,13 +146,13 @@ class Function:
     """An aggregate function.
 
     Attributes:
-        takes: Which types it is defined for; a word of ``TAKES``.
+        takes: The types it is defined for; a word of ``TAKES``.
         type: Name of the result's type, for ``result_type``.
         direct: Aggregate SQL over rows.
-        parts: What maps send of the column; empty if rows cannot be combined.
+        parts: The parts that maps send of the column; empty if rows cannot be combined.
         finish: SQL for the result over the merged parts.
         result: Whether the SQL gives a value, the number of the row whose value it is, or a list of such numbers.
-        parameter: What the function must be told beside the column.
+        parameter: The kind of parameter that the function needs beside the column.
     """
 
     takes: str
@@ -182,7 +182,7 @@ _SKETCHED = _smallest("hash({value})")
 
 
 def _estimate(hashes: str) -> str:
-    # The largest of k hashes divides their range as the k-1 others do.
+    # The largest of k hashes divides their range in the same proportion as the k-1 others do.
     estimate = (
         f"round({SKETCH_HASHES - 1} * 18446744073709551616.0::DOUBLE / {hashes}[{SKETCH_HASHES}])"
     )
@@ -194,10 +194,10 @@ def _value(part: str, takes: str) -> Function:
     return Function(takes, "own", PARTS[part].merge, (part,), f"{{{part}}}")
 
 
-#: Count without a column.
+#: The count of rows, without a column.
 ROWS = Function("anything", "int64", "count(*)", ("rows",), "coalesce({rows}, 0)")
 
-#: Of values that have been counted.
+#: The count of values that have been counted in parts.
 COUNTED = Function("anything", "int64", "", ("counted",), "{counted}")
 
 FUNCTIONS: dict[str, Function] = {
@@ -261,13 +261,13 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-#: Functions that are others of integers, where it need not be known which row a value was in: equal ones are the same.
+#: Functions with another definition for integers: equal integers are the same, so the row of a value does not matter.
 #: Grouping 40 million rows by 25 million keys with a minimum took 5.3 s instead of 5.8 (medians of five pairs).
 _OF_INTEGERS = {"min": _value("min", "anything"), "max": _value("max", "anything")}
 
 
 def function_of(name: str, kind: pa.DataType) -> Function:
-    """What a key of ``FUNCTIONS`` does with a column of this type."""
+    """Returns the function of this name for a column of this type."""
     import pyarrow as pa
 
     if pa.types.is_integer(kind) and name in _OF_INTEGERS:
@@ -300,10 +300,10 @@ def _is_duration(kind: pa.DataType) -> bool:
     return bool(pa.types.is_duration(kind))
 
 
-#: The types a function is defined for, in words for messages.
+#: The types that functions are defined for, in words for messages.
 TAKES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "anything": (lambda _: True,),
-    # The hashes of [], [0] and [0, 0] are one.
+    # The hashes of [], [0] and [0, 0] are equal.
     "all but nested types": (_is_flat,),
     "numbers": (_is_number,),
     "booleans": (_is_boolean,),
@@ -313,10 +313,10 @@ TAKES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 
 
 def parameter_sql(function: str, given: Sequence[Any]) -> str:
-    """What a user gave beside the column, as SQL; empty for nothing.
+    """Returns the parameter that a user gave beside the column, as SQL; empty if there is none.
 
     Raises:
-        OptionsError: Not what the function needs.
+        OptionsError: It is not what the function needs.
     """
     wanted = FUNCTIONS[function].parameter
     value: Any = given[0] if given else None
@@ -338,12 +338,12 @@ def parameter_sql(function: str, given: Sequence[Any]) -> str:
 
 
 def accepts(takes: str, kind: pa.DataType) -> bool:
-    """Whether a type is one of ``TAKES``; a dictionary counts as its values."""
+    """Returns whether a type is one of ``TAKES``; a dictionary counts as its values."""
     return any(check(plain_type(kind)) for check in TAKES[takes])
 
 
 def result_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type of a function's result: ``own``, ``list`` of own, ``sum``, or an Arrow type by name."""
+    """Returns the type of a function's result: ``own``, ``list`` of own, ``sum``, or an Arrow type by name."""
     import pyarrow as pa
 
     if name == "own":
@@ -356,7 +356,7 @@ def result_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def part_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type of a part: ``total``, which no sum of a split can leave, or as ``result_type``."""
+    """Returns the type of a part: ``total``, which holds any sum of a split, or as ``result_type``."""
     import pyarrow as pa
 
     if name != "total":

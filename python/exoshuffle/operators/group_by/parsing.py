@@ -1,4 +1,4 @@
-"""From what users write to ``GroupBy``; what does not fit is refused here, before work starts."""
+"""Makes a ``GroupBy`` from the arguments of users, and refuses unsuitable ones before work starts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ AggregateSpec = str | tuple[str, str] | tuple[str, str, float]
 def parse_aggregates(
     schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, AggregateSpec]
 ) -> GroupBy:
-    """``GroupBy`` from the arguments of ``Dataset.group_by`` and ``agg``.
+    """Returns ``GroupBy`` for the arguments of ``Dataset.group_by`` and ``agg``.
 
     Args:
-        schema: Of the input.
-        keys: Columns to group by; none: all rows are one group.
+        schema: The schema of the input.
+        keys: Columns to group by; without any, all rows are one group.
         aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function, parameter)``.
 
     Raises:
         OptionsError: No aggregate, an unknown function, a bad parameter, or a name that a key has.
         SchemaError: An unknown column, or a function that is not defined for a column's type.
 
-    Cost: some milliseconds: the queries are tried on no rows.
+    Cost: some milliseconds, since the queries are tried on no rows.
     """
     check_keys(schema, keys)
     if not aggregates:

@@ -23,12 +23,12 @@ from exoshuffle.operators.steps.step import Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Where groups are few: their rows as Arrow, and 66 bytes for each value that is counted.
+#: Memory if groups are few: the rows as Arrow, and 66 bytes for each value that is counted.
 COUNT_PERCENT, COUNT_ROW_BYTES = 100, 80
 
 
 def group_by_shuffle(grouping: GroupBy) -> Shuffle:
-    """Groups of equal keys, aggregated: as far as it goes by the maps, then by the reduces.
+    """Returns a shuffle that aggregates groups of equal keys: in the maps as far as possible, then in the reduces.
 
     Raises:
         SchemaError: A key cannot be one.
@@ -52,13 +52,13 @@ def group_by_shuffle(grouping: GroupBy) -> Shuffle:
 
 
 def _uncombined(grouping: GroupBy, combined: Combined) -> Shuffle:
-    """The same without combining rows in maps."""
+    """Returns the same shuffle without combining rows in maps."""
     plain = Uncombined(grouping.schema, grouping.keys, grouping.aggregates)
     return _aggregation(plain, dataclasses.replace(_finish(plain), combined=combined))
 
 
 def _recounted(values: CountedValues) -> Recounted | None:
-    """How to divide groups by values that are counted; None if there are none, or rows cannot be dealt out by them."""
+    """Returns how to divide groups by counted values; None if there are none, or rows cannot be dealt out by them."""
     grouping, result = values.grouping, values.result
     names, schema = list(values.columns.values()), grouping.partial_schema
     with contextlib.suppress(SchemaError):
@@ -80,9 +80,10 @@ def _recounted(values: CountedValues) -> Recounted | None:
 def _by_values(
     values: CountedValues, recounted: Recounted | None
 ) -> tuple[Shuffle, Shuffle] | None:
-    """Rows meet by keys and counted values; what is made of them, by keys.
+    """Returns two shuffles: rows meet by keys and counted values, then the results meet by keys.
 
-    None if that cannot be, or where maps send several rows of a key beside the values: those would not be divided.
+    Returns None if that cannot be. Maps that send several rows of a key beside the values prevent it, too: those rows
+    would not be divided.
     """
     grouping, result = values.grouping, values.result
     others = (part for part in grouping.parts if part not in values.columns)

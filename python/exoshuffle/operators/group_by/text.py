@@ -16,7 +16,7 @@ _AGGREGATE = re.compile(
 
 
 def parse_aggregate_text(text: str) -> dict[str, AggregateSpec]:
-    """Aggregates as ``Grouped.agg`` takes them. Quote names with spaces: ``'total=sum("unit price")'``.
+    """Returns aggregates as ``Grouped.agg`` takes them. Quote names with spaces: ``'total=sum("unit price")'``.
 
     Raises:
         OptionsError: Text that is not of this form, or a name that is given twice.

@@ -1,4 +1,4 @@
-"""A join with a side that is small enough to be everywhere: the other side is read once and nothing is shuffled."""
+"""Joins with a side that is small enough for every task: the other side is read once and nothing is shuffled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEFT, RIGHT = 0, 1
-#: Which sides can be everywhere, the better one first. Not one whose rows are in the result by themselves, as those of
-#: the left side of a left join: whether such a row has a match is known only where all of the other side is.
+#: Which sides every task can have, the better one first. A side whose rows can be in the result without a match is not
+#: one, as the left side of a left join: only a task with all of the other side knows that such a row has no match.
 BROADCAST_SIDES = {
     "inner": (RIGHT, LEFT),
     "left": (RIGHT,),
@@ -32,7 +32,7 @@ class BroadcastJoin(Step):
     Attributes:
         join: The join.
         side: Which side is whole; one of ``BROADCAST_SIDES``.
-        table: All of its rows.
+        table: All rows of that side.
     """
 
     join: Join
@@ -50,7 +50,7 @@ class BroadcastJoin(Step):
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: the rows at once; the whole side is looked through once for all of them."""
+        """See ``Step``. Cost: holds all rows at once; the whole side is scanned once for all of them."""
         import pyarrow as pa
 
         rows = batches.read_all()

@@ -1,7 +1,7 @@
-"""Joins a partition; and what becomes of one that is too large.
+"""Joins a partition, and divides one that is too large.
 
-It is shuffled again by other bits of the hash. What no hash divides is one key: the larger side is cut, and each piece
-is joined with all of the smaller one, where the kind of join allows it.
+A large partition is shuffled again by other bits of the hash. No hash divides the rows of one key: then the larger side
+is cut, and each piece is joined with all of the smaller side, if the kind of join allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from exoshuffle.operators.core.shuffle import Shuffle
     from exoshuffle.operators.core.tasks import TableTasks
 
-#: Sides of which a join must see all rows to know what matches nothing; the other one can be cut.
+#: Sides of which a join must see all rows to know which rows match nothing; the other side can be cut.
 _NEEDS_WHOLE = {
     "inner": "",
     "left": "right",
@@ -92,9 +92,9 @@ class Joined(Finish):
         raise too_large(again(tasks, large), large, needed, room)
 
     def _one_key_pieces(self, tasks: TableTasks, large: Large) -> Pieces | None:
-        """What joins a partition of one key: every row of one side matches every row of the other, or none does.
+        """Returns the pieces of a partition of one key; None if it has several keys.
 
-        So neither side has to be seen whole. None if it has several keys.
+        Either every row of one side matches every row of the other, or none does. So neither side has to be seen whole.
         """
         num_left, how, finish = tasks.starts[1], self.join.how, self
         room = large.plan.max_partition_bytes // 2
@@ -120,25 +120,25 @@ class Joined(Finish):
 
 
 def join_of(shuffle: Shuffle) -> Join | None:
-    """The join that a shuffle is for, if it is one: some need no shuffle."""
+    """Returns the join of a shuffle, None if it has none; some joins need no shuffle."""
     return shuffle.finish.join if isinstance(shuffle.finish, Joined) else None
 
 
 def pieces_of(how: str, num_left: int, large: Large) -> list[list[int]]:
-    """Which slices to join at a time, left ones first; none if that cannot be done.
+    """Returns which slices to join at a time, left ones first; none if that cannot be done.
 
     The blocks are those of a divided partition, unmerged: first those of the left side, then those of the right one.
     """
     sides = {"left": range(num_left), "right": range(num_left, len(large.sizes))}
     sizes = {side: sum(large.sizes[i] for i in indices) for side, indices in sides.items()}
     whole = [side for side in sides if side in _NEEDS_WHOLE[how]]
-    # Small pieces, which can be joined at the same time, if the side that stays whole leaves room in them.
+    # Small pieces can be joined at the same time; they are used if the side that stays whole leaves room in them.
     limits = (large.plan.max_partition_bytes, large.plan.max_whole_bytes)
     fitting = [limit for limit in limits if all(2 * sizes[side] <= limit for side in whole)]
     if len(whole) == 2 or not fitting:
         return []
     limit = fitting[0]
-    # Each side that may be cut gets half of the room; or all that the other one, which may not, leaves.
+    # If both sides may be cut, each gets half of the room; else the whole side leaves the rest to the other one.
     rooms = dict.fromkeys(sides, limit - sizes[whole[0]] if whole else limit // 2)
     runs = {
         side: [indices] if side in whole else large.runs(rooms[side], indices.start, indices.stop)

@@ -1,11 +1,11 @@
-"""Joins: which columns a join has, and the rows of one partition of it.
+"""Joins: the columns of a join, and the rows of one of its partitions.
 
-Guarantee: the result is SQL's, whatever types the columns have: null matches nothing, NaN is one value, −0.0 equals 0.0
-(``keys``). Rows come in the order of the left side, and for each of them in the order of the right side; rows of
-the right side that match nothing come last, in their order. Memory does not depend on the number of rows of the result.
+Guarantee: the result is SQL's, whatever types the columns have: null matches nothing, NaN equals NaN, −0.0 equals 0.0
+(``keys``). Rows come in the order of the left side, and for each of them in the order of the right side. Rows of the
+right side that match nothing come last, in their order. Memory does not depend on the number of rows of the result.
 
-How: DuckDB finds row numbers from keys (``pairs``), pyarrow picks the rows (``payload``). Why not the whole
-join in DuckDB: it has no dictionaries, durations or wide decimals, and the order of its pairs is its own.
+How: DuckDB finds row numbers from keys (``pairs``), and pyarrow picks the rows (``payload``). Why not the whole
+join in DuckDB: it has no dictionaries, durations or wide decimals, and its pairs come in an order of its own.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HOWS = ("inner", "left", "right", "full", "semi", "anti", "cross")
-#: Rows of the left side appear even if they match nothing; and of the right side.
+#: Joins that keep rows of the left side, or of the right side, even if these match nothing.
 _KEEPS_LEFT = ("left", "full")
 _KEEPS_RIGHT = ("right", "full")
-#: The right side, of which the keys are enough, only decides which rows of the left side stay.
+#: Joins whose right side only decides which rows of the left side stay; its keys are enough.
 _LEFT_ONLY = ("semi", "anti")
 
 
@@ -54,8 +54,8 @@ class JoinOptions:
 
     Attributes:
         on: Key columns that both sides have under the same name; each appears once in the result.
-        left_on: Instead of ``on``: key columns of the left side,
-        right_on: and as many of the right side; all appear in the result.
+        left_on: Instead of ``on``: key columns of the left side; they appear in the result.
+        right_on: As many columns of the right side; they appear, too.
         how: ``inner``, ``left``, ``right``, ``full`` (or ``outer``), ``semi``, ``anti`` or ``cross``.
         suffix: Added to columns of the right side whose names the left side has too.
     """
@@ -74,7 +74,7 @@ class Join:
     Attributes:
         left: Schema of the left side.
         right: Schema of the right side.
-        keys: What must be equal; none in a cross join.
+        keys: The columns that must be equal; none in a cross join.
         how: One of ``HOWS``.
         outputs: The columns of the result.
     """
@@ -94,23 +94,23 @@ class Join:
 
     @property
     def sides(self) -> tuple[JoinSide, JoinSide]:
-        """What the maps of both sides do so that equal keys meet; in a cross join nothing does."""
+        """The work of the maps of both sides, so that equal keys meet; in a cross join none do."""
         names = dict.fromkeys(key.right for key in self.keys)
         only_keys = (Select(tuple(names)),) if self.how in _LEFT_ONLY else ()
         return join_sides(self.left, self.right, self.keys, only_keys)
 
     def result_rows(self, num_rows: Sequence[int]) -> int:
-        """About how many rows the result has, from those of both sides.
+        """Estimates the rows of the result, from those of both sides.
 
-        Taken as if the keys of the side with fewer rows were unique, as those of a table that others refer to, and
-        every row of the other had its match.
+        It assumes that the keys of the side with fewer rows are unique, as in a table that others refer to, and that
+        every row of the other side has its match.
         """
         if self.how in _LEFT_ONLY:
             return num_rows[0]
         return num_rows[0] * num_rows[1] if self.how == "cross" else max(num_rows)
 
     def result_bytes(self, num_rows: Sequence[int], num_bytes: Sequence[int]) -> int:
-        """About how large the result is, from the rows of both sides and their bytes; see ``result_rows``."""
+        """Estimates the bytes of the result, from the rows of both sides and their bytes; see ``result_rows``."""
         if self.how in _LEFT_ONLY:
             return num_bytes[0]
         rows = self.result_rows(num_rows)
@@ -120,7 +120,7 @@ class Join:
     def run(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
         """Joins two tables: a partition with all rows of its keys, or a part of the left side and the whole right.
 
-        A right or full join needs all of the left side, too, to know what matched nothing.
+        A right or full join also needs all of the left side, to know which rows matched nothing.
 
         Args:
             left: Rows of the left side; columns that its schema lacks, such as hidden ones, do not matter.
@@ -148,7 +148,7 @@ class Join:
                 yield from batches_of_pairs(of_right, sides, Pairs(_nothing(len(rows)), rows))
 
     def _pairs(self, left: pa.Table, right: pa.Table, num_pairs: int) -> Iterator[Pairs]:
-        """The pairs whose left row is in the result."""
+        """Yields the pairs whose left row is in the result."""
         keys = self._keys(left, right)
         if self.how in _LEFT_ONLY:
             rows = matched(*keys) if self.how == "semi" else unmatched(*keys)
@@ -158,7 +158,7 @@ class Join:
         return pair_windows(match(*keys), int(self.how in _KEEPS_LEFT), num_pairs)
 
     def _keys(self, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The key columns of both sides in their common types, under the same names."""
+        """Returns the key columns of both sides in their common types, under the same names."""
         return (
             comparable([cast_key(left.column(key.left), key.type) for key in self.keys]),
             comparable([cast_key(right.column(key.right), key.type) for key in self.keys]),
@@ -166,7 +166,7 @@ class Join:
 
 
 def parse_join(left: pa.Schema, right: pa.Schema, options: JoinOptions) -> Join:
-    """The join of two schemas.
+    """Returns the join of two schemas.
 
     Raises:
         OptionsError: An unknown ``how``, keys that are missing or contradict each other, or two columns of one name.
@@ -215,12 +215,12 @@ def _key_names(options: JoinOptions, how: str) -> list[tuple[str, str]]:
 
 
 def _left_output(field: pa.Field, right: pa.Schema, shared: dict[str, JoinKey], how: str) -> Output:
-    """A column of the left side; of a shared key in right and full joins, values come from both sides."""
+    """Returns a column of the left side; a shared key in right and full joins takes values of both sides."""
     key = shared.get(field.name)
     if key is None or how not in _KEEPS_RIGHT:
         return Output(field.with_nullable(field.nullable or how in _KEEPS_RIGHT), field.name)
     other = right.field(key.right)
-    # A right join has no row that is not of the right side; its key is equal.
+    # Every row of a right join has a row of the right side; its key is equal.
     nullable = other.nullable or (how == "full" and field.nullable)
     kind = field.type if field.type == other.type else key.type
     return Output(field.with_type(kind).with_nullable(nullable), field.name, key.right)
@@ -233,7 +233,7 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str, how: str) -> Ou
 
 
 def _nothing(count: int) -> pa.Array:
-    """Row numbers of no row."""
+    """Returns so many nulls, the row numbers of no row."""
     import pyarrow as pa
 
     return pa.nulls(count, pa.int64())

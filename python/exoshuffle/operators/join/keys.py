@@ -1,11 +1,11 @@
 """Keys of a join: which types can be compared, in what type, and how they go to DuckDB.
 
-Guarantee: two keys match if and only if their values are equal in the common type; null matches nothing, NaN is one
-value, −0.0 equals 0.0. Types with one meaning unify: integers of any width, floats of any width, decimals of any scale,
-text and binary of any layout, dates, times, timestamps and durations of any unit, dictionaries with what they hold.
+Guarantee: two keys match if and only if their values are equal in the common type. Null matches nothing, NaN equals
+NaN, −0.0 equals 0.0. Types with one meaning unify: integers of any width, floats of any width, decimals of any scale,
+text and binary of any layout, dates, times, timestamps and durations of any unit, dictionaries with their values.
 Integers unify exactly with each other and with decimals. With floats they become doubles, as in DuckDB: beyond 2**53
-several integers are then the same double. What would be a guess is refused: decimals with floats, timestamps with and
-without zone, dates with timestamps, numbers with text.
+several integers are then the same double. Pairs that would need a guess are refused: decimals with floats, timestamps
+with and without zone, dates with timestamps, numbers with text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Decimal digits of integers, by bits and sign.
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-#: DuckDB's and the row layout's widest decimal that both have.
+#: Digits of the widest decimal that both DuckDB and the row layout have.
 _MAX_DIGITS = 38
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -35,7 +35,7 @@ class JoinKey:
     Attributes:
         left: Its name on the left side.
         right: Its name on the right side.
-        type: What both are compared in.
+        type: The type in which both are compared.
     """
 
     left: str
@@ -44,7 +44,7 @@ class JoinKey:
 
 
 def parse_key(left: str, right: str, left_schema: pa.Schema, right_schema: pa.Schema) -> JoinKey:
-    """A key of two columns.
+    """Returns a key of two columns.
 
     Raises:
         SchemaError: A column is unknown, or their types cannot be compared.
@@ -63,7 +63,7 @@ def parse_key(left: str, right: str, left_schema: pa.Schema, right_schema: pa.Sc
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both are compared; None if they cannot be."""
+    """Returns the type in which values of both are compared; None if they cannot be."""
     import pyarrow as pa
 
     left, right = plain_type(left), plain_type(right)
@@ -78,7 +78,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def hashes_alike(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether the native hash of equal values of both types is the same: it is of values, not of layouts."""
+    """Returns whether equal values of both types have the same native hash: it is of values, not of layouts."""
     left, right = plain_type(left), plain_type(right)
     return (
         left == right
@@ -88,7 +88,7 @@ def hashes_alike(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def cast_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """A key column in the common type. Values that do not fit become null: nothing on the other side equals them."""
+    """Returns a key column in the common type. Values that do not fit become null: the other side has no equal ones."""
     import pyarrow as pa
 
     column = plain(column)
@@ -101,7 +101,7 @@ def cast_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def comparable(columns: Sequence[pa.ChunkedArray]) -> pa.Table:
-    """Key columns in the form in which DuckDB compares them as we do: what has a unit as its integer."""
+    """Returns key columns in a form in which DuckDB compares them as we do: values with a unit become integers."""
     import pyarrow as pa
 
     names = [f"key_{number}" for number in range(len(columns))]
@@ -160,7 +160,7 @@ def _texts(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _times(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Of the finer unit."""
+    """Returns the type of the finer unit."""
     import pyarrow as pa
 
     types = pa.types
@@ -200,7 +200,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _cast_units(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Timestamps or durations in another zone or a finer unit."""
+    """Returns timestamps or durations in another zone or a finer unit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

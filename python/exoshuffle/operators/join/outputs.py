@@ -21,7 +21,8 @@ class Output:
     Attributes:
         field: Its name, its type, and whether it can be null.
         left: The column of the left side that it comes from, if any.
-        right: The column of the right side; if both are given, it is a key, and the right one is for rows without left.
+        right: The column of the right side, if any. If both are given, it is a key; the right one serves rows without
+            left.
     """
 
     field: pa.Field
@@ -30,13 +31,13 @@ class Output:
 
 
 def columns_of(side: str, outputs: Sequence[Output]) -> list[str]:
-    """The columns of a side that the result needs."""
+    """Returns the columns of a side that the result needs."""
     names = [getattr(output, side) for output in outputs]
     return [name for name in names if name is not None]
 
 
 def refuse_duplicates(operator: str, names: Sequence[str], suffix: str) -> None:
-    """Raises ``OptionsError`` where two columns would have the same name."""
+    """Raises ``OptionsError`` if two columns would have the same name."""
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise OptionsError(
@@ -47,7 +48,7 @@ def refuse_duplicates(operator: str, names: Sequence[str], suffix: str) -> None:
 def batches_of_pairs(
     outputs: Sequence[Output], sides: tuple[Payload, Payload], pairs: Pairs
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some pairs."""
+    """Yields the rows of some pairs."""
     import pyarrow as pa
 
     schema = pa.schema([output.field for output in outputs])
@@ -64,7 +65,7 @@ def batches_of_pairs(
 
 
 def _cast(column: pa.ChunkedArray, output: Output) -> pa.ChunkedArray:
-    """A column in the type of the result: from the plain type that rows were picked in, or from that of one side."""
+    """Returns a column in the type of the result: rows were picked in the plain type, or have the type of one side."""
     import pyarrow as pa
 
     kind = output.field.type

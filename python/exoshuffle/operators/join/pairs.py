@@ -1,15 +1,15 @@
-"""Which rows of two tables match: row numbers only, from keys only.
+"""Finds which rows of two tables match: row numbers only, from keys only.
 
 Guarantee: pairs come in the order of the left rows, and for each of them in the order of the right rows. They come in
 windows: only the row numbers of one window are held, however many pairs there are.
 
-How: right rows are put into order of their key (once; a group of equal keys is a stretch of them), and DuckDB tells for
-each left row where its group starts and how long it is. Pairs are then numbered through: pair p belongs to the first
-left row whose pairs end after p. Why not DuckDB's own pairs: they come in no order, and putting them in order takes all
-of them in memory. A million rows on each side cost 0.35 s if they make 2 million pairs (ordering those: 0.43 s), and
-0.26 s if right keys are unique (0.14 s).
+How: right rows are sorted by key once, so that a group of equal keys is a stretch of them. For each left row, DuckDB
+returns where its group starts and how long it is. Pairs are then numbered through: pair p belongs to the first left row
+whose pairs end after p. Why not DuckDB's own pairs: they come in no order, and sorting them takes all of them in
+memory. A million rows on each side cost 0.35 s if they make 2 million pairs (sorting those: 0.43 s), and 0.26 s if
+right keys are unique (0.14 s).
 
-Memory: while matching, DuckDB's hash table and sort included, 170 bytes per left row where there are as many right rows
+Memory: while matching, 170 bytes per left row, DuckDB's hash table and sort included, if there are as many right rows
 with one integer key (4 million on each side); then 48.
 """
 
@@ -31,11 +31,11 @@ _ROW = "row"
 
 @dataclass(frozen=True)
 class Matches:
-    """Where the matches of each left row are.
+    """Where the matches of each left row are among the right rows.
 
     Attributes:
-        starts: Where they begin in ``right_rows``, for each left row; null where there are none.
-        sizes: How many there are; null where there are none.
+        starts: The index of the first match in ``right_rows``, for each left row; null if there is none.
+        sizes: The number of matches; null if there is none.
         right_rows: Row numbers of the right side, equal keys side by side.
     """
 
@@ -60,8 +60,8 @@ class Pairs:
 def match(left: pa.Table, right: pa.Table) -> Matches:
     """Finds the matches of each left row; the tables have the keys, under the same names.
 
-    Cost: grouping the right keys, looking up each row, ordering the results: about 0.2 µs per row of both sides, less
-    where right keys are unique.
+    Cost: grouping the right keys, looking up each row, sorting the results: about 0.2 µs per row of both sides, less
+    if right keys are unique.
     """
     import pyarrow.compute as pc
 
@@ -91,7 +91,7 @@ def match(left: pa.Table, right: pa.Table) -> Matches:
 
 
 def match_all(num_left: int, num_right: int) -> Matches:
-    """Every row of the left side matches every row of the right side."""
+    """Matches every row of the left side with every row of the right side."""
     import pyarrow as pa
 
     starts = pa.repeat(pa.scalar(0, pa.int64()), num_left)
@@ -100,12 +100,12 @@ def match_all(num_left: int, num_right: int) -> Matches:
 
 
 def matched(rows: pa.Table, others: pa.Table) -> pa.Array:
-    """The numbers of the rows whose key occurs in ``others``, in order. Cost: as one half of ``match``."""
+    """Returns the numbers of the rows whose key occurs in ``others``, in order. Cost: as one half of ``match``."""
     return _rows_joined("SEMI", rows, others)
 
 
 def unmatched(rows: pa.Table, others: pa.Table) -> pa.Array:
-    """The numbers of the other rows, those with a null in their key among them."""
+    """Returns the numbers of the other rows, also of those with a null in their key."""
     return _rows_joined("ANTI", rows, others)
 
 
@@ -117,23 +117,23 @@ def _rows_joined(kind: str, rows: pa.Table, others: pa.Table) -> pa.Array:
 
 
 def in_windows(rows: pa.Array, num_rows: int) -> Iterator[pa.Array]:
-    """Row numbers, so many at a time."""
+    """Yields row numbers, so many at a time."""
     return (rows.slice(first, num_rows) for first in range(0, len(rows), num_rows))
 
 
 def in_batches(pairs: Pairs, num_pairs: int) -> Iterator[Pairs]:
-    """Pairs, so many at a time."""
+    """Yields pairs, so many at a time."""
     for first in range(0, len(pairs.left), num_pairs):
         yield Pairs(pairs.left.slice(first, num_pairs), pairs.right.slice(first, num_pairs))
 
 
 def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs]:
-    """The pairs, so many at a time.
+    """Yields the pairs, so many at a time.
 
     Args:
-        matches: Where they are.
-        least: 1 if a left row without matches is a pair with nothing, 0 if it is none.
-        num_pairs: In a window, at most.
+        matches: The matches.
+        least: 1 if a left row without matches makes a pair with nothing, 0 if it makes none.
+        num_pairs: The most pairs of a window.
     """
     import pyarrow.compute as pc
 
@@ -155,7 +155,7 @@ def pair_windows(matches: Matches, least: int, num_pairs: int) -> Iterator[Pairs
 
 
 def _rows_of_pairs(ends: pa.Array, first: int, last: int) -> pa.Array:
-    """For each pair from ``first`` to ``last``, which of the rows it belongs to whose pairs end at ``ends``."""
+    """Returns, for each pair from ``first`` to ``last``, which row it belongs to; the rows' pairs end at ``ends``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -175,7 +175,7 @@ def _numbered(keys: pa.Table) -> pa.Table:
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array."""
+    """Returns a column as one array."""
     import pyarrow as pa
 
     column = table.column(name).combine_chunks()

@@ -1,9 +1,9 @@
-"""The columns of one side of a join, ready to be picked from by row number.
+"""The columns of one side of a join, from which rows are picked by number.
 
-Guarantee: any type comes out as it went in, and what is picked at once is bounded in bytes, whatever the lengths of the
-values: a hot key pairs the largest row of one side with every row of the other.
+Guarantee: any type comes out as it went in. The bytes picked at once are bounded, whatever the lengths of the values: a
+hot key pairs the largest row of one side with every row of the other.
 
-Rows that lie side by side are a slice, without a copy. So where every row of the left side has one match, as with a
+Rows that lie side by side are a slice, without a copy. So if every row of the left side has one match, as with a
 foreign key, its columns are never copied: neither into one piece, nor by picking, nor from views to text and back.
 """
 
@@ -22,12 +22,12 @@ from exoshuffle.operators.sql.relational import row_numbers
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A batch of the result has at most so many rows,
+#: The most rows of a batch of the result.
 BATCH_ROWS = 65_536
-#: and about so many bytes, if it has more than one row. Joining 2 M rows with as many took as long with 16 MB (five
-#: pairs), and writers hold a batch or more of them.
+#: About the most bytes of a batch that has more than one row. Joining 2 M rows with as many took as long with 16 MB
+#: (five pairs), and writers hold a batch or more of them.
 BATCH_BYTES = 4_000_000
-#: Offsets of 32 bits reach so far.
+#: The largest offset of 32 bits.
 MAX_OFFSET = 2**31 - 1
 
 
@@ -36,8 +36,8 @@ class Payload:
     """Columns to pick from.
 
     Attributes:
-        table: As they came.
-        row_bytes: What a row takes beside text and binary: exact for fixed widths, the mean for nested types.
+        table: The columns as they came.
+        row_bytes: Bytes of a row beside text and binary: exact for fixed widths, the mean for nested types.
         lengths: Bytes of text and binary of each row; None if there are no such columns.
     """
 
@@ -47,18 +47,18 @@ class Payload:
 
     @cached_property
     def columns(self) -> pa.Table:
-        """In types that can be picked from, each in one piece, so that picking need not look for the piece.
+        """The columns in types that can be picked from, each in one piece, so that picking need not look for the piece.
 
         Raises:
             InputError, SchemaError: See ``batches.picking``.
 
-        Cost: a copy of those that are not so already.
+        Cost: a copy of those that are not yet so.
         """
         with picking(self.table.schema.types):
             return _with_wide_offsets(movable(self.table)).combine_chunks()
 
     def rows(self, numbers: pa.Array) -> pa.Table:
-        """The rows of these numbers; nulls for null. Columns have their type or that of ``columns``."""
+        """Returns the rows of these numbers; nulls for null. Columns have their own type or that of ``columns``."""
         if _side_by_side(numbers):
             return self.table.slice(numbers[0].as_py(), len(numbers))
         columns = self.columns
@@ -82,13 +82,13 @@ def make_payload(table: pa.Table, names: Sequence[str]) -> Payload:
 
 
 def batch_rows(sides: Sequence[Payload]) -> int:
-    """Rows of a batch, if no row had any text."""
+    """Returns the rows of a batch if no row had any text."""
     row_bytes = sum(side.row_bytes for side in sides)
     return min(BATCH_ROWS, max(1, BATCH_BYTES // max(row_bytes, 1)))
 
 
 def cut(pairs: Pairs, left: Payload, right: Payload) -> Iterator[Pairs]:
-    """Smaller pieces of the pairs, so that none exceeds ``BATCH_BYTES`` unless it is a single pair."""
+    """Yields smaller pieces of the pairs, so that none exceeds ``BATCH_BYTES`` unless it is a single pair."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -140,7 +140,7 @@ def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _view_lengths(views: pa.Array, fourths: pa.Array) -> pa.Array:
-    """Of Arrow's views, which are four words each, the first one the length; pyarrow has no function for it."""
+    """Returns the lengths of Arrow's views: the first of the four words of each; pyarrow has no function for it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -162,7 +162,7 @@ def _side_by_side(numbers: pa.Array) -> bool:
 
 
 def _with_wide_offsets(table: pa.Table) -> pa.Table:
-    """Text and binary that would not fit into one piece, with offsets of 64 bits."""
+    """Returns the table with offsets of 64 bits for text and binary that would not fit into one piece otherwise."""
     import pyarrow as pa
 
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}

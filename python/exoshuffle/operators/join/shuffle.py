@@ -16,7 +16,7 @@ from exoshuffle.operators.join.join import Join
 
 
 def join_shuffle(joined: Join) -> Shuffle:
-    """Both sides are dealt out by a hash of their keys, and joined partition by partition."""
+    """Returns a shuffle that deals both sides out by a hash of their keys, and joins them partition by partition."""
     sides = []
     for tag, (schema, steps, keys) in enumerate(joined.sides):
         order = ByKeys(tuple(SortKey(key) for key in keys))

@@ -1,7 +1,7 @@
-"""What the maps of the two sides of a join do, so that rows with equal keys meet.
+"""The work of the maps of both sides of a join, so that rows with equal keys meet.
 
-Guarantee: keys that are equal in their common type hash alike on both sides. A side whose key is of another type gets a
-hidden column of it in the common type, under a name that no column has.
+Guarantee: keys that are equal in their common type hash alike on both sides. If the key of a side is of another type,
+the side gets a hidden column with the key in the common type, under a name that no column has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class KeyColumns(Step):
     """The step that adds key columns in their common type.
 
     Attributes:
-        columns: Name and type of each, and the column it is made of.
+        columns: Name and type of each, and the column that it is made from.
     """
 
     columns: tuple[tuple[str, pa.DataType, str], ...]
@@ -52,12 +52,12 @@ class KeyColumns(Step):
 
 
 class JoinSide(NamedTuple):
-    """What the maps of one side do.
+    """The work of the maps of one side.
 
     Attributes:
-        schema: Of the rows after the steps.
-        steps: Applied before rows are dealt out.
-        keys: Columns by whose hash they are; as many on both sides, in the same order.
+        schema: The schema of the rows after the steps.
+        steps: The steps before rows are dealt out.
+        keys: Columns by whose hash rows are dealt out; as many on both sides, in the same order.
     """
 
     schema: pa.Schema
@@ -68,7 +68,7 @@ class JoinSide(NamedTuple):
 def join_sides(
     left: pa.Schema, right: pa.Schema, keys: Sequence[JoinKey], right_steps: tuple[Step, ...]
 ) -> tuple[JoinSide, JoinSide]:
-    """The two sides of a join of these schemas; ``right_steps`` come first on the right side."""
+    """Returns the two sides of a join of these schemas; ``right_steps`` come first on the right side."""
     prefix = _unused_prefix([*left.names, *right.names])
     columns = [(f"{prefix}{number}", key.type) for number, key in enumerate(keys)]
     return (
@@ -86,7 +86,7 @@ def _side(
     steps: tuple[Step, ...],
     columns: Sequence[tuple[str, pa.DataType, str]],
 ) -> JoinSide:
-    """A side with its keys: the name and type that a column in the common type would have, and the column there is."""
+    """Returns a side with its keys. ``columns`` has name and type of a key in the common type, and its own column."""
     added = tuple(made for made in columns if not hashes_alike(schema.field(made[2]).type, made[1]))
     if added:  # without any step a side is scattered as it is read, in one native call
         steps = (*steps, KeyColumns(added))

@@ -1,1 +1,1 @@
-"""Functions of users for each group of rows."""
+"""Calls functions of users for each group of rows."""

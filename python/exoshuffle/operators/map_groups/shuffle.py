@@ -26,13 +26,13 @@ def map_groups_shuffle(
     call: MapBatches,
     learnt: Callable[[MapBatches, pa.Schema], MapBatches],
 ) -> Shuffle:
-    """Groups of equal keys, each handed to a user's function.
+    """Returns a shuffle that hands each group of equal keys to a user's function.
 
     Args:
-        schema: Of the rows.
+        schema: The schema of the rows.
         keys: The columns that are equal within a group.
         call: How to call the function.
-        learnt: Finds the schema of what the function returns, if it is not known.
+        learnt: Finds the schema of the function's results, if it is not known.
 
     Raises:
         OptionsError: A key twice, or no function.

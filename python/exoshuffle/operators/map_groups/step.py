@@ -1,4 +1,4 @@
-"""A user's function for each group of rows."""
+"""The step that calls a user's function for each group of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MapGroups(Step):
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: all rows of the partition twice; once where they are one group."""
+        """See ``Step``. Cost: all rows of the partition twice; once if they are one group."""
         schema = self.output_schema(batches.schema)
 
         def made() -> Iterator[pa.Table]:

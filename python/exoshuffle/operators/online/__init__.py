@@ -1,1 +1,1 @@
-"""Aggregates that are known about before all rows are read."""
+"""Aggregates with estimates before all rows are read."""

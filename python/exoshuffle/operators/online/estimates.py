@@ -1,12 +1,12 @@
-"""What totals and means of a whole input are likely to be, from some of its splits, and how far off they may be.
+"""Estimates totals and means of a whole input from some of its splits, and bounds how far off they may be.
 
 Source: Hellerstein, Haas and Wang, "Online Aggregation" (SIGMOD 1997); Cochran, "Sampling Techniques", 3rd edition:
 chapter 6 for ratios, chapter 9 for clusters; Royall and Cumberland, "An Empirical Study of the Ratio Estimator and
 Estimators of its Variance" (JASA 1981); Kish, "Survey Sampling", for how many splits those of different sizes count.
-The splits read are a simple random sample of clusters, without replacement. Splits are of different sizes, which are
-known before they are read: so totals are estimated per row of size. Let n of N splits be read, mᵢ the size of a split,
-m and M those of the sample and of all; yᵢ, sᵢ, cᵢ count or sum, sum and count of a group in split i (0 where it has
-none of it), and y, s, c their totals over the sample.
+The splits read are a simple random sample of clusters, without replacement. Sizes of splits differ, and are known
+before they are read; so totals are estimated per row of size. Let n of N splits be read. mᵢ is the size of a split; m
+and M are the sizes of the sample and of all. yᵢ, sᵢ, cᵢ are count or sum, sum and count of a group in split i (0 if the
+split has no row of it); y, s, c are their totals over the sample.
 
     total   M·R with R = y/m.  Its variance is V·σ², with
             σ² = Σ(yᵢ − R·mᵢ)² / (Q − 2·Σmᵢ³/m + Q²/m²),  Q = Σmᵢ²,  all over the sample
@@ -14,23 +14,23 @@ none of it), and y, s, c their totals over the sample.
     mean    R = s/c.  Its variance is V·m²/(Q·M²) · Σ(sᵢ − R·cᵢ)²/c² · k/(k − 1),  where k = c²/Σcᵢ²
     error   Student's t for 95 %, times the root of the variance
 
-Of splits of one size these are Cochran's: N²·(1 − n/N)/n times the variance between splits, and n − 1 degrees of
-freedom. Others have fewer: for totals those by which the mean of σ² and its variance are matched (Satterthwaite), for
-means k − 1, since a group that is in few splits is known from few.
+For splits of one size these are Cochran's: N²·(1 − n/N)/n times the variance between splits, and n − 1 degrees of
+freedom. Splits of different sizes give fewer degrees. For totals they are those that match the mean of σ² and its
+variance (Satterthwaite). For means they are k − 1, since a group that is in few splits is known from few.
 
-How alike splits are says nothing of rows that none of them has, so errors of counts and sums are at least
+The likeness of splits says nothing of rows that none of them has. So errors of counts and sums are at least
 
-    Z·√((1 − m/M)·(c + 2))/c of the estimate: what counts vary by where rows lie by chance (Agresti and Coull, for 2);
-    of a group that is alone in splits, as in files that are sorted by it: what it would be off by if it were alone in
-    as many or as few of those not read as Wilson's interval for the share of such splits allows.
+    Z·√((1 − m/M)·(c + 2))/c of the estimate: counts vary by it because rows lie by chance (Agresti and Coull, for 2);
+    for a group that is alone in splits, as in files that are sorted by it: its error if it were alone in as many or as
+    few of the unread splits as Wilson's interval for the share of such splits allows.
 
-Guarantee: after all splits errors are zero. Before, none is; errors that cannot be told are null: after one split, of
-means whose values are all of one split or the same in all, and of sums of zeros. The truth is within the error in
-about 95 % of cases as far as chance made the sample like the rest: simulated from 12 % of 32 splits on, of equal,
-unequal and random sizes, with mixed, rare and sorted keys, 90 % at least. With two or three splits it is a rough guess,
-mostly too large. It can be far too small for an input of which few splits have most rows and others than the rest, for
-a rare group (which is seen late, and then too large), and for a sum that few values make up. Squares are summed as
-doubles, so that errors below 1e-7 of a mean are not told.
+Guarantee: after all splits errors are zero. Before, none is. Errors that are not known are null: after one split, for
+means whose values are all of one split or the same in all, and for sums of zeros. The truth is within the error in
+about 95 % of cases as far as chance made the sample like the rest. It was simulated from 12 % of 32 splits on, of
+equal, unequal and random sizes, with mixed, rare and sorted keys: 90 % at least. With two or three splits the error is
+a rough guess, mostly too large. It can be far too small in three cases: few splits have most rows, and other ones than
+the rest; a group is rare (it is seen late, and then too large); few values make up a sum. Squares are summed as
+doubles, so errors below 1e-7 of a mean are not told.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ SIZE = "size of the split"
 #: Names of columns of sums over splits: of a quantity, and of products of several.
 Names = Mapping[Any, str]
 
-#: Of the normal distribution: 95 % is within so many standard deviations.
+#: 95 % of a normal distribution is within so many standard deviations.
 _Z = 1.959963984540054
 #: The logarithm of Student's t for 95 %, as a polynomial of 1/degrees: fitted for 1 to 24 degrees and infinitely many,
 #: and off by 4e-5 at most.
 _STUDENT = (math.log(_Z), 1.21023, 0.70708, 0.16988, -0.32033, 0.10233)
-#: Below so much of the squares that they are the difference of, residuals are rounding.
+#: Residuals are rounding if they are below this share of the squares whose difference they are.
 _NOISE = 1e-14
-#: A sample of which one split is all but this says nothing of the spread between splits.
+#: If all of a sample but this share is one split, it says nothing of the spread between splits.
 _ALONE = 1e-9
 
 
@@ -68,8 +68,8 @@ class Sample:
     """How much of the input has been read.
 
     Attributes:
-        sizes: Of all splits, above 0, in the order in which they are read; in whatever unit.
-        num_seen: Splits that were read: the first ones.
+        sizes: The sizes of all splits, above 0, in the order of reading; in any unit.
+        num_seen: Number of splits that were read: the first ones.
     """
 
     sizes: Sequence[float]
@@ -77,12 +77,12 @@ class Sample:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no split is left."""
         return self.num_seen == len(self.sizes)
 
     @property
     def scale(self) -> float:
-        """M/m, by which totals of a sample are too small."""
+        """M/m: the factor from totals of the sample to totals of the input."""
         return 1.0 if self.is_all else self.total / self.seen
 
     @property
@@ -92,26 +92,26 @@ class Sample:
 
     @cached_property
     def total(self) -> float:
-        """Of all sizes: M."""
+        """The sum of all sizes: M."""
         return float(sum(self.sizes))
 
     @cached_property
     def seen(self) -> float:
-        """Of the sizes of those that were read: m."""
+        """The sum of the sizes that were read: m."""
         return self._powers(1)
 
     @cached_property
     def squares(self) -> float:
-        """Of their squares: Q."""
+        """The sum of their squares: Q."""
         return self._powers(2)
 
     @property
     def constants(self) -> dict[str, float | None]:
-        """What errors are made of beside the sums of a group: columns, which the SQL for errors mentions.
+        """The factors of errors beside the sums of a group: columns that the SQL for errors mentions.
 
-        ``n``, ``m`` and ``q`` are those of above. ``total_factor`` makes squares of errors of Σ(yᵢ − R·mᵢ)², and
-        ``mean_factor`` variances of means of those in an input without end; both are null where there are no two splits
-        to compare. ``chance`` and ``unread`` make the least errors.
+        ``n``, ``m`` and ``q`` are n, m and Q above. ``total_factor`` turns Σ(yᵢ − R·mᵢ)² into squares of errors.
+        ``mean_factor`` turns variances of means of an endless input into those of this one. Both are null if there are
+        no two splits to compare. ``chance`` and ``unread`` give the least errors.
         """
         has_spread = self.num_seen > 1 and self._expected > _ALONE * self.squares
         student_squared = student(self._degrees) ** 2 if has_spread else 0.0
@@ -129,7 +129,7 @@ class Sample:
 
     @property
     def constants_sql(self) -> str:
-        """A query for a row of the constants."""
+        """A query for one row with the constants."""
         columns = (
             f"{'NULL' if value is None else repr(value)}::DOUBLE AS {name}"
             for name, value in self.constants.items()
@@ -151,12 +151,12 @@ class Sample:
 
     @cached_property
     def _expected(self) -> float:
-        """What Σ(yᵢ − R·mᵢ)² is on average, of σ²."""
+        """The average of Σ(yᵢ − R·mᵢ)², in units of σ²."""
         return self.squares - 2 * self._powers(3) / self.seen + self.squares**2 / self.seen**2
 
     @property
     def _degrees(self) -> float:
-        """Twice the squared mean of Σ(yᵢ − R·mᵢ)², of its variance."""
+        """The degrees of freedom: twice the squared mean of Σ(yᵢ − R·mᵢ)², divided by its variance."""
         second, third, fourth, fifth = (self._powers(exponent) for exponent in range(2, 6))
         m = self.seen
         half = (
@@ -170,20 +170,20 @@ class Sample:
 
 
 def total_error_sql(total: str, count: str, alone: str, names: Names) -> str:
-    """SQL for the error of an estimated total; null after one split, and of one that is null.
+    """Returns SQL for the error of an estimated total; null after one split, and if the total is null.
 
     Args:
         total: The quantity that is summed.
         count: The quantity that counts its rows.
         alone: The quantity that counts the splits that have no other group; empty if there is one group.
-        names: The columns of sums; those of ``Sample.constants`` are beside them.
+        names: The columns of sums; the columns of ``Sample.constants`` are beside them.
     """
     y, rows = names[total], names[count]
     ratio = f"({y} / m)"
     square = f"({names[total, total]} - 2 * {ratio} * {names[total, SIZE]} + {ratio} ** 2 * q)"
-    # Rounding can leave a little less than nothing. greatest() would take nulls for nothing, too.
+    # Rounding can leave a little less than nothing. greatest() would also ignore nulls.
     spread = f"sqrt(CASE WHEN {square} < 0 THEN 0 ELSE {square} * total_factor END)"
-    # Of a count of nothing 2 rows are no share, but as many as their size is worth.
+    # If the count is 0, 2 rows are no share of it, but count as much as their size.
     value = f"CASE WHEN {rows} = 0 THEN 1 ELSE abs({y}) / {rows} END"
     bounds = [spread, f"chance * {value} * sqrt({rows} + 2)"]
     if alone:
@@ -193,7 +193,7 @@ def total_error_sql(total: str, count: str, alone: str, names: Names) -> str:
 
 
 def _clustered_sql(density: str, alone: str) -> str:
-    """How far off a total may be if whole splits are of the group or are not; of so much per size where it is."""
+    """Returns SQL for the error of a total if whole splits are or are not of one group, at ``density`` per size."""
     half = f"{_Z!r}::DOUBLE * sqrt({alone} * (n - {alone}) / n + {_Z**2 / 4!r}::DOUBLE)"
     middle = f"abs({_Z**2 / 2!r}::DOUBLE * (1 - 2 * {alone} / n))"
     share = f"({middle} + {half}) / (n + {_Z**2!r}::DOUBLE)"
@@ -201,7 +201,7 @@ def _clustered_sql(density: str, alone: str) -> str:
 
 
 def mean_error_sql(total: str, count: str, names: Names) -> str:
-    """SQL for the error of an estimated mean; null where values of one split, or equal ones, are all there is.
+    """Returns SQL for the error of an estimated mean; null if all values are of one split, or equal.
 
     Args:
         total: The quantity that is summed.
@@ -212,31 +212,31 @@ def mean_error_sql(total: str, count: str, names: Names) -> str:
     mean = f"({names[total]} / {rows})"
     squares, mixed, counts = names[total, total], names[total, count], names[count, count]
     square = f"({squares} - 2 * {mean} * {mixed} + {mean} ** 2 * {counts})"
-    # k - 1 is 0, up to rounding, where all values are of one split: there is no spread then either.
+    # k - 1 is 0, up to rounding, if all values are of one split: there is no spread then either.
     degrees = f"greatest({rows} ** 2 / {counts} - 1, {_ALONE!r})"
     variance = f"{square} / {rows} ** 2 * ({degrees} + 1) / {degrees}"
     inverse = f"least(1 / {degrees}, 1)"
     terms = (f"{factor!r}::DOUBLE * {inverse} ** {power}" for power, factor in enumerate(_STUDENT))
-    # Of values that are no numbers nothing is noise.
+    # If values are NaN, nothing is noise.
     is_told = f"isnan({square}) OR {square} > {_NOISE!r} * {squares}"
     error = f"exp({' + '.join(terms)}) * sqrt({variance} * mean_factor)"
     return f"CASE WHEN {is_told} THEN {error} END"
 
 
 def scaled(column: pa.ChunkedArray, scale: float) -> pa.ChunkedArray:
-    """The values times ``scale``, in their own type; null where it cannot hold them."""
+    """Returns the values times ``scale``, in their own type; null if it cannot hold them."""
     import pyarrow as pa
 
     rows = storable(pa.table({"value": column}))
     operands = Operands(rows, ())
-    # DuckDB rounds where it casts to integers.
+    # DuckDB rounds when it casts to integers.
     product = f"TRY_CAST({scale!r}::DOUBLE * {{value}}::DOUBLE AS {_sql_type(rows['value'].type)})"
     sql = operands.each([operands.sql(product, "value")])
     return operands.in_order(sql)["r0"].cast(column.type)
 
 
 def student(degrees: float) -> float:
-    """Student's t for a two-sided 95 % and so many degrees of freedom, 1 at least."""
+    """Returns Student's t for a two-sided 95 % and so many degrees of freedom, 1 at least."""
     inverse = 1 / max(degrees, 1.0)
     return math.exp(sum(factor * inverse**power for power, factor in enumerate(_STUDENT)))
 

@@ -1,16 +1,16 @@
-"""Online aggregation: what the groups of the whole input are likely to be, from those splits that have been read.
+"""Online aggregation: estimates the groups of the whole input from the splits that have been read.
 
-Source: Exoshuffle §3.6.1. Splits are read in random order, so that those read so far are a sample of all;
-``estimates`` says what follows from that.
+Source: Exoshuffle §3.6.1. Splits are read in random order, so those read so far are a sample of all; ``estimates``
+draws the conclusions from that.
 
 Guarantee: after all splits results are those of ``GroupBy`` and errors are zero.
 
-Why not counts and sums alone: maps and folds merge what comes from different splits, after which the spread between
-splits is gone, which errors are made of. So a map adds to its partial results products of counts, sums and the size of
-the split, and whether a group is the only one of the split; and a fold adds them up.
+Why not counts and sums alone: maps and folds merge the rows of different splits, and then the spread between splits,
+from which errors are computed, is gone. So a map adds products of counts, sums and the size of the split to its partial
+results, and whether a group is the only one of the split. A fold adds them up.
 
-A *state* is a table: a row per group, with its first split, since values are chosen (min, max, first, last) in input
-order, whatever the order of reading. A value that was chosen from a later split has a row of its own. So a state grows
+A *state* is a table with a row per group and its first split, since values are chosen (min, max, first, last) in input
+order, whatever the order of reading. A value that was chosen from a later split has its own row. So a state grows
 with the number of groups, and not with rows or splits.
 """
 
@@ -39,32 +39,32 @@ from exoshuffle.operators.sql.relational import as_table, take
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Functions whose results are estimates with a bound. The others are of what has been read so far.
+#: Functions whose results are estimates with a bound. The results of others are for the rows read so far.
 ESTIMATED = ("count", "sum", "mean")
-#: Stands for whether a group is the only one of a split, among its quantities.
+#: Stands for whether a group is the only one of a split, among the quantities of the group.
 _ALONE = "alone in the split"
 
 
 @dataclass(frozen=True)
 class Online:
-    """Groups and aggregates that can be asked for at any time; made by ``parse_online``.
+    """Groups and aggregates with results at any time; made by ``parse_online``.
 
     Attributes:
-        grouping: Of all rows.
+        grouping: The grouping of all rows.
     """
 
     grouping: GroupBy
 
     @cached_property
     def parts(self) -> GroupBy:
-        """The grouping whose parts states have: with the number of values of every sum."""
+        """The grouping whose parts states have, with the number of values of every sum."""
         sums = [item for item in self.grouping.aggregates if item.function == "sum"]
         counts = [replace(item, function="count", definition=FUNCTIONS["count"]) for item in sums]
         return replace(self.grouping, aggregates=(*self.grouping.aggregates, *counts))
 
     @cached_property
     def state_schema(self) -> pa.Schema:
-        """Of states, and of what maps make."""
+        """The schema of states, and of the rows that maps make."""
         import pyarrow as pa
 
         fields = [pa.field(self._split, pa.int64())]
@@ -73,24 +73,24 @@ class Online:
 
     @cached_property
     def output_schema(self) -> pa.Schema:
-        """Of results: those of the grouping, and ``<name>_error``, a double, for each that is an estimate."""
+        """The schema of results: that of the grouping, and ``<name>_error``, a double, for each estimate."""
         import pyarrow as pa
 
         errors = [pa.field(f"{item.name}_error", pa.float64()) for item in self._estimated]
         return pa.schema([*self.grouping.output_schema, *errors])
 
     def summary(self, rows: pa.Table | pa.RecordBatchReader, split: int, size: float) -> pa.Table:
-        """The state after one split.
+        """Returns the state after one split.
 
         Args:
-            rows: All of the split.
-            split: Its number in input order.
-            size: As in ``Sample``.
+            rows: All rows of the split.
+            split: The split's number in input order.
+            size: The split's size, as in ``Sample``.
 
         Raises:
             InputError: A sum of decimals of more than 38 digits.
 
-        Cost: that of ``GroupBy.partial``, and grouping what it made once more.
+        Cost: that of ``GroupBy.partial``, and grouping its result once more.
         """
         import pyarrow as pa
 
@@ -111,7 +111,7 @@ class Online:
         return pa.table([*table.columns, splits, *columns], schema=self.state_schema)
 
     def merged(self, states: Iterable[pa.Table]) -> pa.Table:
-        """One state of several, which are of different splits.
+        """Merges several states, of different splits, into one.
 
         Raises:
             InputError: A sum of more than 38 digits.
@@ -126,7 +126,7 @@ class Online:
         operands = Operands(rows, self.grouping.keys)
         sums = [operands.sql("sum({value})", name) for name in self._products.values()]
         added = operands.in_order(operands.grouped(sums))
-        # Rows of values from later splits come after those of the groups.
+        # Rows for values from later splits come after the rows for groups.
         zeros = pa.repeat(pa.scalar(0.0), table.num_rows - added.num_rows)
         columns = [
             pa.chunked_array([*added[f"r{index}"].chunks, zeros], pa.float64())
@@ -135,13 +135,13 @@ class Online:
         return pa.table([*table.columns, splits, *columns], schema=self.state_schema)
 
     def result(self, state: pa.Table, sample: Sample) -> pa.Table:
-        """What the groups of a state are likely to be after all splits; has ``output_schema``.
+        """Estimates the groups of a state after all splits; has ``output_schema``.
 
-        Estimates that do not fit the type of their column are null, as are errors that cannot be told (``estimates``
-        says which) and those of values that are null.
+        Estimates that do not fit the type of their column are null. So are errors that are not known (``estimates``
+        says which) and errors of null values.
 
         Raises:
-            InputError: A sum of what has been read that its type cannot hold.
+            InputError: A sum of the rows read that its type cannot hold.
 
         Cost: that of ``GroupBy.final``, and grouping once more.
         """
@@ -162,11 +162,11 @@ class Online:
     def _in_order(self, rows: pa.Table) -> pa.Table:
         import pyarrow.compute as pc
 
-        # pyarrow sorts stably, so the row of a group stays before those of its values from later splits.
+        # pyarrow sorts stably, so the row of a group stays before the rows for its values from later splits.
         return take(rows, pc.sort_indices(rows[self._split]).cast("int64"))
 
     def _errors(self, rows: pa.Table, sample: Sample) -> list[Any]:
-        """A column for each estimate, groups in order of their first row, as ``final`` has them."""
+        """Returns a column of errors for each estimate, groups in order of their first row, as in ``final``."""
         operands = Operands(rows, self.grouping.keys)
         products = [operands.sql("sum({value})", name) for name in self._products.values()]
         sums = {part: operands.sql("sum({value}::DOUBLE)", part) for part in self._all_quantities}
@@ -182,7 +182,7 @@ class Online:
         total, count = self._quantities(item)
         if item.function == "mean":
             return mean_error_sql(total, count, names)
-        # Without keys there is no group that splits could lack.
+        # Without keys there is no group that a split could lack.
         alone = _ALONE if self.grouping.keys else ""
         return total_error_sql(total, count, alone, names)
 
@@ -191,7 +191,7 @@ class Online:
         return [item for item in self.grouping.aggregates if item.function in ESTIMATED]
 
     def _quantities(self, item: Aggregate) -> tuple[str, str]:
-        """The parts that an error is made of: a total, and how many rows it is of."""
+        """Returns the parts that an error is computed from: a total, and its number of rows."""
         parts = [self.parts.parts[part] for part in item.parts.values()]
         if item.function == "sum":
             parts.append(self.parts.parts[PartColumn("count", item.column, "")])
@@ -204,7 +204,7 @@ class Online:
 
     @cached_property
     def _products(self) -> dict[tuple[str, ...], str]:
-        """What is summed over splits beside the parts, products of these factors, and the names of the columns."""
+        """The products that are summed over splits beside the parts: by their factors, the names of the columns."""
         products: dict[tuple[str, ...], None] = {}
         for item in self._estimated:
             total, count = self._quantities(item)
@@ -225,7 +225,7 @@ class Online:
 
 
 def parse_online(grouping: GroupBy) -> Online:
-    """``Online`` of a grouping.
+    """Returns ``Online`` of a grouping.
 
     Raises:
         OptionsError: A function whose state grows with the rows or values of a group, or two columns of one name.

@@ -1,7 +1,7 @@
-"""The shuffle of online aggregation: maps make states of splits, folds merge them, and results are made of them.
+"""The shuffle of online aggregation: maps make states of splits, folds merge them, and estimates make results.
 
-Guarantee: a state says how many maps it has the output of, so that a round that is lost, or comes twice, is found. In
-other respects slices are checked as everywhere.
+Guarantee: a state says how many maps it has the output of, so a round that is lost or comes twice is found. Otherwise
+slices are checked as everywhere.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from exoshuffle.futures.options import Executor
 
-#: In the schema of a state: how many maps it has the output of.
+#: The key in a state's schema for the number of maps whose output it has.
 _NUM_MAPS = b"num_maps"
 
 
 def shuffle_online(online: Online) -> Shuffle:
-    """The shuffle whose maps make states of splits; what is done with a partition is up to ``OnlineTasks``."""
+    """Returns the shuffle whose maps make states of splits; ``OnlineTasks`` does the rest with a partition."""
     keys, schema = online.grouping.keys, online.state_schema
     finish = gathered(schema, keys)
     side = Side(schema, finish.config.order, (summary_step(online, 0, 1.0),))
@@ -42,7 +42,7 @@ def shuffle_online(online: Online) -> Shuffle:
 
 
 def summary_step(online: Online, split: int, size: float) -> AtOnce:
-    """The step that makes the state of a split of this number and size."""
+    """Returns the step that makes the state of a split of this number and size."""
     summary = functools.partial(online.summary, split=split, size=size)
     return AtOnce(summary, online.state_schema, online.grouping.columns)
 
@@ -52,9 +52,9 @@ class OnlineTasks:
     """``StreamingTaskSet`` of online aggregation; states are blocks, which hold Arrow streams.
 
     Attributes:
-        online: What is aggregated.
-        sizes: Of the splits, as in ``Sample``; one for each map.
-        tables: Has the maps, and gathers slices.
+        online: The aggregation.
+        sizes: The sizes of the splits, as in ``Sample``; one for each map.
+        tables: Runs the maps, and gathers slices.
     """
 
     online: Online
@@ -67,7 +67,7 @@ class OnlineTasks:
         return self.tables.executor
 
     def functions_bytes(self, name: str) -> int:
-        """What users' functions have declared to take that run in the tasks of this name: maps alone have some."""
+        """Returns the memory declared by the users' functions in the tasks of this name: only maps have any."""
         return self.tables.functions_bytes(name) if name == "map" else 0
 
     def map(self, index: int, item: Any) -> Any:
@@ -75,10 +75,10 @@ class OnlineTasks:
         return self.tables.map(index, item)
 
     def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
-        """The state of a partition after one more round.
+        """Returns the state of a partition after one more round.
 
         Raises:
-            ShuffleCheckError: The slices are not those of the maps behind the ones that are in the state.
+            ShuffleCheckError: The slices are not those of the maps that follow the ones in the state.
         """
         states = [] if state is None else [stored_table(state)]
         before = sum(map(_num_maps, states))
@@ -91,7 +91,7 @@ class OnlineTasks:
         return _stored(self.online.merged(states).replace_schema_metadata(num_maps))
 
     def estimate(self, partition: int, state: Any, num_seen: int) -> Any:
-        """The result of a partition after so many maps.
+        """Returns the result of a partition after so many maps.
 
         Raises:
             ShuffleCheckError: The state has the output of fewer maps, or of more.
@@ -115,12 +115,12 @@ def _stored(table: pa.Table) -> Any:
 
 
 def _num_maps(state: pa.Table) -> int:
-    """How many maps a state has the output of."""
+    """Returns the number of maps whose output a state has."""
     return int(state.schema.metadata[_NUM_MAPS])
 
 
 def stored_table(block: Any) -> pa.Table:
-    """The table in a block; its columns lie in the block itself."""
+    """Returns the table in a block; its columns lie in the block itself."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(pa.py_buffer(block)) as reader:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def random_order_shuffle(schema: pa.Schema, seed: int, window: int | None = None) -> Shuffle:
-    """A uniform permutation: every row draws a number of 64 bits and rows are sorted by it.
+    """Returns a shuffle for a uniform permutation: every row draws a number of 64 bits and rows are sorted by it.
 
-    So the number of rows that go from a map to a partition is multinomial, the order within a partition is an
-    independent uniform permutation, and the result does not depend on how many maps and partitions there are. Within
-    windows of so many rows, the numbers of a window are neighbours (``crates/kernels/src/permutation.rs``).
+    So the number of rows that go from a map to a partition is multinomial. The order within a partition is an
+    independent uniform permutation. The result does not depend on how many maps and partitions there are. With windows,
+    the numbers of the rows of a window are neighbours (``crates/kernels/src/permutation.rs``).
     """
     order = ByChance(seed, window)
     finish = Sorted(rows_config(schema, order))
@@ -31,7 +31,7 @@ def random_order_shuffle(schema: pa.Schema, seed: int, window: int | None = None
 
 
 def numbered_order_shuffle(schema: pa.Schema, column: str, window: int | None = None) -> Shuffle:
-    """``random_order_shuffle`` of rows that have their numbers in a column."""
+    """Returns ``random_order_shuffle`` for rows that have their random numbers in a column."""
     made = sort_shuffle(schema, ByKeys((SortKey(column),)))
     name, is_even = _of_windows(window)
     return dataclasses.replace(
@@ -40,7 +40,7 @@ def numbered_order_shuffle(schema: pa.Schema, column: str, window: int | None = 
 
 
 def _of_windows(window: int | None) -> tuple[str, bool]:
-    """The name of a random shuffle, and whether its partitions differ by the chance of single rows alone."""
+    """Returns the name of a random shuffle, and whether its partitions differ by the chance of single rows alone."""
     if window is None:
         return "random_shuffle", True
     return f"random_shuffle within windows of {counted(window, 'row')}", False

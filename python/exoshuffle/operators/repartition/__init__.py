@@ -1,1 +1,1 @@
-"""Other partitions: in turn, by hash, by range, by folders."""
+"""Cuts rows into other partitions: in turn, by hash, by range, by folders."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def repartition_shuffle(schema: pa.Schema, keys: Sequence[str], assign: Assign) -> Shuffle:
-    """Partitions in input order: by hash or by range of keys, or dealt out in turn without any."""
+    """Returns a shuffle with partitions in input order: by hash or by range of keys, or in turn without keys."""
     order = ByKeys(tuple(SortKey(key) for key in keys))
     finish = Gathered(rows_config(schema, order))
     return Shuffle(
@@ -34,9 +34,9 @@ def repartition_shuffle(schema: pa.Schema, keys: Sequence[str], assign: Assign) 
 def partition_by_shuffle(
     schema: pa.Schema, keys: Sequence[str], behind: tuple[SortKey, ...] = ()
 ) -> Shuffle:
-    """Rows with equal keys meet, and come next to each other, in the order of other keys, else as before.
+    """Returns a shuffle where rows of equal keys meet side by side, in the order of other keys, else as before.
 
-    Why sorted in the reduce: what writes folders has one file open at a time then, however many keys there are.
+    Why sorted in the reduce: the writer of folders then has one file open at a time, however many keys there are.
     """
     first = tuple(SortKey(key) for key in keys)
     finish = Sorted(rows_config(schema, ByKeys((*first, *behind))))

@@ -1,4 +1,4 @@
-"""Sorts a partition; one that is too large is shuffled again, by ranges of keys sampled in it."""
+"""Sorts a partition, and shuffles one that is too large again, by ranges of keys sampled in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sorted(Finish):
         return self.config.build().sort(sections)
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
-        """See ``Finish``. Positions of rows divide equal keys, so a partition that stays whole is a single row."""
+        """See ``Finish``. Positions of rows divide equal keys, so an indivisible partition is a single row."""
         return Whole() if large.is_indivisible else Again(again(tasks, large), is_sampled=True)
 
     def assignment(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sort_shuffle(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
-    """Partitions by key ranges, each sorted; stable.
+    """Returns a shuffle into partitions by key ranges, each sorted; stable.
 
     Why sort in the reduce alone: a partition fits into memory by plan, so sorting earlier would only sort twice.
     """
@@ -25,7 +25,7 @@ def sort_shuffle(schema: pa.Schema, order: ByKeys | ByRecordKey) -> Shuffle:
 
 
 def sort_keys(shuffle: Shuffle) -> tuple[SortKey, ...] | None:
-    """The keys in whose order the result of a shuffle is; None if it is in none, or in another."""
+    """Returns the keys in whose order the result of a shuffle is; None if it is in none, or in another."""
     order = shuffle.sides[0].order
     is_in_order = isinstance(shuffle.finish, Sorted) and shuffle.assign is not by_hash
     if is_in_order and isinstance(order, ByKeys):

@@ -1,1 +1,1 @@
-"""What DuckDB computes of Arrow data within a task: expressions, and relational kernels."""
+"""DuckDB's work on Arrow data within a task: expressions, and relational kernels."""

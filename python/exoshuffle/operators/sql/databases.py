@@ -1,10 +1,11 @@
 """DuckDB's databases of this process: one for groups and joins, one for expressions, each within a memory limit.
 
-Guarantee: what DuckDB counts stays below the limit, or the query fails and says so (``is_out_of_memory``). It counts
-hash tables, sorts and the text that expressions make; not the vectors of lists, nor what it hands over as Arrow data.
+Guarantee: the memory that DuckDB counts stays below the limit, or the query fails and says so (``is_out_of_memory``).
+DuckDB counts hash tables, sorts and the text that expressions make. It does not count the vectors of lists, nor the
+Arrow data that it hands over.
 
-Groups and joins are planned for, so their limit, the whole budget, only stops what the plan did not foresee. What an
-expression makes of a value nobody can plan, so each task has a share of the budget for it.
+Groups and joins are planned, so their limit, the whole budget, only stops what the plan did not foresee. Nobody can
+plan how much an expression makes of a value, so each task has a share of the budget for it.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ Relation: TypeAlias = "duckdb.DuckDBPyRelation"
 
 #: Share of the budget that expressions of all tasks may take, and as much again as Arrow data.
 EXPRESSION_SHARE = 8
-#: Of a task, where there is less.
+#: The least share of a task.
 MIN_EXPRESSION_BYTES = 8_000_000
-#: Of a task, where no engine says how much there is.
+#: The share of a task outside an engine.
 UNMANAGED_BYTES = 64_000_000
 
 
 class Database:
-    """A database in memory, whose memory limit can be changed."""
+    """A database in memory with a memory limit that can be changed."""
 
     def __init__(self) -> None:
         import duckdb
 
-        # Tasks are the threads. Nothing may be written beside the engine's own spill files.
+        # Tasks are the threads. Only the engine may write spill files.
         self._connection = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
-        # DuckDB 1.5 has pyarrow drop the rows of one side whose keys are not on the other, and pyarrow drops NaN too.
+        # DuckDB 1.5 has pyarrow drop rows of one side whose keys the other side lacks, and pyarrow also drops NaN.
         self._connection.execute("SET GLOBAL disabled_optimizers = 'join_filter_pushdown'")
         # Results must not depend on the zone of the machine that a task happens to run on.
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -48,10 +49,10 @@ class Database:
         self._lock = threading.Lock()
 
     def cursor(self, limit: int | None) -> Cursor:
-        """A connection of its own for one query, and so a transaction.
+        """Returns a connection for one query, with its own transaction.
 
         Args:
-            limit: Bytes that all queries may take together from now on; None: what DuckDB finds right.
+            limit: Bytes that all queries may take together from now on; None: DuckDB's default.
         """
         with self._lock:
             if limit != self._limit:
@@ -62,14 +63,14 @@ class Database:
 
 
 def relational_cursor() -> Cursor:
-    """For groups and joins."""
+    """Returns a connection for groups and joins."""
     engine = engine_in_use()
     limit = None if engine is None else max(MIN_EXPRESSION_BYTES, engine.budget_bytes)
     return _database("relational", os.getpid()).cursor(limit)
 
 
 def expression_bytes() -> int:
-    """What the expressions of a task may take, for some rows at a time."""
+    """Returns the bytes that the expressions of a task may take, for some rows at a time."""
     engine = engine_in_use()
     if engine is None:
         return UNMANAGED_BYTES
@@ -78,16 +79,16 @@ def expression_bytes() -> int:
 
 
 def expression_cursor() -> Cursor:
-    """For expressions: every thread that computes some brings its task's share."""
+    """Returns a connection for expressions; every thread that computes some adds its task's share to the limit."""
     _threads.add(threading.current_thread())
     engine = engine_in_use()
-    # Threads whose tasks wait are not among those that run.
+    # Threads whose tasks wait do not run, so they do not count.
     num_sharing = len(_threads) if engine is None else min(len(_threads), engine.num_cpus)
     return _database("expressions", os.getpid()).cursor(expression_bytes() * num_sharing)
 
 
 def lone_cursor() -> Cursor:
-    """For an expression that found no memory beside those of other tasks: one task's share in a database of its own.
+    """Returns a connection for an expression that other tasks left no memory: a database with one task's share.
 
     Cost: 12 ms and 4 MB.
     """
@@ -95,13 +96,13 @@ def lone_cursor() -> Cursor:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a query failed because of the memory limit; errors that come through Arrow have nothing but a text."""
+    """Returns whether a query failed because of the memory limit; errors through Arrow have only a text."""
     return "Out of Memory Error" in str(error)
 
 
 @functools.cache
 def _database(purpose: str, process: int) -> Database:
-    """A forked child leaves those of its parent alone: a thread that the child does not have may hold locks of them."""
+    """Returns a database of this process: a parent's may have locks held by threads that a forked child lacks."""
     del purpose, process
     return Database()
 

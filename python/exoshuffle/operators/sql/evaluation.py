@@ -1,9 +1,9 @@
-"""Computes expressions for the rows of a table, so many at a time as there is memory for.
+"""Computes expressions for the rows of a table, for as many rows at a time as there is memory for.
 
-Guarantee: exactly the values of all rows, in order, or an error that names the expression and the row. What functions
-may make of rows is told before (``sizes``), and rows are taken in parts that make no more than a task's
-share. Where DuckDB finds no memory all the same, half of the rows are tried, down to one. What comes out at once is
-about as large as that share, or the rows that went in.
+Guarantee: the result is exactly the values of all rows, in order, or an error that names the expression and the row.
+``sizes`` tells beforehand how much functions may make of rows. Rows are taken in parts that make no more than a task's
+share. If DuckDB still finds no memory, half of the rows are tried, down to one. The results that come out at once are
+about as large as that share, or as the rows that went in.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Rows of a batch of text or lists, between which it is told how large they have become. Vectors have 2,048.
+#: Rows of a batch of text or lists; after each, its size is checked. Vectors have 2,048.
 _BATCH_ROWS = 16_384
-#: Of expressions with functions that make much of little.
+#: Rows of a batch if functions of the expressions make much of little.
 _GROWING_ROWS = 2_048
 #: Columns that an error about a row shows.
 _SHOWN_COLUMNS = 4
@@ -39,13 +39,13 @@ _SHOWN_COLUMNS = 4
 def evaluated(
     expressions: Sequence[Expression], table: pa.Table
 ) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
-    """Parts of the table, in order, with the values of each expression for their rows.
+    """Yields parts of the table, in order, with the values of each expression for their rows.
 
     Raises:
-        InputError: A value that cannot be computed with, such as text that is cast to a number, or one that is larger
-            than there is memory for.
+        InputError: A value that cannot be computed, such as a number from other text, or one that is larger than there
+            is memory for.
 
-    Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part where
+    Cost: one query (1.5 ms) if anything is computed, another for each further time zone, and two for each part if
     values are large; memory for the results, and for copies of dictionary columns.
     """
     computed = [expression for expression in expressions if not expression.is_column]
@@ -65,7 +65,7 @@ def evaluated(
 def _fitting(
     expressions: list[Expression], table: pa.Table
 ) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
-    """Results in pieces that there is memory for."""
+    """Yields results in pieces that there is memory for."""
     if not expressions:
         yield table, []
         return
@@ -81,7 +81,7 @@ def _fitting(
                 size = rows.num_rows // 2
                 continue
             values = _of_one_row(expressions, rows)
-        # Results that became large end early.
+        # Results that became large have fewer rows than were asked for.
         done = min(map(len, values))
         yield rows.slice(0, done), [column.slice(0, done) for column in values]
         start += done
@@ -93,7 +93,7 @@ def _computed(
     rows: pa.Table,
     cursor: Cursor | None = None,
 ) -> list[pa.ChunkedArray]:
-    """The values of each expression for the first of the rows: all, unless they become large."""
+    """Returns the values of each expression for the first of the rows: for all, unless the values become large."""
     import pyarrow as pa
 
     for name, part in {name: part for one in expressions for name, part in one.parts}.items():
@@ -107,14 +107,14 @@ def _computed(
 
 
 def _setting(expression: Expression) -> tuple[str, bool]:
-    """What expressions of one query have in common."""
+    """Returns the settings that expressions of one query have in common."""
     return expression.zone, expression.microseconds
 
 
 def _queried(
     expressions: list[Expression], rows: pa.Table, cursor: Cursor | None
 ) -> list[pa.ChunkedArray]:
-    """The values of expressions of one setting."""
+    """Returns the values of expressions of one setting."""
     import pyarrow as pa
 
     zone, microseconds = _setting(expressions[0])
@@ -142,7 +142,7 @@ def _queried(
 
 
 def _batch_rows(expressions: Sequence[Expression]) -> int:
-    """As few as keep what is made at once small; of numbers any."""
+    """Returns the rows of a batch: few, to keep its bytes small; many if all values are numbers."""
     if any(expression.growth for expression in expressions):
         return _GROWING_ROWS
     is_fixed = all(_has_fixed_width(expression.type) for expression in expressions)
@@ -156,7 +156,7 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
 
 
 def _bounded(expressions: list[Expression], table: pa.Table) -> Iterator[pa.Table]:
-    """Parts of the table for whose rows growing functions make no more than a task's share."""
+    """Yields parts of the table for whose rows growing functions make no more than a task's share."""
     levels = [(expression, sql) for expression in expressions for sql in expression.growth]
     return _cut(levels, table, expression_bytes())
 
@@ -193,7 +193,7 @@ def _cut(
 
 
 def _of_one_row(expressions: list[Expression], row: pa.Table) -> list[pa.ChunkedArray]:
-    """Alone, where other tasks have no part of the memory."""
+    """Returns the values of one row, computed alone, so that other tasks take no part of the memory."""
     values = []
     for expression in expressions:
         try:
@@ -207,7 +207,7 @@ def _of_one_row(expressions: list[Expression], row: pa.Table) -> list[pa.Chunked
 
 
 def _failed(expressions: Sequence[Expression], rows: pa.Table) -> Exception:
-    """The error about the first row, of some that failed, for which an expression fails."""
+    """Returns the error about the first of the rows for which an expression fails."""
     for expression in expressions:
         error = _error([expression], rows)
         if error is None:
@@ -228,7 +228,7 @@ def _failed(expressions: Sequence[Expression], rows: pa.Table) -> Exception:
 
 
 def _error(expressions: Sequence[Expression], rows: pa.Table) -> Exception | None:
-    """Why these rows fail; None if they do not, or for want of memory."""
+    """Returns why these rows fail; None if they do not, or fail for want of memory."""
     try:
         _computed(expressions, rows)
     except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import; or pyarrow's
@@ -237,7 +237,7 @@ def _error(expressions: Sequence[Expression], rows: pa.Table) -> Exception | Non
 
 
 def _row(expression: Expression, row: pa.Table) -> str:
-    """The values that an expression reads of a row, as text."""
+    """Returns the values that an expression reads of a row, as text."""
     values = [
         f"{name} is {_shown(row.column(name)[0])}" for name in expression.columns[:_SHOWN_COLUMNS]
     ]

@@ -1,7 +1,7 @@
-"""Groups of rows as DuckDB sees them: which rows are first of their group, and groups one after another.
+"""Groups of rows by DuckDB: which rows are the first of their group, and groups one after another.
 
-Guarantee: queries see keys and numbers of rows; what a caller gets are rows of the table itself, so every type passes
-unchanged. Keys are equal as in DuckDB's GROUP BY: null is a key, NaN is one value, −0.0 equals 0.0.
+Guarantee: queries see keys and numbers of rows. A caller gets rows of the table itself, so every type passes
+unchanged. Keys are equal as in DuckDB's GROUP BY: null is a key, NaN equals NaN, −0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 #: took 0.2 s and saved 5 % of the bytes; the estimate took 0.02 s.
 WORTHWHILE = 0.75
 
-#: Of 91 keys in 150 rows, DuckDB 1.5 estimates 66 to 131.
+#: Up to so many rows, keys are counted: of 91 keys in 150 rows, DuckDB 1.5 estimates 66 to 131.
 FEW_ROWS = 4096
 
 
 class Operands:
     """The columns of a table under names that SQL cannot misread, each made when an expression first mentions it.
 
-    Templates mention ``{value}``, a column's values; ``{valid}``, whether they are not null, which DuckDB can be told
-    of every type; ``{sum}``, their sum; ``{number}``, the number of the row; ``{keys}``, the keys, each with a comma;
-    ``{group}``, the GROUP BY clause; ``{parameter}``; and by other words the values of other columns.
+    Templates mention ``{value}``, a column's values; ``{valid}``, whether they are not null, known for every type;
+    ``{sum}``, their sum; ``{number}``, the number of the row; ``{keys}``, the keys, each with a comma; ``{group}``, the
+    GROUP BY clause; ``{parameter}``; and by other words the values of other columns.
 
     Attributes:
         table: The rows.
@@ -59,7 +59,7 @@ class Operands:
         parameter: str = "",
         others: Mapping[str, str] | None = None,
     ) -> str:
-        """The template about a column; ``others`` says by which word it mentions which other column."""
+        """Fills in a template about a column; ``others`` maps words of the template to other columns."""
         words: dict[str, Callable[[], str]] = {
             "number": lambda: "number",
             "parameter": lambda: parameter,
@@ -77,16 +77,16 @@ class Operands:
         return template.format_map(_Words(words))
 
     def grouped(self, expressions: Iterable[str]) -> str:
-        """A query: of every group the first row as ``number``, ``carried`` keys, aggregates as ``r0``, ``r1`` …."""
+        """Returns a query: each group's first row as ``number``, ``carried`` keys, aggregates as ``r0``, ``r1`` …."""
         keys = "".join(f", {self._value(key)} AS {name}" for key, name in self.carried.items())
         return f"SELECT min(number) AS number{keys}{_listed(expressions)} FROM t {self._group()}"  # noqa: S608  made here
 
     @cached_property
     def carried(self) -> dict[str, str]:
-        """Keys that queries return, and under which name: integers come back as they were.
+        """The keys that queries return, and under which names: integers come back as they were.
 
-        Taken from the table by row number instead, the chunks of a column were first joined, and grouping 40 million
-        rows by 25 million integers touched a tenth more new memory.
+        When they were taken from the table by row number instead, the chunks of a column were first joined, and
+        grouping 40 million rows by 25 million integers touched a tenth more new memory.
         """
         import pyarrow as pa
 
@@ -99,7 +99,7 @@ class Operands:
         }
 
     def keys_of(self, groups: pa.Table) -> list[pa.ChunkedArray]:
-        """The keys of what ``grouped`` found: those carried, and others from the first rows."""
+        """Returns the keys of the result of ``grouped``: the carried ones, and others from the first rows."""
         return [
             groups[self.carried[key]]
             if key in self.carried
@@ -108,7 +108,7 @@ class Operands:
         ]
 
     def each(self, expressions: Iterable[str]) -> str:
-        """A query: every row's number as ``number``, and expressions as ``r0``, ``r1`` …."""
+        """Returns a query: every row's number as ``number``, and expressions as ``r0``, ``r1`` …."""
         return f"SELECT number{_listed(expressions)} FROM t"  # noqa: S608  made here
 
     def computed(self, sql: str) -> pa.Table:
@@ -144,9 +144,9 @@ class Operands:
 
 
 def _sums_fit(column: pa.ChunkedArray) -> bool:
-    """Whether no sum of these values can leave 64 bits.
+    """Returns whether no sum of these values can leave 64 bits.
 
-    To know it costs 0.3 ns a row. Sums that look out for it take twice as long in DuckDB, and 16 bytes each.
+    The check costs 0.3 ns a row. Sums that check for it themselves take twice as long in DuckDB, and 16 bytes each.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -164,7 +164,7 @@ def _listed(expressions: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class _Words:
-    """What ``str.format_map`` looks words up in, so that only mentioned columns are made."""
+    """The words of ``str.format_map``, looked up so that only mentioned columns are made."""
 
     meanings: Mapping[str, Callable[[], str]]
 
@@ -199,7 +199,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
 
 def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
-    """The number of the first row of every group, ascending."""
+    """Returns the number of the first row of every group, ascending."""
     operands = Operands(table, keys)
     return operands.in_order(operands.sql("SELECT min({number}) AS number FROM t {group}"))[
         "number"
@@ -207,7 +207,7 @@ def first_rows(table: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
 
 
 def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether keys repeat so often that combining rows of equal keys pays.
+    """Returns whether keys repeat so often that combining rows of equal keys pays.
 
     Cost: a hash per row and a sketch, 10 ns per row; the estimate is within about 10 %. Few rows are counted.
     """
@@ -215,19 +215,19 @@ def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
         return True
     operands = Operands(table, keys)
     count = "count(DISTINCT " if table.num_rows <= FEW_ROWS else "approx_count_distinct("
-    # A constant beside the keys, for the comma.
+    # The constant follows the keys because of their comma.
     sql = operands.sql(f"SELECT {count}hash({{keys}}0)) AS estimate FROM t")  # noqa: S608  made here
     estimate = operands.computed(sql)["estimate"][0].as_py()
     return bool(estimate < WORTHWHILE * table.num_rows)
 
 
 def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """Groups in order of their first row: the values of their keys (``as_python``), and their rows in input order.
+    """Yields groups in order of their first row: the values of their keys (``as_python``), and their rows in order.
 
     Without keys all rows are one group. A table without rows has no groups.
 
-    Cost: a second copy of the table and 60 bytes per row, 180 where every row is a group; 6 µs per group. Rows that are
-    one group are the table itself, in as many pieces as it came.
+    Cost: a second copy of the table and 60 bytes per row, 180 if every row is a group; 6 µs per group. If all rows are
+    one group, it is the table itself, in as many pieces as it came.
     """
     import pyarrow.compute as pc
 
@@ -248,7 +248,7 @@ def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[An
 
 
 def is_one_group(operands: Operands) -> bool:
-    """Whether all rows, of which there is one at least, have one key; looks at the others only if the ends have."""
+    """Returns whether all rows (at least one) have one key; looks at the others only if the first and last agree."""
     table, keys = operands.table, list(operands.keys)
     if not table.slice(0, 1).select(keys).equals(table.slice(table.num_rows - 1).select(keys)):
         return False
@@ -257,7 +257,7 @@ def is_one_group(operands: Operands) -> bool:
 
 
 def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
-    """Lists of values of a column, from lists of row numbers; null for null.
+    """Returns lists of values of a column, from lists of row numbers; null for null.
 
     Raises:
         InputError, SchemaError: See ``batches.picking``.
@@ -274,7 +274,7 @@ def lists_of(column: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.Array:
 
 
 def list_of(column: pa.ChunkedArray) -> pa.Array:
-    """All values of a column as one list. Raises, and costs, as ``lists_of``."""
+    """Returns all values of a column as one list. Raises, and costs, as ``lists_of``."""
     import pyarrow as pa
 
     with picking([column.type]):

@@ -1,12 +1,12 @@
 """SQL expressions over the columns of a table, in DuckDB's dialect: ``"key % 7"``, ``"lower(name)"``.
 
-Guarantee: an expression gives one value per row that depends on this row alone, so results depend neither on how rows
-are cut into batches nor on which attempt of a task computed them. What could break that is refused before work starts:
-aggregates, windows, subqueries, random numbers, the clock. An expression that is only a column is that column, and is
-not copied.
+Guarantee: an expression gives one value per row that depends on this row alone. So results depend neither on how rows
+are cut into batches nor on which attempt of a task computed them. Anything that could break that is refused before work
+starts: aggregates, windows, subqueries, random numbers, the clock. An expression that is only a column is that column,
+and is not copied.
 
-Why DuckDB's own parser: the columns that an expression reads must be known before anything is read, and whatever else a
-user may write in one text (a second statement, a FROM of its own) must not get through.
+Why DuckDB's own parser: the columns that an expression reads must be known before anything is read. And other SQL that
+a user may write in the text (a second statement, a FROM of its own) must not get through.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from exoshuffle.operators.sql.types import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Parts of an expression that are about more than one row, or about nothing that is there.
+#: Parts of an expression that refer to more than one row, or to something that does not exist.
 _REFUSED_CLASSES = {
     "WINDOW": "a window function sees other rows",
     "SUBQUERY": "a subquery sees other rows",
@@ -39,7 +39,7 @@ _REFUSED_CLASSES = {
 
 
 def column(name: str, schema: pa.Schema) -> Expression:
-    """The expression that is a column.
+    """Returns the expression that is a column.
 
     Raises:
         SchemaError: There is no such column.
@@ -50,18 +50,18 @@ def column(name: str, schema: pa.Schema) -> Expression:
 
 
 def parse_expression(text: str, schema: pa.Schema) -> Expression:
-    """Reads an expression and finds its type. Names match as DuckDB's: as written, else whatever their case.
+    """Reads an expression and finds its type. Names match as in DuckDB: as written, else whatever their case.
 
-    Columns of types that DuckDB does not have are computed with as what they are made of: durations as integers in
-    their unit, dictionaries as their values.
+    Columns of types that DuckDB lacks are computed as their plain form: durations as integers in their unit,
+    dictionaries as their values.
 
     Raises:
-        OptionsError: Something else than text.
+        OptionsError: Something other than text.
         SchemaError: Text that is not one expression, an unknown column or function, types that do not fit, more than
-            one row involved, several time zones where there can be one, or a result of a type that files cannot hold.
+            one row involved, several time zones where only one can be, or a result of a type that files cannot hold.
         InputError: A part without columns makes more than a task has memory for.
 
-    Cost: some queries, 1.5 ms each, the first time: every task asks again about the same expressions.
+    Cost: some queries, 1.5 ms each, the first time; later tasks ask for the same expressions again.
     """
     if not isinstance(text, str):
         raise OptionsError(
@@ -93,7 +93,7 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
             raise does_not_fit(text, f"{function}() sees other rows; use group_by()")
         if function == "unnest":
             raise does_not_fit(text, "unnest() changes the number of rows; use map_batches()")
-        # By the clock, though DuckDB says that it is consistent.
+        # It depends on the clock, though DuckDB says that it is consistent.
         if function == "age" and len(syntax.arguments(part)) == 1:
             raise does_not_fit(text, "age() of one moment counts to today; give it both moments")
         if function in _unstable():
@@ -102,7 +102,7 @@ def _refuse_other_rows(text: str, node: syntax.Node) -> None:
 
 @functools.cache
 def _aggregates() -> frozenset[str]:
-    """Functions of many rows."""
+    """Returns the functions of many rows."""
     return _functions(
         "NOT bool_or(function_type IN ('scalar', 'macro')) AND bool_or(function_type = 'aggregate')"
     )
@@ -110,7 +110,7 @@ def _aggregates() -> frozenset[str]:
 
 @functools.cache
 def _unstable() -> frozenset[str]:
-    """Functions of the moment, the session or chance; not ``error``, which has no value."""
+    """Returns the functions of the moment, the session or chance; not ``error``, which has no value."""
     return _functions("bool_or(stability <> 'CONSISTENT') AND function_name <> 'error'")
 
 

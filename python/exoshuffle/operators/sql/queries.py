@@ -13,10 +13,10 @@ from exoshuffle.operators.sql.zones import UTC, in_microseconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What the table is called in queries; a name that no column is likely to have, since ``name.field`` means it first.
+#: The name of the table in queries. No column is likely to have it; a column would take precedence in ``name.field``.
 _ROWS = "exoshuffle_rows"
 
-#: Rows of a batch of results that are numbers, of which all fit.
+#: Rows of a batch of results that are numbers, which always fit.
 MANY_ROWS = 1 << 20
 
 
@@ -29,13 +29,13 @@ def select(
     batch_rows: int = MANY_ROWS,
     cursor: Cursor | None = None,
 ) -> pa.RecordBatchReader:
-    """A query with texts that were parsed before.
+    """Runs a query with texts that were parsed before.
 
     Args:
         texts: Expressions.
-        rows: ``readable``.
-        zone: What DuckDB's ``TimeZone`` is meanwhile.
-        where: Another one, which rows must fulfil.
+        rows: ``readable`` rows.
+        zone: DuckDB's ``TimeZone`` meanwhile.
+        where: Another expression, which rows must fulfil.
         batch_rows: About how many rows a batch of the result has.
         cursor: Where to run it; default: in the database of expressions.
 
@@ -47,20 +47,20 @@ def select(
     cursor.register(_ROWS, rows)
     selected = ", ".join(f"({text}\n)" for text in texts)
     clause = f"WHERE ({where}\n)" if where else ""
-    # Nothing but what was parsed before got in.
+    # Only texts that were parsed before get in.
     return cursor.sql(f"SELECT {selected} FROM {_ROWS} {clause}").to_arrow_reader(batch_rows)  # noqa: S608
 
 
 def readable(table: pa.Table, columns: Sequence[str], *, microseconds: bool) -> pa.Table:
-    """These columns for DuckDB; for none, one that has nothing but the rows.
+    """Returns these columns for DuckDB; if there are none, one column that only has the number of rows.
 
     Args:
-        table: Has the columns.
+        table: The table with the columns.
         columns: Their names.
-        microseconds: Whether timestamps of nanoseconds with a zone become such of microseconds.
+        microseconds: Whether timestamps of nanoseconds with a zone become timestamps of microseconds.
 
     Raises:
-        InputError: One of these that is no whole number of microseconds.
+        InputError: Such a timestamp is no whole number of microseconds.
         SchemaError: See ``relational.storable``.
     """
     import pyarrow as pa
@@ -81,7 +81,7 @@ def readable(table: pa.Table, columns: Sequence[str], *, microseconds: bool) -> 
             ) from None
     kept = {name: column for name, column in made.items() if _has_zone(column.type)}
     stored = storable(pa.table(made))
-    # Stored, timestamps of nanoseconds have no zone: moments to be compared, not to be computed with.
+    # Stored timestamps of nanoseconds have no zone: they are moments to compare, not to compute with.
     for name, column in kept.items():
         stored = stored.set_column(stored.schema.get_field_index(name), name, column)
     return stored

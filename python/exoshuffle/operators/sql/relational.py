@@ -1,11 +1,11 @@
 """Relational kernels inside one task: SQL on Arrow data in memory, run by DuckDB on the calling thread.
 
-Guarantee: columns keep their types. DuckDB has no type for some that Arrow has (dictionaries, durations, half floats):
-these go in as what they are made of (``storable``) and come out cast to the schema that the caller expects
-(``conform``). What is only passed on need not go in at all: let a query find row numbers and ``take`` the rows.
+Guarantee: columns keep their types. DuckDB has no type for some that Arrow has (dictionaries, durations, half floats).
+These go in as their plain form (``storable``) and come out cast to the schema that the caller expects (``conform``).
+Columns that are only passed on need not go in at all: let a query find row numbers and ``take`` the rows.
 
 Why DuckDB: per core it grouped 10.5 million rows a second, pyarrow 9.1, Polars 6.9 (2 million rows in 0.86 million
-groups), and rows must compare as its users know them: NaN is one value, null is a group, −0.0 equals 0.0. DataFusion's
+groups). And rows must compare as its users expect: NaN equals NaN, null is a group, −0.0 equals 0.0. DataFusion's
 kernels would have been in our language, but take 8 minutes to build on two cores and need an older Arrow.
 """
 
@@ -20,15 +20,15 @@ from exoshuffle.operators.sql.databases import Relation, is_out_of_memory, relat
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Bytes that offsets of 32 bits can address: what one chunk of a string or binary column can hold.
+#: Bytes that offsets of 32 bits can address: the most that one chunk of a string or binary column can hold.
 MAX_CHUNK_BYTES = 2**31 - 1
 
-#: Rows of a batch of a result that is wanted whole: of numbers in one chunk, rows are taken in a fifth of the time.
+#: Rows of a batch of a result that is read whole: from numbers in one chunk, rows are taken in a fifth of the time.
 _WHOLE_ROWS = 1 << 20
 _MAX_KEPT_NUMBERS = 1 << 20
 _kept_numbers: pa.Array | None = None
 
-#: What rows are taken from where a column's own type is too small, or pyarrow cannot take from it (views).
+#: Types to take rows from if a column's own type is too small, or if pyarrow cannot take from it (views).
 _WIDE = {
     "string": "large_string",
     "string_view": "large_string",
@@ -38,7 +38,7 @@ _WIDE = {
 
 
 def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
-    """Runs a query over Arrow tables or streams, named by keyword; the result streams.
+    """Runs a query over Arrow tables or streams, which keywords name; the result streams.
 
     Cost: about 1.5 ms beside the work itself; the GIL is released while DuckDB works.
     """
@@ -46,7 +46,7 @@ def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
 
 
 def computed(sql: str, **tables: Any) -> pa.Table:
-    """``query``, read whole.
+    """Runs a ``query`` and reads it whole.
 
     Raises:
         SchemaError: A column is of a type that DuckDB cannot read.
@@ -62,7 +62,7 @@ def computed(sql: str, **tables: Any) -> pa.Table:
                 f"DuckDB found no memory for the rows of a partition: {line}; raise memory_limit, or make more and "
                 "smaller partitions with num_partitions="
             ) from None
-        # By name, since only databases.py may import DuckDB.
+        # The errors are told by name, since only databases.py may import DuckDB.
         match type(error).__name__:
             case "NotImplementedException":
                 raise SchemaError(f"cannot compute with a column, cast it first: {line}") from None
@@ -74,14 +74,14 @@ def computed(sql: str, **tables: Any) -> pa.Table:
 
 
 def as_table(rows: pa.Table | pa.RecordBatchReader) -> pa.Table:
-    """The rows as a table; batches are read, not copied."""
+    """Returns the rows as a table; batches are read, not copied."""
     import pyarrow as pa
 
     return rows if isinstance(rows, pa.Table) else rows.read_all()
 
 
 def row_numbers(num_rows: int) -> pa.Array:
-    """0, 1, 2 … as int64: what rows are called in queries. Up to a million are kept for all tasks: 8 MB."""
+    """Returns 0, 1, 2 … as int64, the names of rows in queries. Up to a million are kept for all tasks: 8 MB."""
     global _kept_numbers
     if num_rows > _MAX_KEPT_NUMBERS:
         return _numbers(num_rows)
@@ -99,7 +99,7 @@ def _numbers(count: int) -> pa.Array:
 
 
 def take(table: pa.Table, rows: Any) -> pa.Table:
-    """The rows of these numbers (an int64 array), columns as they are; a null number gives a row of nulls.
+    """Returns the rows of these numbers (an int64 array), columns as they are; a null number gives a row of nulls.
 
     Cost: pyarrow first joins the chunks of a column, so for a moment there is a second copy of the largest one.
     """
@@ -110,7 +110,7 @@ def take(table: pa.Table, rows: Any) -> pa.Table:
 
 
 def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
-    """``take`` for one column.
+    """Does what ``take`` does for one column.
 
     Raises:
         InputError, SchemaError: See ``batches.picking``.
@@ -129,10 +129,10 @@ def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
 
 
 def by_number(table: pa.Table, name: str) -> pa.Table:
-    """The rows in ascending order of a column of numbers; rows of equal numbers as they come.
+    """Returns the rows in ascending order of a column of numbers; rows of equal numbers keep their order.
 
-    Why not ORDER BY: DuckDB took 40 ns for a row of five numbers, among a million, and this 20; where rows are in order
-    already, and after a query on one thread they often are, 2.
+    Why not ORDER BY: among a million rows of five numbers, DuckDB took 40 ns a row, and this 20. If rows are in order
+    already, as they often are after a query on one thread, this takes 2.
     """
     import pyarrow.compute as pc
 
@@ -144,10 +144,10 @@ def by_number(table: pa.Table, name: str) -> pa.Table:
 
 
 def storable(table: pa.Table) -> pa.Table:
-    """The table with types that DuckDB keeps, so that ``conform`` can bring the declared ones back.
+    """Returns the table with types that DuckDB keeps, so that ``conform`` can bring the declared ones back.
 
     Raises:
-        SchemaError: A column of a type that has no such form; names it.
+        SchemaError: The type of a column has no such form; names the column.
     """
     import pyarrow as pa
 
@@ -159,7 +159,7 @@ def storable(table: pa.Table) -> pa.Table:
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of ``schema``, in its order and with its types."""
+    """Returns the columns of ``schema``, in its order and with its types."""
     import pyarrow as pa
 
     columns = [_conformed(table[field.name], field.type) for field in schema]
@@ -167,31 +167,31 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def first_line(error: BaseException) -> str:
-    """What DuckDB says; further lines repeat the query, which users did not write."""
+    """Returns the first line of DuckDB's message; further lines repeat the query, which users did not write."""
     return str(error).partition("\n")[0]
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a dictionary holds, plain text for views of it; and any other type as it is."""
+    """Returns the type of a dictionary's values, plain text instead of views; any other type as it is."""
     import pyarrow as pa
 
     return movable_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of dictionaries as their values, in ``plain_type``; any other as it is."""
+    """Returns a column of dictionaries as their values, in ``plain_type``; any other as it is."""
     import pyarrow as pa
 
     kind = column.type
     if not pa.types.is_dictionary(kind):
         return column
     values = plain_type(kind)
-    # pyarrow takes no values out of views.
+    # pyarrow cannot take values out of views.
     return column.cast(pa.dictionary(kind.index_type, values, kind.ordered)).cast(values)
 
 
 def as_python(value: pa.Scalar) -> Any:
-    """A value as Python's; as text where Python has no such: nanoseconds, years after 9999."""
+    """Returns a value as Python's; as text if Python has no such value: nanoseconds, years after 9999."""
     import pyarrow as pa
 
     try:
@@ -202,7 +202,7 @@ def as_python(value: pa.Scalar) -> Any:
 
 
 def quoted(name: str) -> str:
-    """A column name as SQL."""
+    """Returns a column name as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -211,12 +211,12 @@ def _conformed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
     if kind == column.type:
         return column
-    # DuckDB 1.5 makes integers of nulls without a type, and Arrow casts nothing to that.
+    # DuckDB 1.5 turns nulls without a type into integers, and Arrow casts nothing to that type.
     return pa.nulls(len(column)) if pa.types.is_null(kind) else column.cast(kind)
 
 
 def _parts(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
-    """The column in parts that fit into a chunk; a value that does not is left for the cast to refuse."""
+    """Returns the column in parts that fit into a chunk; if a single value does not, the cast refuses it."""
     if column.nbytes <= MAX_CHUNK_BYTES or len(column) < 2:
         return [column]
     half = len(column) // 2
@@ -233,7 +233,7 @@ def _stored_type(kind: pa.DataType, name: str) -> pa.DataType:
     if pa.types.is_float16(kind):
         return pa.float32()
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        # With a zone DuckDB 1.5 cuts it to microseconds; the instants, in UTC, need no zone.
+        # DuckDB 1.5 would cut it to microseconds if it had a zone; the instants, in UTC, need none.
         return pa.timestamp("ns")
     if pa.types.is_decimal256(kind):
         if kind.precision > 38:

@@ -1,9 +1,10 @@
-"""What expressions may make of a row, as SQL, so that it can be told before they are computed.
+"""Estimates how much expressions make of a row, as SQL, so that it is known before they are computed.
 
-Guarantee: for the functions below, which make much of little and whose memory DuckDB does not count (lists, padded and
-replaced text), about the bytes that a value takes, or more. What they are given is bounded the same way before.
+Guarantee: the functions below make much of little, and DuckDB does not count their memory (lists, padded and replaced
+text). For these the estimate is about the bytes that a value takes, or more. Their arguments are bounded likewise
+before.
 
-Other functions make a few times what they are given, of text that DuckDB counts.
+Other functions make at most a few times their arguments, of text that DuckDB counts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from exoshuffle.operators.sql.syntax import (
 
 #: A list has 8 to 16 bytes for each value.
 _ITEM = "16.0"
-#: Widths may be arguments, too: "%*d", "{:{}}".
+#: Widths may also be arguments: "%*d", "{:{}}".
 _PADDED = (
     "coalesce(list_sum(list_transform(regexp_extract_all("
     "array_to_string(regexp_extract_all({0}, 'SPEC'), ' '), '[0-9]+'), "
@@ -51,9 +52,9 @@ _JOINED = ("len({0}) * (strlen({1}) + 1.0)",)
 _MADE = (f"{_ITEM} * len({{0}})",)
 
 #: By the name of a function, how many bytes it may make: several forms for several types and numbers of arguments. {0}
-#: is its first argument; {rest} the sum of those that are numbers, but the first.
+#: is its first argument; {rest} is the sum of the further arguments that are numbers.
 _GROWING: dict[str, tuple[str, ...]] = {
-    # Text is counted.
+    # DuckDB counts text.
     "repeat": (f"CASE WHEN typeof({{0}}) LIKE '%]' THEN {_ITEM} ELSE 1 END * len({{0}}) * {{1}}",),
     "range": _NUMBERS,
     "generate_series": _NUMBERS,
@@ -68,7 +69,7 @@ _GROWING: dict[str, tuple[str, ...]] = {
     "format": _padded(r"\{[^{}]*(?:\{[^{}]*\})?[^{}]*\}", r"\{[^{}]*\{"),
     "replace": ("strlen({0}) / greatest(strlen({1}), 1.0) * strlen({2})",),
     "regexp_replace": (
-        # Every place can match; with no options one does.
+        # Every place can match; without options only one does.
         "CASE WHEN contains({3}, 'g') THEN strlen({0}) + 1.0 ELSE 1.0 END * strlen({2})",
         "strlen({2}) + 0.0",
     ),
@@ -94,11 +95,11 @@ _CONCATENATING = ("||", "list_concat", "list_cat", "array_concat", "array_cat", 
 
 @dataclass
 class Growth:
-    """What growing functions of an expression may make of a row.
+    """How many bytes growing functions of an expression may make of a row.
 
     Attributes:
         lists: Columns of lists, in small letters.
-        levels: SQL of numbers of bytes, each in the forms that there are of it. Those of a level can be computed where
+        levels: SQL of numbers of bytes, each in several forms. The numbers of a level can be computed if those of
             the levels before it have been found to be bounded.
     """
 
@@ -113,7 +114,7 @@ class Growth:
 
 
 def growth_of(node: Node, lists: frozenset[str]) -> Growth:
-    """What an expression may make of a row. Cost: a few ms for each function that grows, nothing without any."""
+    """Returns the growth of an expression. Cost: a few ms for each growing function, nothing without any."""
     growth = Growth(lists)
     _visit(node, growth, _Within(str))
     return growth
@@ -121,11 +122,11 @@ def growth_of(node: Node, lists: frozenset[str]) -> Growth:
 
 @dataclass(frozen=True)
 class _Within:
-    """Where in an expression a part of it is.
+    """The place of a part within an expression.
 
     Attributes:
-        wrap: Makes SQL about a row of SQL about this part, which may be in a lambda or in a branch of a CASE.
-        level: Of what it may mention.
+        wrap: Makes SQL about a row from SQL about this part, which may be in a lambda or in a branch of a CASE.
+        level: The level of the values that it may mention.
     """
 
     wrap: Callable[[str], str]
@@ -153,7 +154,7 @@ def _visit(node: object, growth: Growth, within: _Within) -> int:
 
 
 def _visit_case(node: Node, growth: Growth, within: _Within) -> int:
-    """Branches count for the rows that come to them."""
+    """Adds the branches of a CASE; each counts for the rows that come to it."""
     level = within.level
     before: list[Node] = []
     branches = [(check["when_expr"], check["then_expr"]) for check in node["case_checks"]]
@@ -200,7 +201,7 @@ def _visit_function(node: Node, growth: Growth, within: _Within) -> int:
 
 
 def _forms(node: Node, given: list[Node]) -> list[str]:
-    """The forms that mention the most of the arguments that there are, with these."""
+    """Returns the forms that these arguments suffice for and that mention the most of them."""
     known = _GROWING.get(function_name(node), ())
     fitting = [form for form in known if _num_mentioned(form) <= len(given)]
     most = max(map(_num_mentioned, fitting), default=0)
@@ -217,7 +218,7 @@ def _forms(node: Node, given: list[Node]) -> list[str]:
 
 
 def _forms_of_reduce(given: list[Node]) -> list[str]:
-    """A lambda of several values that makes lists of the first, as often as it mentions it, for each item once more."""
+    """Returns the form for a lambda of several values that makes lists of its first one, repeating it for each item."""
     for part in given:
         parameters = lambda_parameters(part) if part.get("class") == "LAMBDA" else []
         if len(parameters) < 2:
@@ -238,7 +239,7 @@ def _num_mentioned(form: str) -> int:
 
 
 def _in_lambda(part: Node, items: Node, within: _Within, level: int) -> _Within:
-    """Of a lambda's values the sum over the items counts; lambdas of two values, as of reduce, see one of them."""
+    """Returns the place in a lambda: values are summed over the items; of two parameters, as in reduce, one is seen."""
     parameters = ", ".join(map(_quoted, lambda_parameters(part)))
 
     def wrap(sql: str) -> str:

@@ -1,4 +1,4 @@
-"""Syntax trees of SQL expressions, as DuckDB's own parser makes them, and back to text.
+"""Parses SQL expressions into syntax trees, by DuckDB's own parser, and turns trees back into text.
 
 Guarantee: a text is one expression, or refused: no second statement, no clause and no name gets through.
 """
@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 
 def parse(text: str) -> Node:
-    """The syntax tree of an expression.
+    """Returns the syntax tree of an expression.
 
     Raises:
         SchemaError: Text that is not one expression.
@@ -38,7 +38,7 @@ def parse(text: str) -> Node:
 
 
 def text_of(node: Node) -> str:
-    """The SQL of a syntax tree. Cost: two queries, 1.5 ms each."""
+    """Returns the SQL of a syntax tree. Cost: two queries, 1.5 ms each."""
     import pyarrow as pa
 
     tree = _syntax("0")
@@ -53,14 +53,14 @@ def text_of(node: Node) -> str:
 
 
 def conjuncts(node: Node) -> list[Node]:
-    """The conditions that a condition joins by AND; itself, if it joins none."""
+    """Returns the conditions that a condition joins by AND; itself, if it joins none."""
     if node["type"] != "CONJUNCTION_AND":
         return [node]
     return [found for child in node["children"] for found in conjuncts(child)]
 
 
 def nodes(tree: Any) -> Iterator[Node]:
-    """All nodes of a syntax tree."""
+    """Yields all nodes of a syntax tree."""
     if isinstance(tree, dict):
         yield tree
         tree = list(tree.values())
@@ -70,19 +70,19 @@ def nodes(tree: Any) -> Iterator[Node]:
 
 
 def function_name(node: Node) -> str:
-    """The name of a function in small letters; empty for other nodes."""
+    """Returns the name of a function in small letters; empty for other nodes."""
     return str(node.get("function_name", "")).lower() if node.get("class") == "FUNCTION" else ""
 
 
 def arguments(node: Node) -> list[Node]:
-    """The arguments of a function. DuckDB 1.5 called them children."""
+    """Returns the arguments of a function. DuckDB 1.5 called them children."""
     if "arguments" in node:
         return [argument["expression"] for argument in node["arguments"]]
     return list(node.get("children", ()))
 
 
 def lambda_parameters(node: Node) -> list[str]:
-    """The names that a lambda gives to its parameters, in small letters."""
+    """Returns the names that a lambda gives to its parameters, in small letters."""
     return [
         part["column_names"][0].lower()
         for part in nodes(node["lhs"])
@@ -91,7 +91,7 @@ def lambda_parameters(node: Node) -> list[str]:
 
 
 def column_names(tree: Any) -> Iterator[str]:
-    """The names that a syntax tree mentions as columns, those of lambdas' parameters too."""
+    """Yields the names that a syntax tree mentions as columns, also those of lambdas' parameters."""
     return (part["column_names"][0] for part in nodes(tree) if part.get("class") == "COLUMN_REF")
 
 
@@ -109,5 +109,5 @@ def _syntax(text: str) -> dict[str, Any]:
 
 
 def _around(statements: list[Node]) -> list[Node]:
-    """The statements without what is selected, and without values of parameters, which are refused by name later."""
+    """Returns the statements without the selection and without values of parameters, refused later by name."""
     return [statement["node"] | {"select_list": []} for statement in statements]

@@ -1,4 +1,4 @@
-"""What an expression is: the columns that it reads, the type of its values, and how it is to be computed."""
+"""Expressions: the columns that one reads, the type of its values, and how it is computed."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Expression:
     Attributes:
         text: SQL, as the user wrote it.
         columns: The columns that it reads, as the schema spells them.
-        type: Of its values.
-        is_column: It is one column and nothing else.
-        sql: What is computed: the text, unless there are parts.
-        reads: What that reads, columns and parts.
+        type: The type of its values.
+        is_column: Whether it is one column and nothing else.
+        sql: The SQL to compute: the text, unless there are parts.
+        reads: The columns and parts that the SQL reads.
         zone: DuckDB's ``TimeZone`` meanwhile.
-        microseconds: Timestamps of nanoseconds with a zone go in as such of microseconds.
+        microseconds: Whether timestamps of nanoseconds with a zone go in as microseconds.
         growth: SQL of how many bytes it may make of a row, level by level: see ``sizes.Growth``.
-        parts: Names and expressions of what it reads beside columns, each computed in its own time zone.
+        parts: Names and expressions that it reads beside columns, each computed in its own time zone.
     """
 
     text: str
@@ -61,12 +61,12 @@ class Expression:
 
 
 def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
-    """The expression, with its type and all that it takes to compute it.
+    """Returns the expression, with its type and all that is needed to compute it.
 
     Args:
-        text: What the user wrote.
+        text: The user's text.
         node: Its syntax tree.
-        schema: Of the rows.
+        schema: The schema of the rows.
 
     Raises:
         SchemaError: It does not fit the schema, or would have to work in several time zones at once.
@@ -89,10 +89,10 @@ def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
 
 
 def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that an expression reads, in the order of the schema.
+    """Returns the columns that an expression reads, in the order of the schema.
 
     Raises:
-        SchemaError: One that there is not, or several that differ in case alone.
+        SchemaError: A column is missing, or several differ only in case.
     """
     parameters = {
         name
@@ -113,24 +113,24 @@ def columns_of(text: str, node: Node, schema: pa.Schema) -> tuple[str, ...]:
 
 
 def unknown_column(name: str, schema: pa.Schema) -> str:
-    """The message about a column that a schema does not have."""
+    """Returns the message about a column that a schema does not have."""
     return unknown("column", name, schema.names)
 
 
 def does_not_fit(text: str, reason: str) -> SchemaError:
-    """The error about an expression that cannot be computed from such rows."""
+    """Returns the error about an expression that cannot be computed from such rows."""
     return SchemaError(f"expression {text!r} does not fit: {reason}")
 
 
 def too_large(text: str, what: str, limit: int) -> InputError:
-    """The error about an expression that makes more than there is memory for."""
+    """Returns the error about an expression that makes more than there is memory for."""
     return InputError(
         f"expression {text!r} {what}, and may take {format_bytes(limit)}; make less of a row, or raise memory_limit"
     )
 
 
 def _resolve(name: str, schema: pa.Schema) -> str | None:
-    """The column that a name means."""
+    """Returns the column that a name means; None if that is not clear."""
     if name in schema.names:
         return name
     alike = [column for column in schema.names if column.lower() == name.lower()]
@@ -139,11 +139,11 @@ def _resolve(name: str, schema: pa.Schema) -> str | None:
 
 @dataclass(frozen=True)
 class _Whole:
-    """The expression of which a part is looked at.
+    """The whole expression to which a part belongs.
 
     Attributes:
-        text: What the user wrote.
-        schema: Of the rows.
+        text: The user's text.
+        schema: The schema of the rows.
         zones: Time zones of the columns that it reads.
     """
 
@@ -155,18 +155,18 @@ class _Whole:
 def _in_one_zone(
     whole: _Whole, sql: str, columns: Sequence[str], zones: Mapping[str, str]
 ) -> Expression:
-    """An expression, or a part of one, whose columns have these time zones, one at most."""
+    """Returns an expression, or a part of one, whose columns have these time zones, at most one."""
     zone = next((zones[name] for name in columns if name in zones), None)
     setting = UTC if zone is None else zone_setting(zone) or UTC
-    # Of other columns some may be of types that there are no tables of.
+    # Other columns may be of types that there are no tables of.
     rows = _nothing(whole.schema.field(name) for name in columns)
     is_finer = any(in_microseconds(kind) != kind for kind in rows.schema.types)
-    # Comparing works with nanoseconds, functions mostly do not.
+    # Comparisons work with nanoseconds; most functions do not.
     forms = [False, True] if is_finer and has_nanoseconds() else [is_finer]
     for microseconds in forms:
         read = readable(rows, columns, microseconds=microseconds)
         try:
-            # In a WHERE, DuckDB itself refuses what is not a function of one row.
+            # In a WHERE, DuckDB itself refuses anything that is not a function of one row.
             result = select([sql], read, setting, where=f"({sql}\n) IS NULL")
         except Exception as error:  # noqa: BLE001  DuckDB's, which only databases.py may import
             if is_out_of_memory(error):
@@ -186,12 +186,12 @@ def _in_one_zone(
 
 
 def _parted(whole: _Whole, part: Any, parts: dict[str, Expression], *, takes_moments: bool) -> Any:
-    """A syntax tree with names in place of those parts of it that read columns of one time zone.
+    """Returns a syntax tree with names in place of those parts of it that read columns of one time zone.
 
     Args:
         whole: The expression.
-        part: What of it is looked at.
-        parts: Those found are added here.
+        part: The part of its tree to look at.
+        parts: The dictionary to which found parts are added.
         takes_moments: Whether timestamps of any zone may be here, since they are only compared.
     """
     if isinstance(part, list):
@@ -219,11 +219,11 @@ def _named_part(
     made = _in_one_zone(whole, syntax.text_of({**part, "alias": ""}), columns, whole.zones)
     if zones_within(made.type) and not takes_moments:
         raise _several_zones(whole)
-    # Parts of all expressions of a query become columns of one table: only those that are the same share a name.
+    # Parts of all expressions of a query become columns of one table: only equal parts share a name.
     content = f"{made.sql}\0{made.zone}\0{made.microseconds}".encode()
     name = f"exoshuffle_part_{hashlib.blake2b(content, digest_size=8).hexdigest()}"
     parts[name] = made
-    # struct_pack(x := …) and the like find the name of an argument there.
+    # struct_pack(x := …) and similar functions find the name of an argument there.
     return {**syntax.parse(name), "alias": part["alias"]}
 
 
@@ -237,7 +237,7 @@ def _several_zones(whole: _Whole) -> SchemaError:
 
 
 def _growth(whole: _Whole, node: Node, columns: Sequence[str]) -> tuple[str, ...]:
-    """What the expression may make of a row, in the forms that fit the types of columns.
+    """Returns how much the expression may make of a row, in the forms that fit the types of columns.
 
     Raises:
         InputError: A part without columns makes more than a task has memory for.
@@ -263,7 +263,7 @@ def _growth(whole: _Whole, node: Node, columns: Sequence[str]) -> tuple[str, ...
 
 
 def _first_that_fits(text: str, forms: Iterable[str], rows: pa.Table) -> list[str]:
-    """The first of some forms of a number that fits the rows, of which there is one, all null."""
+    """Returns the first form of a number that fits the rows; there is one row, all null."""
     limit = expression_bytes()
     for sql in forms:
         try:
@@ -283,7 +283,7 @@ def _without_columns(text: str, reason: str) -> InputError:
 
 
 def _nothing(fields: Iterable[pa.Field]) -> pa.Table:
-    """A table without rows; ``empty_table`` makes none of dictionaries of views."""
+    """Returns a table without rows; ``empty_table`` cannot make one of dictionaries of views."""
     import pyarrow as pa
 
     return pa.Table.from_batches([], pa.schema(list(fields)))

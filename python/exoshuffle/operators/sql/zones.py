@@ -1,11 +1,11 @@
 """Time zones of columns in expressions: functions of a timestamp with a zone work in that zone.
 
-``date_trunc('day', ts)`` is midnight where ``ts`` is, ``hour(ts)`` what a clock there shows, and '2024-01-01' beside
-``ts`` midnight there, as in DuckDB with its ``TimeZone`` set to the zone, and as in Polars. Results that are timestamps
-with a zone have that of the columns.
+``date_trunc('day', ts)`` is midnight in the zone of ``ts``, and ``hour(ts)`` is what a clock there shows. '2024-01-01'
+beside ``ts`` is midnight there, as in DuckDB with its ``TimeZone`` set to the zone, and as in Polars. Results that are
+timestamps with a zone have that of the columns.
 
-An expression may read columns of several zones: each part of it that reads columns of one zone works in that zone. What
-would have to work in two zones at once is refused; timestamps themselves can be compared, as moments.
+An expression may read columns of several zones: each part of it that reads columns of one zone works in that zone. A
+function that would have to work in two zones at once is refused; timestamps themselves can be compared, as moments.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from exoshuffle.operators.sql.syntax import Node, column_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Of columns without a zone, and of parts that read none.
+#: The zone for columns without a zone, and for parts that read none.
 UTC = "UTC"
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
-#: Nodes that give the same in whatever zone, of moments too.
+#: Nodes that give the same value in whatever zone, also of moments.
 _NEUTRAL = ("COMPARISON", "CONJUNCTION", "BETWEEN")
 _NEUTRAL_OPERATORS = (
     "COMPARE_IN",
@@ -38,7 +38,7 @@ _NEUTRAL_OPERATORS = (
 
 
 def zones_within(kind: pa.DataType) -> set[str]:
-    """The zones of timestamps of this type or within it."""
+    """Returns the zones of timestamps of this type or within it."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
@@ -50,7 +50,7 @@ def zones_within(kind: pa.DataType) -> set[str]:
 
 
 def in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
-    """The type with this zone for those that it has."""
+    """Returns the type with this zone in place of those that it has."""
     import pyarrow as pa
 
     def changed(field: pa.Field) -> pa.Field:
@@ -71,7 +71,7 @@ def in_zone(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 def in_microseconds(kind: pa.DataType) -> pa.DataType:
-    """The type of a column of timestamps with a zone as most of DuckDB's functions know them; others as they are."""
+    """Returns timestamps with a zone as most of DuckDB's functions know them; other types as they are."""
     import pyarrow as pa
 
     is_finer = pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit == "ns"
@@ -80,7 +80,7 @@ def in_microseconds(kind: pa.DataType) -> pa.DataType:
 
 @functools.cache
 def has_nanoseconds() -> bool:
-    """Whether DuckDB has timestamps of nanoseconds with a zone; 1.5 cuts them to microseconds."""
+    """Returns whether DuckDB has timestamps of nanoseconds with a zone; 1.5 cuts them to microseconds."""
     sql = "SELECT count(*) FROM duckdb_types() WHERE type_name = 'timestamptz_ns'"
     (count,) = expression_cursor().execute(sql).fetchone() or (0,)
     return bool(count)
@@ -88,13 +88,13 @@ def has_nanoseconds() -> bool:
 
 @functools.lru_cache(maxsize=256)
 def zone_setting(zone: str) -> str | None:
-    """What DuckDB's ``TimeZone`` is to be for a zone of Arrow; None if DuckDB does not know it."""
+    """Returns DuckDB's ``TimeZone`` for a zone of Arrow; None if DuckDB does not know it."""
     offset = _OFFSET.fullmatch(zone)
     if offset is None:
         names = ["UTC" if zone == "Z" else zone]
     else:
         sign, hours, minutes = offset.groups()
-        # Which of these there are depends on the version; the last has its sign turned round.
+        # The version decides which of these exist; the last one has its sign reversed.
         names = [f"GMT{sign}{hours}:{minutes}", f"GMT{sign}{hours}{minutes}"]
         if minutes == "00":
             names.append(f"Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}")
@@ -118,7 +118,7 @@ def _is_known(name: str) -> bool:
 
 
 def zones_of(names: Iterable[str], schema: pa.Schema) -> dict[str, str]:
-    """Columns that have a zone, with it.
+    """Returns the columns that have a zone, with it.
 
     Raises:
         SchemaError: DuckDB does not know a zone, or a nested column has several.
@@ -143,12 +143,12 @@ def zones_of(names: Iterable[str], schema: pa.Schema) -> dict[str, str]:
 
 
 def zones_in(node: Node, zones: Mapping[str, str]) -> set[str]:
-    """The zones of the columns that a syntax tree mentions; names are matched in small letters."""
+    """Returns the zones of the columns that a syntax tree mentions; names are matched in small letters."""
     known = {name.lower(): zone for name, zone in zones.items()}
     return {known[name.lower()] for name in column_names(node) if name.lower() in known}
 
 
 def is_neutral(node: Node) -> bool:
-    """Whether the value of a node is the same in whatever zone it is computed, if those of its parts are."""
+    """Returns whether a node's value is the same in whatever zone it is computed, if the values of its parts are."""
     kind = node.get("class")
     return kind in _NEUTRAL or (kind == "OPERATOR" and node.get("type") in _NEUTRAL_OPERATORS)

@@ -1,1 +1,1 @@
-"""What is done to batches on their way, without a shuffle."""
+"""Steps: work on batches on their way, without a shuffle."""

@@ -1,7 +1,7 @@
 """The step that gives columns other types, so that rows from several places are alike.
 
-Guarantee: every value as it was, or an error that names column, types and value; but integers and decimals become the
-nearest float where no float is exactly that, at any depth.
+Guarantee: every value is as it was, or there is an error that names column, types and value. But integers and decimals
+become the nearest float if no float is exactly equal, at any depth.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Cast(Step):
 
 
 def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """The column in the type of a field.
+    """Returns the column in the type of a field.
 
     Raises:
         InputError: A value that the type cannot hold; names the column.
-        SchemaError: Nothing makes the one type of the other.
+        SchemaError: No cast leads from the one type to the other.
     """
     import pyarrow as pa
 
@@ -77,7 +77,7 @@ def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if _differs_in_keys(column.type, kind):
             return column.cast(kind)
-        # Of these no cast makes others; their values are cast.
+        # No cast makes other dictionaries of these; their values are cast.
         column = plain(column)
         if pa.types.is_dictionary(kind):
             return _encoded(column.cast(kind.value_type), kind)
@@ -94,7 +94,7 @@ def cast_to(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _differs_in_keys(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether both are dictionaries of the same values, which can keep them."""
+    """Returns whether both are dictionaries of the same values, which can keep them."""
     import pyarrow as pa
 
     if not (pa.types.is_dictionary(kind) and pa.types.is_dictionary(wanted)):
@@ -111,10 +111,10 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _nearest(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The values as they are, or the nearest float. Casts make infinities of what is too large for one, without a word.
+    """Returns the values as they are, or the nearest float. Plain casts silently turn too large values into infinities.
 
     Raises:
-        pa.ArrowInvalid: A value that the type cannot hold; or that was finite, and would be infinite.
+        pa.ArrowInvalid: The type cannot hold a value, or a finite value would become infinite.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,6 +1,6 @@
-"""Steps on columns and rows that SQL expressions describe: select, with_columns, filter, drop, rename; and on schemas.
+"""Steps that SQL expressions describe: select, with_columns, filter, drop, rename; and steps on schemas.
 
-Guarantee: columns that are only passed through keep their exact type and are not copied, except by a filter, which
+Guarantee: columns that are only passed through keep their exact type. They are not copied, except by a filter, which
 copies what it keeps.
 """
 
@@ -88,7 +88,7 @@ class WithColumns(Step):
         return _schema_of(self._parsed(schema), schema)
 
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """See ``Step``: columns that are replaced, too, since they hold the place of the new ones."""
+        """See ``Step``: replaced columns are needed, too, since they hold the place of the new ones."""
         read = {
             name for _, text in self.expressions for name in parse_expression(text, schema).columns
         }
@@ -160,7 +160,7 @@ class Nullable(Step):
     """Lets columns have nulls, so that their rows fit to those of another dataset that has some.
 
     Attributes:
-        columns: Names.
+        columns: Their names.
     """
 
     columns: tuple[str, ...]

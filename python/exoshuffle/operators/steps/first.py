@@ -1,6 +1,6 @@
-"""The step of a limit: the first rows of a part.
+"""The step of a limit: keeps the first rows of a part.
 
-Why the others are read all the same, and dropped: who reads rows of a shuffle reads them all, or has lost some.
+Why the others are read all the same, and dropped: a reader of a shuffle's rows must read all, or some count as lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class First(Step):
     """Keeps the first rows of what it is given.
 
     Attributes:
-        count: How many.
+        count: The number of rows.
     """
 
     count: int

@@ -1,7 +1,7 @@
-"""The step that hands rows to a user's function, and the checks of what comes back.
+"""The step that hands rows to a user's function, and the checks of its results.
 
-Guarantee: an exception of the function passes through as it is, with a note of the batch that it had; whatever comes
-back fits the schema that was promised, or is refused by name.
+Guarantee: an exception of the function passes through as it is, with a note that names its batch. The results fit the
+promised schema, or are refused by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from exoshuffle.units import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What to do instead of yielding.
+#: The remedy for a function that yields.
 ONE_TABLE = "return one table, for example pyarrow.concat_tables(list_of_tables)"
 
 
@@ -31,13 +31,13 @@ ONE_TABLE = "return one table, for example pyarrow.concat_tables(list_of_tables)
 class MapBatches(Step):
     """Hands each batch to a user's function.
 
-    Exceptions of the function pass through, with a note of the batch that it had (Python 3.11 and later show it).
+    Exceptions of the function pass through, with a note that names its batch (Python 3.11 and later show it).
 
     Attributes:
         function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns.
-        schema: Of what it returns; None until it is ``resolved``.
-        place: What the rows are a part of, for the note; known in the task.
-        memory_bytes: What it has declared to take beside its rows and its result.
+        schema: The schema of its results; None until it is ``resolved``.
+        place: The place of the rows, for the note; known in the task.
+        memory_bytes: Memory that it declares to take beside its rows and its result.
     """
 
     function: Callable[[pa.Table], Any]
@@ -46,7 +46,7 @@ class MapBatches(Step):
     memory_bytes: int = 0
 
     def check(self) -> None:
-        """Raises ``OptionsError`` unless what was given is a function, and a schema if anything."""
+        """Raises ``OptionsError`` unless the function is one, and the schema is one or None."""
         import pyarrow as pa
 
         if not callable(self.function):
@@ -58,7 +58,7 @@ class MapBatches(Step):
             )
 
     def resolved(self, schema: pa.Schema) -> MapBatches:
-        """The step with its schema; calls the function to learn it, if it is not known.
+        """Returns the step with its schema; calls the function to learn it, if it is not known.
 
         Raises:
             OptionsError: See ``check``.
@@ -84,7 +84,7 @@ class MapBatches(Step):
         return self.memory_bytes
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        """See ``Step``: without a schema, that of what the function returns for a table without rows."""
+        """See ``Step``: without a schema, returns that of the function's result for a table without rows."""
         import pyarrow as pa
 
         if self.schema is not None:
@@ -117,7 +117,7 @@ class MapBatches(Step):
         return streamed(schema, made())
 
     def made_of(self, table: pa.Table, schema: pa.Schema, number: int = 1) -> pa.Table:
-        """What the function makes of one batch, the one of this number, which has to have this schema."""
+        """Calls the function with the batch of this number; the result must have this schema."""
         of = f", {self.place}" if self.place else ""
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
         return _conformed(_as_table(result, schema, number), schema, number)
@@ -141,7 +141,7 @@ def _check_names(schema: pa.Schema) -> None:
 
 
 def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Table:
-    """What a user's function returned for batch ``number``, as a table.
+    """Returns a user function's result for batch ``number`` as a table.
 
     ``schema`` gives lists in a dictionary their types.
     """
@@ -186,7 +186,7 @@ def _no_columns(error: Exception) -> SchemaError:
 
 
 def _conformed(table: pa.Table, schema: pa.Schema, number: int) -> pa.Table:
-    """The table, if it is what was expected of batch ``number``."""
+    """Returns the table if it is as expected of batch ``number``."""
     import pyarrow as pa
 
     if table.schema.names != schema.names or table.schema.types != schema.types:

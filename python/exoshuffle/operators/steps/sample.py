@@ -1,11 +1,11 @@
 """The steps of a sample: every row gets a pseudo-random number, and rows with small numbers are kept.
 
 Guarantee: the number depends on a seed and on which row it is, (source, row in the source), and on nothing else: not on
-how the input was cut, nor on what reads it. It is that of a random shuffle (``crates/kernels/src/permutation.rs``; a
-test compares them), so n rows with the smallest numbers are the first n of a random shuffle with the same seed.
+how the input was cut, nor on its reader. It equals that of a random shuffle (``crates/kernels/src/permutation.rs``; a
+test compares them). So the n rows with the smallest numbers are the first n of a random shuffle with the same seed.
 
 Why not in the native module: there numbers are part of the rows that travel, and a sample may need no shuffle. Here
-they are a column that the steps behind it carry along. Cost: 40 ns per row.
+they are a column that later steps carry along. Cost: 40 ns per row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from exoshuffle.operators.steps.step import Step
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The finaliser of SplitMix64 behind its increment, as in ``crates/kernels/src/mix.rs``.
+#: The finaliser of SplitMix64 after its increment, as in ``crates/kernels/src/mix.rs``.
 _INCREMENT = 0x9E37_79B9_7F4A_7C15
 _ROUNDS = ((30, 0xBF58_476D_1CE4_E5B9), (27, 0x94D0_49BB_1331_11EB))
 _LAST_SHIFT = 31
@@ -30,7 +30,7 @@ _MAX = 2**64 - 1
 
 
 def mix(values: Any) -> Any:
-    """From 64 bits, 64 bits that look random: of a uint64 array or scalar."""
+    """Turns 64 bits into 64 bits that look random; ``values`` is a uint64 array or scalar."""
     import pyarrow.compute as pc
 
     mixed = pc.add(values, uint64(_INCREMENT))
@@ -41,7 +41,7 @@ def mix(values: Any) -> Any:
 
 
 def numbers(seed: int, source: int, first_row: int, count: int) -> Any:
-    """The numbers of ``count`` rows of a source from ``first_row`` on, as a uint64 array."""
+    """Returns the numbers of ``count`` rows of a source from ``first_row`` on, as a uint64 array."""
     import pyarrow.compute as pc
 
     return _drawn(mix(pc.bit_wise_xor(mix(uint64(seed)), uint64(source))), first_row, count)
@@ -54,7 +54,7 @@ def _drawn(key: Any, first: int, count: int) -> Any:
 
 
 def _counted(first: int, count: int) -> Any:
-    """So many numbers from the first on."""
+    """Returns ``count`` consecutive integers from ``first`` on."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -63,7 +63,7 @@ def _counted(first: int, count: int) -> Any:
 
 
 def numbers_within(window: int, seed: int, source: int, first_row: int, count: int) -> Any:
-    """The same for rows of which windows of so many stay together."""
+    """Does what ``numbers`` does, but keeps windows of so many rows together."""
     import pyarrow.compute as pc
 
     low_bits = min(2 * window.bit_length() + 4, 40)
@@ -77,7 +77,7 @@ def numbers_within(window: int, seed: int, source: int, first_row: int, count: i
 
 
 def uint64(value: int) -> Any:
-    """The number as a scalar of 64 bits: arithmetic with it wraps."""
+    """Returns the number as a scalar of 64 bits: arithmetic with it wraps."""
     import pyarrow as pa
 
     return pa.scalar(value, pa.uint64())
@@ -92,9 +92,9 @@ class Numbered(Step):
     """Adds the number of each row as a column.
 
     Attributes:
-        seed: Of the numbers.
+        seed: The seed of the numbers.
         column: Name of the column.
-        level: How many numberings come before: a sample of a sample with the same seed is to be a new choice.
+        level: How many numberings come before; a sample of a sample with the same seed is a new choice.
         window: Rows that stay together, if any do: see ``numbers_within``.
         place: Which rows these are; known in the task.
     """
@@ -106,7 +106,7 @@ class Numbered(Step):
     place: Place = _NO_PLACE
 
     def at(self, place: Place) -> Numbered:
-        """The step for rows of this place."""
+        """Returns the step for rows of this place."""
         return replace(self, place=place)
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:

@@ -1,10 +1,10 @@
-"""Narrow steps: what is done to the rows of a split or a partition one by one, as they stream.
+"""Narrow steps: work on the rows of a split or a partition one by one, as they stream.
 
 Guarantee: a step keeps the order of rows, and holds a few batches at a time (``batches.chunks_of``). A step that does
 not fit its input says so in ``output_schema``, before work starts.
 
-Steps are data, so that they travel to tasks, and say which columns they read, so that no others are. Those on columns
-are in ``columns.py``, users' functions in ``functions.py``, those of samples in ``sample.py``.
+Steps are data, so that they travel to tasks. They say which columns they read, so that no others are read. Steps on
+columns are in ``columns.py``, users' functions in ``functions.py``, and steps of samples in ``sample.py``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Step(ABC):
 
     @abstractmethod
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of what is made of rows of ``schema``; raises SchemaError if the step does not fit."""
+        """Returns the schema of the result for rows of ``schema``; raises SchemaError if the step does not fit."""
 
     @abstractmethod
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """The rows, made as they are asked for."""
+        """Returns the rows, made as they are asked for."""
 
     @abstractmethod
     def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
-        """The columns of ``schema`` that must be read so that the ``needed`` ones of the output can be made.
+        """Returns the columns of ``schema`` that must be read to make the ``needed`` ones of the output.
 
         The step can be applied to rows of these columns alone, in the order of ``schema``.
         """
@@ -76,7 +76,7 @@ class Step(ABC):
 def apply_steps(
     steps: Iterable[Step], batches: pa.RecordBatchReader, place: Place | None = None
 ) -> pa.RecordBatchReader:
-    """The rows after all steps, made as they are asked for; ``place`` says which rows they are before."""
+    """Returns the rows after all steps, made as they are asked for; ``place`` says which rows they are before."""
     place = place or Place.of_part(0)
     for step in steps:
         batches = step.at(place).apply(batches)
@@ -97,7 +97,7 @@ def functions_bytes(steps: Iterable[Step]) -> int:
 
 
 def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
-    """The schema after all steps.
+    """Returns the schema after all steps.
 
     Raises:
         SchemaError: A step does not fit.
@@ -110,11 +110,11 @@ def steps_schema(steps: Iterable[Step], schema: pa.Schema) -> pa.Schema:
 def required_columns(
     steps: Sequence[Step], schema: pa.Schema, needed: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """The columns that have to be read, in the order of the schema; at least one, which carries the number of rows.
+    """Returns the columns to read, in the order of the schema; at least one, which carries the number of rows.
 
     Args:
-        steps: What is done to the rows.
-        schema: Of the rows before.
+        steps: The steps.
+        schema: The schema of the rows before them.
         needed: Columns wanted after the steps; default: all. Others may still come out.
     """
     schemas = [schema]

@@ -1,8 +1,9 @@
-"""Python values that a user's function returned, as an Arrow array of the type that was promised.
+"""Turns Python values that a user's function returned into an Arrow array of the promised type.
 
-Guarantee: exactly these values, or an error. ``pyarrow.array(values, type)`` refuses values of another sort, and cuts
-silently what is only too fine or too large: 1.9 to 1, a moment to its date, 1e300 to an infinite float. So what it
-made is held against what it makes without a type. Numbers may be rounded to the nearest float, as everywhere.
+Guarantee: the array has exactly these values, or there is an error. ``pyarrow.array(values, type)`` refuses values of
+another sort, but silently cuts values that are too fine or too large: 1.9 to 1, a moment to its date, 1e300 to an
+infinite float. So its result is compared with the array that it makes without a type. Numbers may be rounded to the
+nearest float, as everywhere.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def typed_array(values: Any, kind: pa.DataType | None) -> Any:
-    """The values as an array of this type; without one, of the type that they have. Arrow arrays stay as they are.
+    """Returns the values as an array of this type, or of their own if it is None. Arrow arrays stay as they are.
 
     Raises:
-        ValueError, TypeError, OverflowError: Values that the type cannot hold; ``pyarrow`` raises those, too.
+        ValueError, TypeError, OverflowError: The type cannot hold a value; ``pyarrow`` raises those, too.
 
-    Cost: lists are made into arrays twice, and nested ones walked through.
+    Cost: lists are made into arrays twice, and nested ones are walked through.
     """
     import pyarrow as pa
 
@@ -37,7 +38,7 @@ def typed_array(values: Any, kind: pa.DataType | None) -> Any:
 
 
 def _check(values: Any, kind: pa.DataType) -> None:
-    """Raises unless the type, for which the values are of the right sort, holds each as it is."""
+    """Raises unless the type holds each value as it is; the values are of the right sort for it."""
     import pyarrow as pa
 
     types = pa.types
@@ -79,7 +80,7 @@ def _check_cast(values: Any, kind: pa.DataType) -> None:
     try:
         plain = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # Of several sorts, or integers of more than 63 bits.
+        # The values are of several sorts, or integers of more than 63 bits.
         _check_equal(values, kind)
         return
     if not pa.types.is_integer(plain.type):
@@ -95,7 +96,7 @@ def _check_equal(values: Iterable[Any], kind: pa.DataType) -> None:
 
 
 def _check_finite(values: Any, kind: pa.DataType) -> None:
-    """Floats of 32 and 16 bits have no room for all numbers."""
+    """Raises if a finite value would become infinite: floats of 32 and 16 bits have no room for all numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -108,7 +109,7 @@ def _check_finite(values: Any, kind: pa.DataType) -> None:
 
 
 def _check_dates(values: Any, kind: pa.DataType) -> None:
-    """A cast of moments to dates cuts their time without a word; so does ``array`` where the first value is a date."""
+    """Raises if a moment would lose its time: casts cut it silently, and so does ``array`` after a first date."""
     import pyarrow as pa
 
     plain = pa.array(values)
@@ -122,7 +123,7 @@ def _check_dates(values: Any, kind: pa.DataType) -> None:
 
 
 def _unwrapped(values: Any) -> list[Any]:
-    """The values that are not null, Arrow's scalars as Python's."""
+    """Returns the values that are not null, Arrow's scalars as Python's."""
     import pyarrow as pa
 
     plain = (value.as_py() if isinstance(value, pa.Scalar) else value for value in values)

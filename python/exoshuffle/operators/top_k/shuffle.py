@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def top_k_shuffle(schema: pa.Schema, keys: tuple[SortKey, ...], count: int) -> Shuffle:
-    """The first rows of a sort: maps keep those of their split, one reduce those of all, in order."""
+    """Returns a shuffle for the first rows of a sort: maps keep those of their split, one reduce those of all."""
     best, names = Best(keys, count), tuple(schema.names)
     partial, final = Narrowing(best.kept, schema, names), AtOnce(best.ranked, schema, names)
     finish = gathered(schema, (), final)

@@ -1,7 +1,7 @@
-"""The first rows in an order, found without sorting the others: in each split, and then among those that were kept.
+"""Finds the first rows in an order without sorting the others: in each split, and then among those that were kept.
 
-Guarantee: the rows, and their order, are those of a stable sort: of rows with equal keys the first in input order come
-first. Only keys and row numbers are sorted, natively (so order is the same as in ``sort``); rows pass unchanged.
+Guarantee: the rows, and their order, are those of a stable sort: rows with equal keys come in input order. Only keys
+and row numbers are sorted, natively (so the order is the same as in ``sort``); rows pass unchanged.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Best:
     """The first rows by some keys.
 
     Attributes:
-        keys: What rows are ordered by.
-        count: How many rows.
+        keys: The keys that order the rows.
+        count: The number of rows.
     """
 
     keys: tuple[SortKey, ...]
     count: int
 
     def kept(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The rows of a split that may be among the first of all, those with equal keys in input order.
+        """Returns the rows of a split that may be among the first of all, those with equal keys in input order.
 
         Cost: beside its input the rows kept, and keys with 32 bytes per row.
         """
@@ -40,12 +40,12 @@ class Best:
         return table if table.num_rows <= self.count else self.ranked(table)
 
     def ranked(self, data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-        """The first rows of what was kept, in order. Cost: as ``kept``."""
+        """Returns the first of the kept rows, in order. Cost: as ``kept``."""
         table = as_table(data)
         return take(table, self._first_rows(table))
 
     def _first_rows(self, table: pa.Table) -> Any:
-        """Numbers of the first rows, in order."""
+        """Returns the numbers of the first rows, in order."""
         import pyarrow as pa
 
         names = list(dict.fromkeys(key.column for key in self.keys))
