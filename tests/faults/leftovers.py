@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.objects import ObjectState
-from exoshuffle.engines.local.pool import WORKER_BYTES
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.objects.state import ObjectState
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
 from tests.held import assert_closed, held
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.activity import activities
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.tasks.activity import activities
 from exoshuffle.futures import RefStream, get, remote, wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, helpless
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import helpless
 from exoshuffle.errors import MemoryLimitError, TaskError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate
 

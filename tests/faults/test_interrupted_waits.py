@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.bell import Bell
+from exoshuffle.engines.local.tasks.bell import Bell
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 
 #: Ends no test that succeeds.

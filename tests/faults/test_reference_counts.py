@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import Counter, Gate, await_count, helper, poll

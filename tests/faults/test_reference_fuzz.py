@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
 from tests.faults.fuzz import Program
 from tests.faults.leftovers import assert_nothing_is_left
 from tests.held import assert_closed, held

@@ -17,9 +17,11 @@ import pytest
 
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes
-from exoshuffle.engines.local import LocalEngine, limits, pool, processes
-from exoshuffle.engines.local.pool import WORKER_BYTES
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.workers import pool, processes
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
 from exoshuffle.futures import slice_bytes
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate, poll

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 
 SAMPLE_SECONDS = 0.01
 PROGRAM = [sys.executable, "-c", "from exoshuffle.cli import main; main()"]

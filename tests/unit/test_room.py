@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.room import least_bytes
+from exoshuffle.engines.local.tasks.room import least_bytes
 from exoshuffle.errors import MemoryLimitError, TaskError
 
 TIMEOUT = 30.0

@@ -14,7 +14,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.activity import activities
+from exoshuffle.engines.local.tasks.activity import activities
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.activity import Activity, Frame, telling_frame
 from exoshuffle.observe.events import TaskFinished

@@ -18,24 +18,26 @@ from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_some_of_heap
-from exoshuffle.engines.local import arguments, forks, limits, loading, values
-from exoshuffle.engines.local.activity import activities
-from exoshuffle.engines.local.actors import LocalActor, creation_options
-from exoshuffle.engines.local.attempts import Attempts
-from exoshuffle.engines.local.calls import Call, code_of, pack
-from exoshuffle.engines.local.helpless import Helpless
-from exoshuffle.engines.local.kept import Kept
-from exoshuffle.engines.local.libraries import Libraries
-from exoshuffle.engines.local.loading import Loaded
-from exoshuffle.engines.local.objects import ObjectState, Status, Task
-from exoshuffle.engines.local.pool import ProcessPool
-from exoshuffle.engines.local.processes import WORKER_BYTES
-from exoshuffle.engines.local.resources import Need, Resources
-from exoshuffle.engines.local.scheduler import Scheduler
-from exoshuffle.engines.local.streams import Stream
-from exoshuffle.engines.local.submissions import Submissions
-from exoshuffle.engines.local.table import ObjectTable
-from exoshuffle.engines.local.waits import Waits
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.helpless import Helpless
+from exoshuffle.engines.local.memory.kept import Kept
+from exoshuffle.engines.local.memory.libraries import Libraries
+from exoshuffle.engines.local.objects import arguments, loading, values
+from exoshuffle.engines.local.objects.calls import Call, code_of, pack
+from exoshuffle.engines.local.objects.loading import Loaded
+from exoshuffle.engines.local.objects.state import ObjectState, Status, Task
+from exoshuffle.engines.local.objects.streams import Stream
+from exoshuffle.engines.local.objects.table import ObjectTable
+from exoshuffle.engines.local.tasks.activity import activities
+from exoshuffle.engines.local.tasks.actors import LocalActor, creation_options
+from exoshuffle.engines.local.tasks.attempts import Attempts
+from exoshuffle.engines.local.tasks.resources import Need, Resources
+from exoshuffle.engines.local.tasks.scheduler import Scheduler
+from exoshuffle.engines.local.tasks.submissions import Submissions
+from exoshuffle.engines.local.tasks.waits import Waits
+from exoshuffle.engines.local.workers import forks
+from exoshuffle.engines.local.workers.pool import ProcessPool
+from exoshuffle.engines.local.workers.processes import WORKER_BYTES
 from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef

@@ -1,0 +1,241 @@
+"""An actor: an object in a worker process of its own (or on a thread of this one), and the calls that wait for it.
+
+Guarantees: one call at a time, those of one caller in the order in which they were made, whatever their arguments wait
+for; what an actor occupies is given back when it ends. A call that was running when the process died fails, unless it
+may be repeated; an actor with restarts left is then made again by its constructor.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.engines.local.objects.state import Task, ValueGoneError
+from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.tasks import deaths, room, threads
+from exoshuffle.engines.local.workers import wire
+from exoshuffle.engines.local.workers.processes import WorkerProcess
+from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+
+if TYPE_CHECKING:
+    from exoshuffle.engines.local.engine import LocalEngine
+
+
+def creation_options(options: ActorOptions) -> TaskOptions:
+    """What the task needs that makes the actor."""
+    return TaskOptions(
+        num_cpus=options.num_cpus,
+        num_gpus=options.num_gpus,
+        resources=options.resources,
+        memory=options.memory,
+        max_retries=options.max_restarts,
+        executor=options.executor,
+    )
+
+
+class LocalActor:
+    """One actor of a ``LocalEngine``."""
+
+    def __init__(self, engine: LocalEngine, creation: Task, options: ActorOptions) -> None:
+        self.name = creation.name
+        self.is_thread = options.executor == "thread"
+        self._engine = engine
+        self._creation = creation
+        self._restarts_left = options.max_restarts
+        #: Whether a call has seen the process end, and who may have ended it.
+        self._ended_from_outside: bool | None = None
+        self._changed = threading.Condition(engine.lock)
+        self._calls: dict[int | None, collections.deque[Task]] = {}
+        self._worker: WorkerProcess | None = None
+        self._instance: Any = None
+        self._reservation: Any = None
+        self._started = False
+        self._wanted = True
+        self.error: BaseException | None = None
+
+    @property
+    def sequence(self) -> int:
+        """The number of its making."""
+        return self._creation.sequence
+
+    # --- from the engine, lock held ----------------------------------------------------------------------------
+
+    def add(self, task: Task) -> None:
+        """A call was made; ``ready`` says when its arguments are there."""
+        self._calls.setdefault(task.caller, collections.deque()).append(task)
+
+    def ready(self, task: Task) -> None:
+        """The arguments of a call are there, for the first time or again."""
+        if self.error is not None:
+            self._engine.table.reject_task(task, self.error)
+            return
+        task.ready = True
+        self._changed.notify()
+
+    def wake(self) -> None:
+        """A call was cancelled or has failed before it ran, or the engine closes."""
+        self._changed.notify()
+
+    def released(self) -> None:
+        """No handle is left: the actor ends after the calls that were made."""
+        self._wanted = False
+        if not self._started and not self._calls:
+            self._creation.cancelled = True
+            self.end(ActorDiedError(f"actor {self.name} ended before it began: no handle is left"))
+        self._changed.notify()
+
+    def end(self, error: BaseException) -> None:
+        """Calls that have not begun fail with ``error``, as do later ones."""
+        if self.error is not None:
+            return
+        self.error = error
+        calls, self._calls = self._calls, {}
+        for queue in calls.values():
+            for task in queue:
+                if not task.is_over():
+                    self._engine.table.reject_task(task, error)
+        self._changed.notify()
+
+    def kill(self) -> None:
+        """Ends the actor at once, as far as a process can be ended and a thread cannot."""
+        self._restarts_left = 0
+        self.end(ActorDiedError(f"actor {self.name} was killed"))
+        if self._worker is not None:
+            self._worker.kill()
+
+    # --- making it ---------------------------------------------------------------------------------------------
+
+    def begin(self, task: Task) -> StoredValue:
+        """Runs the constructor, on a thread of the scheduler, then serves calls on a thread of its own."""
+        self._construct(task)
+        self._reservation, task.reservation = task.reservation, None
+        task.keeps_resources = True
+        with self._engine.lock:
+            self._started = True
+            self._engine.start_thread(self._serve, f"exoshuffle-actor-{self.name}")
+        return StoredValue((b"N.",), None, pickled=True)
+
+    def _construct(self, task: Task) -> None:
+        if self.is_thread:
+            args, kwargs = threads.arguments_of(task)
+            self._instance = threads.function_of(task)(*args, **kwargs)
+            return
+        loaded, task.values = task.values or [], None
+        worker = self._engine.pool.take()
+        try:
+            worker.run(task, wire.ACTOR, loaded)
+        except BaseException:
+            self._engine.pool.give_back(worker, reusable=False)
+            raise
+        self._worker = worker
+
+    def _restart(self) -> None:
+        """Makes the actor again, after its process died.
+
+        Raises:
+            WorkerDiedError: It has no restarts left.
+        """
+        worker, self._worker = self._worker, None
+        from_outside, self._ended_from_outside = self._ended_from_outside, None
+        if worker is not None:
+            from_outside = worker.was_ended if from_outside is None else from_outside
+            self._engine.pool.give_back(worker, reusable=False)
+        if self._restarts_left == 0:
+            raise WorkerDiedError(f"the process of actor {self.name} has ended")
+        if not (from_outside and self._engine.attempts.forgive(self._creation)):
+            self._restarts_left -= 1
+        self._creation.values = self._engine.attempts.resolve(self._creation)
+        self._construct(self._creation)
+
+    # --- serving, on its own thread ----------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while True:
+            with self._engine.lock:
+                task = self._next()
+                if task is None:
+                    break
+                task.started = True
+                task.ready = False
+            self._call(task)
+            del task
+        self._stop()
+
+    def _next(self) -> Task | None:
+        """The first call that can run; stays in its queue until it is over, since it may have to run again."""
+        while not self._engine.table.closed and self.error is None:
+            best = None
+            for caller, queue in list(self._calls.items()):
+                while queue and queue[0].is_over():
+                    queue.popleft()
+                if not queue:
+                    del self._calls[caller]
+                elif queue[0].ready and (best is None or queue[0].sequence < best.sequence):
+                    best = queue[0]
+            if best is not None:
+                return best
+            if not self._wanted and not self._calls:
+                return None
+            with contextlib.nullcontext() if self._worker is None else self._engine.pool.blocked():
+                self._changed.wait()
+        return None
+
+    def _call(self, task: Task) -> None:
+        started = time.monotonic()
+        try:
+            if not self.is_thread and (self._worker is None or not self._worker.is_alive):
+                self._restart()
+            room.check(self._engine, task, self._creation.options.memory)
+            task.values = self._engine.attempts.resolve(task)
+            with self._engine.running(task):
+                stored = self._execute(task)
+            self._engine.attempts.finish(task, stored, time.monotonic() - started)
+        except CorruptBlockError as error:
+            self._engine.table.lose(error)
+            self._engine.attempts.await_again(task)
+        except ValueGoneError:
+            self._engine.attempts.await_again(task)
+        except WorkerDiedError as error:
+            self._died(task, error)
+        except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the call
+            self._engine.attempts.fail(task, error)
+
+    def _execute(self, task: Task) -> StoredValue:
+        if self._worker is None:
+            return threads.run(self._engine, task, getattr(self._instance, task.method))
+        loaded, task.values = task.values or [], None
+        return self._worker.run(task, wire.METHOD, loaded)
+
+    def _died(self, task: Task, error: WorkerDiedError) -> None:
+        with self._engine.lock:
+            self._ended_from_outside = error.from_outside
+            final = self._restarts_left == 0
+            if final:
+                self.end(ActorDiedError(f"actor {self.name} died: {error}"))
+        may_run_again = (
+            deaths.may_be_forgiven(task, error)
+            or task.attempt - task.deaths <= task.options.max_retries
+        )
+        if final or not may_run_again:
+            cause = self.error or ActorDiedError(
+                f"actor {self.name} died during a call of {task.method} and was made anew: {error}"
+            )
+            self._engine.attempts.fail(task, cause)
+        else:
+            self._engine.attempts.fail(task, error)
+
+    def _stop(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._engine.pool.give_back(worker, reusable=False)
+        self._instance = None
+        if self._reservation is not None:
+            self._reservation.release()
+        with self._engine.lock:
+            self.end(ActorDiedError(f"actor {self.name} has ended: no handle was left"))
+            self._creation.release_arguments()
+            self._engine.actor_ended(self._creation.options.shape)
