@@ -116,6 +116,11 @@ def adopt(engine: Engine) -> None:
     _engine, _process = engine, os.getpid()
 
 
+def engine_named(name: str) -> Engine:
+    """A new engine with its defaults, for the worker that is to ``adopt`` it."""
+    return _starter(name, {})()
+
+
 def _after_in_child() -> None:
     """This process was forked: neither the engine nor a lock that some thread of its parent's held is of use."""
     global _engine, _forked_from, _lock
