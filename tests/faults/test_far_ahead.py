@@ -29,7 +29,7 @@ def numbers(gate: Gate, folder: Path, count: int) -> Iterator[int]:
 
 
 def all_are_ahead(engine: LocalEngine) -> bool:
-    with engine.lock:
+    with engine.table.lock:
         return engine._waits.all_are_ahead()
 
 
@@ -58,7 +58,7 @@ def test_it_waits_for_who_takes_its_items(
     poll(lambda: (folder / str(AHEAD)).exists() and all_are_ahead(roomy_engine))
     assert len(list(folder.iterdir())) == AHEAD + 1
     # It is nobody's fault: the program may take its time.
-    assert activities(roomy_engine, roomy_engine._scheduler, roomy_engine._waits) == []
+    assert activities(roomy_engine.table, roomy_engine._scheduler, roomy_engine._waits) == []
     assert [get(ref) for ref in stream] == list(range(1, ITEMS))
 
 

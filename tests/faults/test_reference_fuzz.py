@@ -28,7 +28,7 @@ def start(spill: Path) -> tuple[LocalEngine, Any]:
     budget_bytes = NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000
     engine = xs.init(memory_limit=limits.limit_for(budget_bytes), spill_dirs=str(spill), num_cpus=2)
     assert isinstance(engine, LocalEngine)
-    ballast = engine.reserve(budget_bytes - NUM_WORKERS * WORKER_BYTES - ROOM_BYTES)
+    ballast = engine.budget.reserve(budget_bytes - NUM_WORKERS * WORKER_BYTES - ROOM_BYTES)
     return engine, ballast
 
 

@@ -306,7 +306,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_a_block_that_memory_has_no_room_for_comes_piece_by_piece(engine: LocalEngine) -> None:
     size = 2_500_000
     assert_workers_work()
-    held = engine.reserve(engine.room_bytes - 1_000_000)
+    held = engine.budget.reserve(engine.budget.room_bytes - 1_000_000)
     try:
         block = xs.remote(fill, max_retries=0).remote([0, size])
         xs.wait([block], timeout=PATIENCE_SECONDS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
+from exoshuffle._native import Reservation
 from exoshuffle.engines.allocators import keep_little_of_arrow
 
 #: Resident memory of a library that was just loaded, as measured (pyarrow 26, DuckDB 1.5).
@@ -25,13 +25,15 @@ class Libraries:
         on_loaded: Called when one was loaded, before.
     """
 
-    def __init__(self, reserve: Callable[[int], Any], on_loaded: Callable[[], None]) -> None:
+    def __init__(
+        self, reserve: Callable[[int], Reservation], on_loaded: Callable[[], None]
+    ) -> None:
         self._reserve = reserve
         self._on_loaded = on_loaded
         self._lock = threading.Lock()
         self._known = {name for name in LIBRARY_BYTES if name in sys.modules}
         self._seen = set(self._known)
-        self._reservations: list[Any] = []
+        self._reservations: list[Reservation] = []
         self._taken_bytes = 0
         self._has_allocator = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -66,22 +67,37 @@ def check_num_cpus(num_cpus: Any) -> None:
         raise OptionsError(f"num_cpus is {num_cpus!r}; it must be a whole number, at least 1")
 
 
-def limit_and_budget(memory_limit: int | str | None, num_cpus: int) -> tuple[int, int]:
-    """The limit, and what blocks and tasks may use of it: less what the program has already and the slack.
+@dataclass(frozen=True)
+class Limits:
+    """How much an engine may take.
 
-    Raises:
-        OptionsError: The limit is more than the machine has.
-        MemoryLimitError: It is too small.
+    Attributes:
+        memory_limit: For the whole program.
+        budget_bytes: What blocks and tasks may use of it: less what the program has already, and the slack.
+        num_cpus: Tasks that run at once.
     """
-    if memory_limit is None:
-        limit = int(machine_bytes() * DEFAULT_SHARE)
-    else:
-        limit = parse_bytes(memory_limit)
-        check_limit(limit)
-    budget = limit - slack_bytes(limit) - resident_bytes()
-    if budget < MIN_BUDGET_BYTES:
-        raise too_small(limit, limit - budget, num_cpus)
-    return limit, budget
+
+    memory_limit: int
+    budget_bytes: int
+    num_cpus: int
+
+    @classmethod
+    def of(cls, memory_limit: int | str | None, num_cpus: int) -> Limits:
+        """Of a program that has started.
+
+        Raises:
+            OptionsError: The limit is more than the machine has.
+            MemoryLimitError: It is too small.
+        """
+        if memory_limit is None:
+            limit = int(machine_bytes() * DEFAULT_SHARE)
+        else:
+            limit = parse_bytes(memory_limit)
+            check_limit(limit)
+        budget = limit - slack_bytes(limit) - resident_bytes()
+        if budget < MIN_BUDGET_BYTES:
+            raise too_small(limit, limit - budget, num_cpus)
+        return cls(limit, budget, num_cpus)
 
 
 def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Task
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 #: An object, and which of its slices: all, one, or some in a row.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from exoshuffle._native import Store
 from exoshuffle.engines.local.objects import arguments, values
 from exoshuffle.engines.local.objects.arguments import Wanted
 from exoshuffle.engines.local.objects.state import ObjectState, Status, ValueGoneError
@@ -35,7 +36,7 @@ class Loaded:
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
 
 
-def slice_bytes(store: Any, state: ObjectState) -> list[int]:
+def slice_bytes(store: Store, state: ObjectState) -> list[int]:
     """The bytes of each slice of an object that is done.
 
     Raises:
@@ -50,11 +51,11 @@ def slice_bytes(store: Any, state: ObjectState) -> list[int]:
         raise ValueGoneError(f"{state!r}: its value is gone")
     if stored.inline is not None:
         return [len(data) for data in stored.inline]
-    sizes: list[int] = store.slice_bytes(stored.block_id)
-    return sizes
+    assert stored.block_id is not None
+    return store.slice_bytes(stored.block_id)
 
 
-def load(store: Any, wanted: list[Wanted]) -> list[Loaded]:
+def load(store: Store, wanted: list[Wanted]) -> list[Loaded]:
     """Fetches objects that are done.
 
     Raises:

@@ -1,9 +1,7 @@
-"""What the local engine knows of an object and of the task that makes it.
+"""What the engine knows of an object: where it stands, its value or its error, and who waits for it.
 
 Guarantee: the bytes that an object has in the store are freed when its last handle goes; its description stays exactly
-as long as some later object may need it to be computed again, because a finished task points to the descriptions of its
-arguments (``lineage``) and an object to its task: Python's own garbage collection releases lineage. What can never be
-lost (a value beside the store, which its description keeps) or never be made again needs none, and ends it.
+as long as some later object may need it to be computed again (``task`` says how).
 
 Why handle counts travel through a queue: ``Ref.__del__`` may run at any moment in any thread, also while that thread
 holds the engine's lock, so it must neither lock nor block.
@@ -14,18 +12,11 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from exoshuffle.engines.local.objects import identity
-from exoshuffle.engines.local.objects.calls import Call, StoredArgument
-from exoshuffle.futures.options import TaskOptions
-from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.objects.streams import Stream
-    from exoshuffle.engines.local.objects.values import StoredValue
-    from exoshuffle.engines.local.tasks.actors import LocalActor
-    from exoshuffle.engines.local.workers.processes import WorkerProcess
+from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.futures.refs import Ref
 
 
 class ValueGoneError(Exception):
@@ -59,6 +50,27 @@ class HandleCounter(Protocol):
         """Looks at the changes, now or soon; must not block."""
 
 
+class Maker(Protocol):
+    """The task that makes an object, as far as the object knows it; ``task.maker_of`` gives the task itself."""
+
+    name: str
+    cancelled: bool
+    output: ObjectState | None
+
+
+class LivingActor(Protocol):
+    """The actor that an object stands for."""
+
+    def begin(self) -> StoredValue:
+        """Runs the constructor; the actor then serves calls."""
+
+    def released(self) -> None:
+        """No handle is left. Lock held."""
+
+    def end(self, error: BaseException) -> None:
+        """Calls that have not begun fail with ``error``, as do later ones. Lock held."""
+
+
 class ObjectState:
     """One object: its status, its value or error, and how to make it again.
 
@@ -79,7 +91,7 @@ class ObjectState:
         "waiters",
     )
 
-    def __init__(self, counter: HandleCounter, num_slices: int, task: Task | None) -> None:
+    def __init__(self, counter: HandleCounter, num_slices: int, task: Maker | None) -> None:
         self.counter = counter
         self.num_slices = num_slices
         self.task = task
@@ -89,7 +101,7 @@ class ObjectState:
         self.stored: StoredValue | None = None
         self.error: BaseException | None = None
         self.waiters: list[Callable[[bool], None]] = []
-        self.actor: LocalActor | None = None
+        self.actor: LivingActor | None = None
 
     def add_handle(self) -> None:
         """See ``ObjectHandle``."""
@@ -144,166 +156,6 @@ class Bundle:
             waiter(self.error is not None)
 
 
-class Task:
-    """One call of a remote function, or of a method of an actor, or the making of an actor.
-
-    ``args`` and ``kwargs`` are what the caller gave, for a thread; for a worker process they are pickled in ``call``,
-    and ``args`` are the references among them.
-    """
-
-    __slots__ = (
-        "actor",
-        "args",
-        "attempt",
-        "call",
-        "caller",
-        "cancelled",
-        "deaths",
-        "died_at",
-        "fn",
-        "interrupt",
-        "is_staged",
-        "keeps_resources",
-        "kwargs",
-        "lineage",
-        "longest_seconds",
-        "method",
-        "missing",
-        "name",
-        "options",
-        "output",
-        "ready",
-        "reservation",
-        "sequence",
-        "signs_before",
-        "started",
-        "stream",
-        "values",
-        "worker",
-    )
-
-    def __init__(
-        self,
-        fn: Callable[..., Any] | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: TaskOptions,
-        sequence: int,
-    ) -> None:
-        self.fn = fn
-        self.args: tuple[Any, ...] | None = args
-        self.kwargs: dict[str, Any] | None = kwargs
-        self.call: Call | None = None
-        self.options = options
-        self.name = options.name or getattr(fn, "__name__", "task")
-        self.sequence = sequence
-        self.attempt = 1
-        #: Deaths of its workers that are not counted as attempts; when the first came, and the signs then (``deaths``).
-        self.deaths = 0
-        self.died_at = 0.0
-        self.signs_before = 0
-        #: Of the attempts that ended so, the longest.
-        self.longest_seconds = 0.0
-        self.cancelled = False
-        self.started = False
-        self.ready = False
-        #: Counted among those that have their arguments ahead of the workers.
-        self.is_staged = False
-        self.missing = 0
-        self.lineage: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-        self.output: ObjectState | None = None
-        self.stream: Stream | None = None
-        self.actor: LocalActor | None = None
-        #: Of the actor, that is called.
-        self.method = ""
-        #: Number of the task or the actor that made the call, for the order of an actor's calls.
-        self.caller: int | None = None
-        #: Stops the running attempt, if it can be stopped.
-        self.interrupt: Callable[[], None] | None = None
-        #: An actor occupies what its making took until it ends.
-        self.keeps_resources = False
-        self.reservation: Any = None
-        self.values: Any = None
-        #: Where the attempt runs, if in a worker process.
-        self.worker: WorkerProcess | None = None
-
-    def is_over(self) -> bool:
-        """Whether its result has come, or never will."""
-        return self.cancelled or self.output is None or self.output.status is not Status.PENDING
-
-    def release_memory(self) -> None:
-        """Gives working memory and the values of arguments back; harmless when repeated."""
-        reservation, self.reservation = self.reservation, None
-        self.values = None
-        if reservation is not None:
-            reservation.release()
-
-    def release_arguments(self) -> None:
-        """Lets go of the arguments' handles and keeps their descriptions (with the first call, the lineage)."""
-        if self.args or self.kwargs:
-            self.lineage = (
-                tuple(_describe(arg) for arg in self.args or ()),
-                {name: _describe(arg) for name, arg in (self.kwargs or {}).items()},
-            )
-        if self.call is not None:
-            self.call.release()
-        self.args = self.kwargs = self.values = None
-
-    def can_run_again(self) -> bool:
-        """Whether what it made is made again when it is lost; each item of a generator is, the first time."""
-        most = self.options.max_retries + (0 if self.stream is None else self.stream.num_lost)
-        return self.actor is None and self.attempt - self.deaths <= most
-
-    def drop_lineage(self) -> None:
-        """Lets go of what it was called with, too: it is not run again."""
-        self.lineage = ((), {})
-
-    def forget(self) -> None:
-        """After its end: keeps nothing of what it ran and made, so that its object goes with the last handle."""
-        self.drop_lineage()
-        self.fn = self.call = self.output = self.stream = None
-
-    def restore_arguments(self) -> None:
-        """Takes handles of the arguments again, to run once more."""
-        if self.args is None:
-            args, kwargs = self.lineage
-            self.args = tuple(_revive(arg) for arg in args)
-            self.kwargs = {name: _revive(arg) for name, arg in kwargs.items()}
-        if self.call is not None:
-            self.call.restore()
-
-
-class _Described:
-    """A reference among the arguments of a finished task: names objects without keeping their bytes."""
-
-    __slots__ = ("index", "kind", "target")
-
-    def __init__(self, kind: type, target: ObjectState | Bundle, index: int | range = -1) -> None:
-        self.kind = kind
-        self.target = target
-        self.index = index
-
-
-def _describe(arg: Any) -> Any:
-    if isinstance(arg, StoredArgument):
-        return arg
-    if isinstance(arg, Ref):
-        return _Described(Ref, arg._object)  # type: ignore[arg-type]
-    if isinstance(arg, SliceRef):
-        return _Described(SliceRef, arg.ref._object, arg.index)  # type: ignore[arg-type]
-    if isinstance(arg, Refs):
-        return _Described(Refs, arg.engine_state)
-    if isinstance(arg, Column):
-        return _Described(Column, arg.refs.engine_state, arg.index)
-    return arg
-
-
-def _revive(arg: Any) -> Any:
-    if not isinstance(arg, _Described):
-        return arg
-    if isinstance(arg.target, ObjectState):
-        ref = Ref(arg.target)
-        return ref if arg.kind is Ref else SliceRef(ref, arg.index)
-    refs = Refs(Ref(state) for state in arg.target.objects)
-    refs.engine_state = arg.target
-    return refs if arg.kind is Refs else Column(refs, arg.index)  # type: ignore[arg-type]
+def is_over(ref: Ref) -> bool:
+    """Whether the object is made, or has failed."""
+    return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]

@@ -9,24 +9,52 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from exoshuffle.engines.local.objects.state import ObjectState, Status, Task
+from exoshuffle.engines.local.objects.state import HandleCounter, Maker, ObjectState, Status
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.errors import BlockLostError
 from exoshuffle.futures.refs import Ref
 
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
-    from exoshuffle.engines.local.objects.table import ObjectTable
+
+class Keeper(HandleCounter, Protocol):
+    """Who keeps the items: the table of objects. Called with the lock held."""
+
+    def fulfil(self, state: ObjectState, stored: StoredValue) -> None:
+        """The value is there."""
+
+    def reject(self, state: ObjectState, error: BaseException) -> None:
+        """There will be no value."""
+
+    def discard(self, stored: StoredValue) -> None:
+        """Nobody wants the value."""
+
+    def notify(self) -> None:
+        """Wakes who waits for something to change."""
+
+
+class Waiting(Protocol):
+    """Who waits for items, or for somebody to take them. Called without the lock."""
+
+    def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
+        """See ``StreamHandle.next_ref``."""
+
+    def await_taker(self, stream: Stream) -> None:
+        """Has a generator that is far ahead wait until somebody takes an item, or nothing else can go on."""
+
+    def cancel(self, ref: Ref) -> bool:
+        """Stops the task that makes the object."""
 
 
 class Stream:
-    """What is behind a ``RefStream``. All but those of ``StreamHandle`` are called with the engine's lock held."""
+    """What is behind a ``RefStream``. Its methods are called with the lock held.
 
-    def __init__(self, engine: LocalEngine, table: ObjectTable, task: Task) -> None:
-        self._engine = engine
-        self._table = table
+    Not so ``await_taker``, and those of ``StreamHandle``.
+    """
+
+    def __init__(self, keeper: Keeper, waiting: Waiting, task: Maker) -> None:
+        self._keeper = keeper
+        self._waiting = waiting
         self._task = task
         self._items: list[ObjectState] = []
         self._untaken: dict[int, Ref] = {}
@@ -50,14 +78,14 @@ class Stream:
         index = self._made
         is_new = index == len(self._items)
         if self._task.cancelled or (self.dropped and is_new):
-            self._table.discard(stored)
+            self._keeper.discard(stored)
             return False
         self._made += 1
         if is_new:
-            state = ObjectState(self._table, 1, self._task)
+            state = ObjectState(self._keeper, 1, self._task)
             self._items.append(state)
             self._untaken[index] = Ref(state)
-        self._table.fulfil(self._items[index], stored)
+        self._keeper.fulfil(self._items[index], stored)
         if self.dropped:  # perhaps meanwhile: that needs no lock
             self._untaken.clear()
         return not self.dropped or self._made < len(self._items)
@@ -91,8 +119,8 @@ class Stream:
         for state in self._items:
             if state.status is Status.PENDING:
                 why = f"{state!r}: its bytes are lost and the generator ended before"
-                self._table.reject(state, error or BlockLostError(why))
-        self._table.notify()
+                self._keeper.reject(state, error or BlockLostError(why))
+        self._keeper.notify()
 
     def take(self, index: int) -> Ref | None:
         """Item ``index``, if it has been made."""
@@ -118,7 +146,11 @@ class Stream:
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
-        return self._engine.next_item(self, index, timeout)
+        return self._waiting.next_item(self, index, timeout)
+
+    def await_taker(self) -> None:
+        """Waits, on behalf of the task, until it is no longer too far ahead. Without the lock."""
+        self._waiting.await_taker(self)
 
     def limit_ahead(self, count: int) -> None:
         """See ``StreamHandle``."""
@@ -127,7 +159,7 @@ class Stream:
     def cancel(self) -> bool:
         """See ``StreamHandle``."""
         output = self._output
-        return output is not None and self._engine.cancel(output)
+        return output is not None and self._waiting.cancel(output)
 
     def drop(self) -> None:
         """See ``StreamHandle``."""

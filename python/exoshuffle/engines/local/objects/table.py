@@ -17,8 +17,10 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from exoshuffle._native import Store
 from exoshuffle.engines.local.objects import arguments
-from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status, Task
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status
+from exoshuffle.engines.local.objects.task import Task, maker_of
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.errors import (
     BlockLostError,
@@ -43,7 +45,7 @@ class ObjectTable:
         waiters: Called when something changes: an object comes or fails, a stream ends, the engine is closed.
     """
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Store) -> None:
         self.lock = threading.Lock()
         #: Handles that came and went, not counted yet: objects and +1 or -1.
         self.handle_changes: collections.deque[tuple[ObjectState, int]] = collections.deque()
@@ -235,15 +237,16 @@ class ObjectTable:
 
     def _untie(self, state: ObjectState) -> None:
         """The task of an object that is gone forgets it: both, and what the task keeps, go without a collector."""
-        if state.task is not None and state.task.output is state and state.task.stream is None:
-            state.task.output = None
+        task = maker_of(state)
+        if task is not None and task.output is state and task.stream is None:
+            task.output = None
 
     def _drop_task(self, state: ObjectState) -> None:
         """Nobody can ask for the result any more: a task that has not started never does, an actor ends."""
         if state.actor is not None:
             state.actor.released()
             return
-        task = state.task
+        task = maker_of(state)
         if (
             task is not None
             and task.output is state
@@ -267,7 +270,7 @@ class ObjectTable:
 
     def recover(self, state: ObjectState) -> None:
         """Runs the task of a lost object again, and first those of its arguments that are gone too."""
-        task = state.task
+        task = maker_of(state)
         why = ""
         if task is None:
             why = "it was put, not computed"

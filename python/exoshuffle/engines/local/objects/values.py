@@ -90,13 +90,15 @@ class StoreBlocks:
     found yet, here or in worker processes (``collect``): their objects need not be written.
     """
 
-    def __init__(self, store: Any, inline_bytes: int, collect: Callable[[], None]) -> None:
+    def __init__(
+        self, store: _native.Store, inline_bytes: int, collect: Callable[[], None]
+    ) -> None:
         self._store = store
         self._collect = collect
         self.inline_bytes = inline_bytes
         self._collected_at = 0.0
 
-    def allocate(self, offsets: Sequence[int]) -> Any:
+    def allocate(self, offsets: Sequence[int]) -> _native.Block:
         """See ``Blocks``."""
         self.collect_if_nearly_full(offsets[-1])
         return self._store.allocate(offsets)
@@ -112,7 +114,7 @@ class StoreBlocks:
         """Whether the store spills once it holds so much more."""
         stats = self._store.stats()
         used = stats["used_blocks_bytes"] + stats["reserved_bytes"] + more_bytes
-        return bool(100 * used > _SPILL_PERCENT * stats["budget_bytes"])
+        return 100 * used > _SPILL_PERCENT * stats["budget_bytes"]
 
     def num_slices(self, value: Any) -> int | None:
         """See ``Blocks``."""

@@ -12,34 +12,32 @@ import os
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING
 
 from exoshuffle.engines.local.objects import arguments
-from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status, Task
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status
+from exoshuffle.engines.local.objects.table import ObjectTable
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.engines.local.tasks.scheduler import Scheduler
+from exoshuffle.engines.local.tasks.waits import Waits
 from exoshuffle.futures.options import CPU
 from exoshuffle.observe.activity import Activity, Frame, telling_frame
 from exoshuffle.units import format_bytes
 
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
-    from exoshuffle.engines.local.tasks.scheduler import Scheduler
-    from exoshuffle.engines.local.tasks.waits import Waits
 
-
-def activities(engine: LocalEngine, scheduler: Scheduler, waits: Waits) -> list[Activity]:
+def activities(table: ObjectTable, scheduler: Scheduler, waits: Waits) -> list[Activity]:
     """The unfinished tasks, running ones first, those that have run longest at the beginning.
 
     None if all wait for the program to take what they have made: it may take its time.
     """
-    with engine.lock:
+    with table.lock:
         if scheduler.is_idle() or waits.all_are_ahead():
             return []
         running = scheduler.now_running()
     begun = {id(task) for _, task, _ in running}
     found = [_running(*one) for one in running]
     tasks = [one for one in gc.get_objects() if type(one) is Task and id(one) not in begun]
-    with engine.lock:
-        waiting = [task for task in tasks if _is_waiting(task, engine)]
+    with table.lock:
+        waiting = [task for task in tasks if _is_waiting(task, table)]
         waiting.sort(key=lambda task: task.sequence)
         stage_is_stuck = any(_waits_for_memory(task) for task in waiting)
         found += [
@@ -62,9 +60,9 @@ def _running(thread: int, task: Task, since: float) -> Activity:
     return Activity(task.name, None, task.attempt, seconds, process, telling_frame(frames))
 
 
-def _is_waiting(task: Task, engine: LocalEngine) -> bool:
-    of_engine = task.output is not None and task.output.counter is engine.table
-    return of_engine and not task.is_over() and not task.started
+def _is_waiting(task: Task, table: ObjectTable) -> bool:
+    is_ours = task.output is not None and task.output.counter is table
+    return is_ours and not task.is_over() and not task.started
 
 
 def _waits_for_memory(task: Task) -> bool:

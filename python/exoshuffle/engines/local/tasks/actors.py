@@ -11,18 +11,24 @@ import collections
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from exoshuffle.engines.local.objects.state import Task, ValueGoneError
+from exoshuffle._native import Reservation
+from exoshuffle.engines.local.objects.state import ValueGoneError
+from exoshuffle.engines.local.objects.table import ObjectTable
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.tasks import deaths, room, threads
+from exoshuffle.engines.local.tasks import deaths
+from exoshuffle.engines.local.tasks.outcomes import Outcomes
+from exoshuffle.engines.local.tasks.runner import Runner
+from exoshuffle.engines.local.tasks.scheduler import Scheduler
+from exoshuffle.engines.local.tasks.threads import Threads, arguments_of, function_of
 from exoshuffle.engines.local.workers import wire
+from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import ActorDiedError, CorruptBlockError, WorkerDiedError
 from exoshuffle.futures.options import ActorOptions, TaskOptions
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
 
 
 def creation_options(options: ActorOptions) -> TaskOptions:
@@ -37,22 +43,34 @@ def creation_options(options: ActorOptions) -> TaskOptions:
     )
 
 
-class LocalActor:
-    """One actor of a ``LocalEngine``."""
+@dataclass(frozen=True)
+class Stage:
+    """What actors act on: the parts of an engine that their calls go through."""
 
-    def __init__(self, engine: LocalEngine, creation: Task, options: ActorOptions) -> None:
+    table: ObjectTable
+    scheduler: Scheduler
+    runner: Runner
+    outcomes: Outcomes
+    threads: Threads
+    pool: ProcessPool
+
+
+class LocalActor:
+    """One actor of an engine."""
+
+    def __init__(self, stage: Stage, creation: Task, options: ActorOptions) -> None:
         self.name = creation.name
         self.is_thread = options.executor == "thread"
-        self._engine = engine
+        self._stage = stage
         self._creation = creation
         self._restarts_left = options.max_restarts
         #: Whether a call has seen the process end, and who may have ended it.
         self._ended_from_outside: bool | None = None
-        self._changed = threading.Condition(engine.lock)
+        self._changed = threading.Condition(stage.table.lock)
         self._calls: dict[int | None, collections.deque[Task]] = {}
         self._worker: WorkerProcess | None = None
         self._instance: Any = None
-        self._reservation: Any = None
+        self._reservation: Reservation | None = None
         self._started = False
         self._wanted = True
         self.error: BaseException | None = None
@@ -71,7 +89,7 @@ class LocalActor:
     def ready(self, task: Task) -> None:
         """The arguments of a call are there, for the first time or again."""
         if self.error is not None:
-            self._engine.table.reject_task(task, self.error)
+            self._stage.table.reject_task(task, self.error)
             return
         task.ready = True
         self._changed.notify()
@@ -97,39 +115,44 @@ class LocalActor:
         for queue in calls.values():
             for task in queue:
                 if not task.is_over():
-                    self._engine.table.reject_task(task, error)
+                    self._stage.table.reject_task(task, error)
         self._changed.notify()
+
+    # --- from the engine, without the lock -------------------------------------------------------------------------
 
     def kill(self) -> None:
         """Ends the actor at once, as far as a process can be ended and a thread cannot."""
-        self._restarts_left = 0
-        self.end(ActorDiedError(f"actor {self.name} was killed"))
-        if self._worker is not None:
-            self._worker.kill()
+        with self._stage.table.lock:
+            self._restarts_left = 0
+            self.end(ActorDiedError(f"actor {self.name} was killed"))
+            if self._worker is not None:
+                self._worker.kill()
+        self._stage.table.settle()
 
     # --- making it ---------------------------------------------------------------------------------------------
 
-    def begin(self, task: Task) -> StoredValue:
+    def begin(self) -> StoredValue:
         """Runs the constructor, on a thread of the scheduler, then serves calls on a thread of its own."""
+        task = self._creation
         self._construct(task)
         self._reservation, task.reservation = task.reservation, None
         task.keeps_resources = True
-        with self._engine.lock:
+        with self._stage.table.lock:
             self._started = True
-            self._engine.start_thread(self._serve, f"exoshuffle-actor-{self.name}")
+            self._stage.scheduler.start_thread(self._serve, f"exoshuffle-actor-{self.name}")
         return StoredValue((b"N.",), None, pickled=True)
 
     def _construct(self, task: Task) -> None:
         if self.is_thread:
-            args, kwargs = threads.arguments_of(task)
-            self._instance = threads.function_of(task)(*args, **kwargs)
+            args, kwargs = arguments_of(task)
+            self._instance = function_of(task)(*args, **kwargs)
             return
         loaded, task.values = task.values or [], None
-        worker = self._engine.pool.take()
+        worker = self._stage.pool.take()
         try:
             worker.run(task, wire.ACTOR, loaded)
         except BaseException:
-            self._engine.pool.give_back(worker, reusable=False)
+            self._stage.pool.give_back(worker, reusable=False)
             raise
         self._worker = worker
 
@@ -143,19 +166,19 @@ class LocalActor:
         from_outside, self._ended_from_outside = self._ended_from_outside, None
         if worker is not None:
             from_outside = worker.was_ended if from_outside is None else from_outside
-            self._engine.pool.give_back(worker, reusable=False)
+            self._stage.pool.give_back(worker, reusable=False)
         if self._restarts_left == 0:
             raise WorkerDiedError(f"the process of actor {self.name} has ended")
-        if not (from_outside and self._engine.attempts.forgive(self._creation)):
+        if not (from_outside and self._stage.outcomes.forgive(self._creation)):
             self._restarts_left -= 1
-        self._creation.values = self._engine.attempts.resolve(self._creation)
+        self._creation.values = self._stage.runner.resolve(self._creation)
         self._construct(self._creation)
 
     # --- serving, on its own thread ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
         while True:
-            with self._engine.lock:
+            with self._stage.table.lock:
                 task = self._next()
                 if task is None:
                     break
@@ -167,7 +190,7 @@ class LocalActor:
 
     def _next(self) -> Task | None:
         """The first call that can run; stays in its queue until it is over, since it may have to run again."""
-        while not self._engine.table.closed and self.error is None:
+        while not self._stage.table.closed and self.error is None:
             best = None
             for caller, queue in list(self._calls.items()):
                 while queue and queue[0].is_over():
@@ -180,7 +203,7 @@ class LocalActor:
                 return best
             if not self._wanted and not self._calls:
                 return None
-            with contextlib.nullcontext() if self._worker is None else self._engine.pool.blocked():
+            with contextlib.nullcontext() if self._worker is None else self._stage.pool.blocked():
                 self._changed.wait()
         return None
 
@@ -189,29 +212,29 @@ class LocalActor:
         try:
             if not self.is_thread and (self._worker is None or not self._worker.is_alive):
                 self._restart()
-            room.check(self._engine, task, self._creation.options.memory)
-            task.values = self._engine.attempts.resolve(task)
-            with self._engine.running(task):
+            self._stage.runner.check_room(task, self._creation.options.memory)
+            task.values = self._stage.runner.resolve(task)
+            with self._stage.scheduler.running(task):
                 stored = self._execute(task)
-            self._engine.attempts.finish(task, stored, time.monotonic() - started)
+            self._stage.outcomes.finish(task, stored, time.monotonic() - started)
         except CorruptBlockError as error:
-            self._engine.table.lose(error)
-            self._engine.attempts.await_again(task)
+            self._stage.table.lose(error)
+            self._stage.outcomes.await_again(task)
         except ValueGoneError:
-            self._engine.attempts.await_again(task)
+            self._stage.outcomes.await_again(task)
         except WorkerDiedError as error:
             self._died(task, error)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the call
-            self._engine.attempts.fail(task, error)
+            self._stage.outcomes.fail(task, error)
 
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
-            return threads.run(self._engine, task, getattr(self._instance, task.method))
+            return self._stage.threads.run(task, getattr(self._instance, task.method))
         loaded, task.values = task.values or [], None
         return self._worker.run(task, wire.METHOD, loaded)
 
     def _died(self, task: Task, error: WorkerDiedError) -> None:
-        with self._engine.lock:
+        with self._stage.table.lock:
             self._ended_from_outside = error.from_outside
             final = self._restarts_left == 0
             if final:
@@ -224,18 +247,18 @@ class LocalActor:
             cause = self.error or ActorDiedError(
                 f"actor {self.name} died during a call of {task.method} and was made anew: {error}"
             )
-            self._engine.attempts.fail(task, cause)
+            self._stage.outcomes.fail(task, cause)
         else:
-            self._engine.attempts.fail(task, error)
+            self._stage.outcomes.fail(task, error)
 
     def _stop(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            self._engine.pool.give_back(worker, reusable=False)
+            self._stage.pool.give_back(worker, reusable=False)
         self._instance = None
         if self._reservation is not None:
             self._reservation.release()
-        with self._engine.lock:
+        with self._stage.table.lock:
             self.end(ActorDiedError(f"actor {self.name} has ended: no handle was left"))
             self._creation.release_arguments()
-            self._engine.actor_ended(self._creation.options.shape)
+            self._stage.scheduler.give_back(self._creation.options.shape)

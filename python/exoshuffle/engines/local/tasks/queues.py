@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 
-from exoshuffle.engines.local.objects.state import Task
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.tasks.resources import Need, Resources
 
 

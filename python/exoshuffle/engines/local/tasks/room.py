@@ -13,42 +13,42 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from exoshuffle import _native
+from exoshuffle._native import Store
 from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.budget import Budget
 from exoshuffle.engines.local.objects import arguments
-from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status, Task, ValueGoneError
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState, Status, ValueGoneError
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.errors import MemoryLimitError, StorageError
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 from exoshuffle.units import format_bytes
 
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
-
-_PAGE_BYTES = _native.Store.PAGE_BYTES
-_UNIT_BYTES = _native.Store.UNIT_BYTES
-_ENTRY_BYTES = _native.Store.ENTRY_BYTES
+_PAGE_BYTES = Store.PAGE_BYTES
+_UNIT_BYTES = Store.UNIT_BYTES
+_ENTRY_BYTES = Store.ENTRY_BYTES
 
 
-def check(engine: LocalEngine, task: Task, memory: int) -> None:
+def check(budget: Budget, store: Store, task: Task, memory: int) -> None:
     """Refuses a task whose arguments can never be in memory beside what it, or its actor, holds.
 
     Args:
-        engine: Where it is to run.
+        budget: Of the engine.
+        store: Where its arguments are.
         task: Its arguments have come.
         memory: Bytes of the budget that are held while the arguments are fetched.
 
     Raises:
         MemoryLimitError: It is refused.
     """
-    room_bytes = engine.room_bytes
+    room_bytes = budget.room_bytes
     least = 0
     if memory <= room_bytes:
         args = (*(task.args or ()), *(task.kwargs or {}).values())
-        least = _too_many_bytes(engine.store, args, room_bytes - memory)
+        least = _too_many_bytes(store, args, room_bytes - memory)
     if memory + least > room_bytes:
-        limit = limits.raised(engine.memory_limit, memory + least - room_bytes)
+        limit = limits.raised(budget.memory_limit, memory + least - room_bytes)
         raise MemoryLimitError(
             f"task {task.name} needs {format_bytes(memory)} of working memory and {format_bytes(least)} for its "
             f"arguments at once, but no more than {format_bytes(room_bytes)} can ever be free; raise memory_limit to "
@@ -56,7 +56,7 @@ def check(engine: LocalEngine, task: Task, memory: int) -> None:
         )
 
 
-def _too_many_bytes(store: Any, args: Sequence[Any], room_bytes: int) -> int:
+def _too_many_bytes(store: Store, args: Sequence[Any], room_bytes: int) -> int:
     """What the arguments take at least, if that is more than there can be; else 0."""
     stats = store.stats()
     # Blocks in files take nothing, and may be among the arguments.
@@ -72,7 +72,7 @@ def _too_many_bytes(store: Any, args: Sequence[Any], room_bytes: int) -> int:
     return 0
 
 
-def least_bytes(store: Any, wanted: Sequence[arguments.Wanted]) -> int:
+def least_bytes(store: Store, wanted: Sequence[arguments.Wanted]) -> int:
     """Bytes of the budget that a fetch of these takes at least, beside nothing else.
 
     Raises:
@@ -107,7 +107,7 @@ def _held(sizes: Sequence[int], chosen: set[int]) -> int:
     return min(image, pages)
 
 
-def _most_bytes(store: Any, arg: Any) -> int:
+def _most_bytes(store: Store, arg: Any) -> int:
     """No less than ``least_bytes`` of one argument; cheaper for sequences."""
     index: int | range | None = None
     if isinstance(arg, Refs | Column):
@@ -124,7 +124,7 @@ def _most_bytes(store: Any, arg: Any) -> int:
     return sum(chosen) + count * len(chosen) * 2 * _PAGE_BYTES + _UNIT_BYTES
 
 
-def _bundle_sizes(store: Any, bundle: Bundle) -> list[int]:
+def _bundle_sizes(store: Store, bundle: Bundle) -> list[int]:
     """Sums over the objects of a sequence, by slice."""
     if bundle.slice_bytes is None:
         sums: list[int] = []
@@ -135,7 +135,7 @@ def _bundle_sizes(store: Any, bundle: Bundle) -> list[int]:
     return bundle.slice_bytes
 
 
-def _sizes(store: Any, state: ObjectState) -> list[int]:
+def _sizes(store: Store, state: ObjectState) -> list[int]:
     """Of the slices of an object that is in the store; none if it is not."""
     source, index = arguments.sourced(state, None)
     if isinstance(index, int):

@@ -18,21 +18,18 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from exoshuffle.engines.local.objects.state import Task, ValueGoneError
-from exoshuffle.engines.local.tasks import room
+from exoshuffle.engines.local.objects.state import ValueGoneError
+from exoshuffle.engines.local.objects.table import ObjectTable
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.tasks.outcomes import Outcomes
 from exoshuffle.engines.local.tasks.queues import TaskQueue
 from exoshuffle.engines.local.tasks.resources import Need, Resources
+from exoshuffle.engines.local.tasks.runner import Runner
 from exoshuffle.errors import ClosedError, CorruptBlockError
-from exoshuffle.futures.engine import set_task_engine
 from exoshuffle.futures.options import CPU
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
-    from exoshuffle.engines.local.objects.table import ObjectTable
-    from exoshuffle.engines.local.objects.values import StoredValue
 
 _logger = logging.getLogger("exoshuffle")
 #: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
@@ -61,15 +58,31 @@ class _Running(threading.local):
 
 
 class Scheduler:
-    """The queues and threads of a ``LocalEngine``; ``lock`` is the engine's."""
+    """The queues and threads of an engine.
+
+    Args:
+        table: Its lock is the scheduler's.
+        resources: What tasks may have at once.
+        runner: Prepares tasks and runs them.
+        outcomes: What becomes of them.
+        enter: Called on a thread before it runs a task.
+    """
 
     def __init__(
-        self, engine: LocalEngine, lock: threading.Lock, num_cpus: int, resources: Resources
+        self,
+        table: ObjectTable,
+        resources: Resources,
+        runner: Runner,
+        outcomes: Outcomes,
+        enter: Callable[[], None],
     ) -> None:
-        self._engine = engine
-        self._lock = lock
-        self._num_cpus = num_cpus
+        self._table = table
+        self._lock = lock = table.lock
+        self._num_cpus = int(resources.total[CPU])
         self._resources = resources
+        self._runner = runner
+        self._outcomes = outcomes
+        self._enter = enter
         self._stage_changed = threading.Condition(lock)
         self._run_changed = threading.Condition(lock)
         self._to_stage = TaskQueue()
@@ -86,11 +99,13 @@ class Scheduler:
         self._threads: list[threading.Thread] = []
         #: By thread, since when; for ``now_running``.
         self._now_running: dict[int, tuple[Task, float]] = {}
-        self._running = _Running(engine.table, self._now_running)
+        self._running = _Running(table, self._now_running)
 
-    def add(self, task: Task, staged: bool) -> None:
-        """Takes a task whose arguments are done; ``staged`` if it needs memory or arguments. Lock held."""
-        if staged:
+    def start(self, task: Task) -> None:
+        """Takes a task whose arguments are done. Lock held."""
+        if task.actor is not None:
+            task.actor.ready(task)
+        elif self._runner.has_references(task) or task.options.memory > 0:
             if not self._has_stager:
                 self._has_stager = True
                 self.start_thread(self._stage_loop, "exoshuffle-stager")
@@ -145,7 +160,7 @@ class Scheduler:
 
     def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
         """Around running a task on this thread."""
-        set_task_engine(self._engine)
+        self._enter()
         self._running.task = task
         self._num_begun += 1
         return self._running
@@ -157,7 +172,7 @@ class Scheduler:
 
     @contextlib.contextmanager
     def _slot_given_back(self, task: Task) -> Iterator[None]:
-        waiting = contextlib.nullcontext() if task.worker is None else self._engine.pool.blocked()
+        waiting = contextlib.nullcontext() if task.worker is None else task.worker.waiting()
         if task.actor is not None:
             with waiting:
                 yield
@@ -178,9 +193,9 @@ class Scheduler:
         self._wake_worker()
         self._wake_stager()
 
-    def start_thread(self, loop: object, name: str) -> None:
+    def start_thread(self, loop: Callable[[], None], name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
-        thread = threading.Thread(target=loop, name=name, daemon=True)  # type: ignore[arg-type]
+        thread = threading.Thread(target=loop, name=name, daemon=True)
         # Those of actors come and go.
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
@@ -230,14 +245,11 @@ class Scheduler:
         need = self._to_stage.first(self._resources)
         if need is None or self._resources.free_cpus > self._num_staged:
             return need
-        return need if self._engine.attempts.has_references(self._to_stage.peek(need)) else None
+        return need if self._runner.has_references(self._to_stage.peek(need)) else None
 
     def _stage(self, task: Task) -> None:
         try:
-            room.check(self._engine, task, task.options.memory)
-            if task.options.memory:
-                task.reservation = self._engine.reserve(task.options.memory)
-            task.values = self._engine.attempts.resolve(task)
+            self._runner.prepare(task)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             with self._lock:
                 self._unstage(task)
@@ -259,11 +271,11 @@ class Scheduler:
         if isinstance(error, ClosedError) and self._closed:
             return
         if isinstance(error, CorruptBlockError):
-            self._engine.table.lose(error)
+            self._table.lose(error)
         if isinstance(error, CorruptBlockError | ValueGoneError):
-            self._engine.attempts.await_again(task)
+            self._outcomes.await_again(task)
         else:
-            self._engine.attempts.fail(task, error)
+            self._outcomes.fail(task, error)
 
     # --- the workers -------------------------------------------------------------------------------------------
 
@@ -288,20 +300,20 @@ class Scheduler:
 
         All at once: the lock is what threads that run small tasks wait for.
         """
-        self._engine.table.make_way()
+        self._table.make_way()
         with self._lock:
             if stored is not None:
-                self._engine.attempts.fulfil(task, stored)
+                self._outcomes.fulfil(task, stored)
             if not task.keeps_resources:
                 self._resources.give_back(task.options.shape)
             self._wake_stager()
             taken = self._take()
-        self._engine.table.settle()
+        self._table.settle()
         return taken
 
     def _tell(self, task: Task, seconds: float) -> None:
         try:
-            self._engine.attempts.tell(task, seconds)
+            self._outcomes.tell(task, seconds)
         except Exception:
             # Not the task's fault, and no reason to end this thread, on which others will run.
             _logger.exception("an observer failed when task %s had finished", task.name)
@@ -327,7 +339,7 @@ class Scheduler:
         self._resources.take(need)
         self._unstage(task)
         task.started = True
-        task.interrupt = self._engine.pool.interrupt_of(task)
+        task.interrupt = self._runner.interrupt_of(task)
         self._wake_worker()
         return task
 
@@ -338,11 +350,11 @@ class Scheduler:
             return None
         try:
             with self.running(task):
-                stored = self._engine.attempts.execute(task)
+                stored = self._runner.execute(task)
             task.release_memory()
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             # Not later: the next attempt may begin, and take memory, before ``fail`` returns.
             task.release_memory()
-            self._engine.attempts.fail(task, error)
+            self._outcomes.fail(task, error)
             return None
         return stored

@@ -6,31 +6,41 @@ Tasks and actors that a worker process asks for come packed; they are unpacked h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from exoshuffle.engines.local.objects import calls, values
 from exoshuffle.engines.local.objects.loading import Loaded
-from exoshuffle.engines.local.objects.state import Task
-from exoshuffle.engines.local.objects.values import StoredValue
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
+from exoshuffle.engines.local.objects.results import Results
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.engines.local.objects.values import StoreBlocks, StoredValue
 
 
-def run(engine: LocalEngine, task: Task, fn: Callable[..., Any]) -> StoredValue:
-    """Calls ``fn`` with the task's arguments; stores what it returns, or each item that it yields."""
-    args, kwargs = arguments_of(task)
-    task.values = None
-    value = fn(*args, **kwargs)
-    if task.options.is_streaming:
-        for item in value:
-            if not engine.attempts.add_item(task, values.encode(engine.blocks, item, 1)):
-                break
-        value = None
-    # The arguments go before the result is announced: a consumer may need their memory.
-    del args, kwargs
-    task.release_memory()
-    return values.encode(engine.blocks, value, task.options.num_slices)
+class Threads:
+    """Runs functions where they are called.
+
+    Args:
+        blocks: Where results are stored.
+        results: Takes the items of generators.
+    """
+
+    def __init__(self, blocks: StoreBlocks, results: Results) -> None:
+        self._blocks = blocks
+        self._results = results
+
+    def run(self, task: Task, fn: Callable[..., Any]) -> StoredValue:
+        """Calls ``fn`` with the task's arguments; stores what it returns, or each item that it yields."""
+        args, kwargs = arguments_of(task)
+        task.values = None
+        value = fn(*args, **kwargs)
+        if task.options.is_streaming:
+            for item in value:
+                if not self._results.add_item(task, values.encode(self._blocks, item, 1)):
+                    break
+            value = None
+        # The arguments go before the result is announced: a consumer may need their memory.
+        del args, kwargs
+        task.release_memory()
+        return values.encode(self._blocks, value, task.options.num_slices)
 
 
 def function_of(task: Task) -> Callable[..., Any]:

@@ -12,17 +12,21 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from exoshuffle.engines.local.objects.state import Awaited, ObjectState, Status, ValueGoneError
+from exoshuffle.engines.local.objects.state import (
+    Awaited,
+    ObjectState,
+    Status,
+    ValueGoneError,
+    is_over,
+)
 from exoshuffle.engines.local.objects.streams import Stream
+from exoshuffle.engines.local.objects.table import ObjectTable
 from exoshuffle.engines.local.tasks.bell import Bell
+from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.errors import CorruptBlockError, TaskCancelledError
 from exoshuffle.futures.refs import Ref
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.objects.table import ObjectTable
-    from exoshuffle.engines.local.tasks.scheduler import Scheduler
 
 #: How often who waits looks for handles that could only be queued: one that went while another thread held the lock;
 #: its memory may be what everybody waits for.
@@ -209,11 +213,6 @@ class Waits:
                 raise TaskCancelledError(f"task {task.name} was cancelled")
             if task.worker is not None:
                 task.worker.check_alive()
-
-
-def is_over(ref: Ref) -> bool:
-    """Whether the object is made, or has failed."""
-    return ref._object.status is not Status.PENDING  # type: ignore[attr-defined]
 
 
 def _deadline(timeout: float | None) -> float | None:

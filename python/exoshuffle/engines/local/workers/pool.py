@@ -12,14 +12,15 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
 
+from exoshuffle._native import Reservation
 from exoshuffle.engines.local.memory import limits
-from exoshuffle.engines.local.objects.state import Task
+from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.objects.loading import Loaded
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.tasks import deaths
-from exoshuffle.engines.local.workers import wire
-from exoshuffle.engines.local.workers.processes import WORKER_BYTES, WorkerProcess
+from exoshuffle.engines.local.workers import endings, wire
+from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home, WorkerProcess
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import (
     MemoryLimitError,
@@ -27,9 +28,6 @@ from exoshuffle.errors import (
     WorkerDiedError,
 )
 from exoshuffle.units import format_bytes
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
 
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
@@ -39,16 +37,25 @@ _STANDSTILL_SECONDS = 5.0
 
 
 class ProcessPool:
-    """Workers for tasks; some idle ones are kept, since a new one imports anew what functions need."""
+    """Workers for tasks; some idle ones are kept, since a new one imports anew what functions need.
 
-    def __init__(self, engine: LocalEngine, num_cpus: int) -> None:
-        self._engine = engine
+    Args:
+        home: What workers have of the engine.
+        budget: Their memory is reserved of it.
+        check_open: Raises once the engine is closed.
+    """
+
+    def __init__(self, home: Home, budget: Budget, check_open: Callable[[], None]) -> None:
+        self._home = home
+        self._budget = budget
+        self._check_open = check_open
+        num_cpus = home.num_cpus
         # As many tasks may wait in others' results as run.
         self._max_idle = 2 * num_cpus
-        self._max_workers = engine.budget_bytes * _WORKERS_PERCENT // 100 // WORKER_BYTES
+        self._max_workers = budget.outside_tasks() * _WORKERS_PERCENT // 100 // WORKER_BYTES
         #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
         self._num_base = min(num_cpus, self._max_workers)
-        self._base: Any = None
+        self._base: Reservation | None = None
         self._preparing = threading.Lock()
         # Not entered by way of the condition, in ``close`` and ``cancel`` of the main thread; see ``bell``.
         self._lock = threading.RLock()
@@ -72,11 +79,6 @@ class ProcessPool:
         """What workers take of the budget at least."""
         return self._num_base * WORKER_BYTES
 
-    @property
-    def reserved_bytes(self) -> int:
-        """What workers take of the budget for good, as of now."""
-        return 0 if self._base is None else self.base_bytes
-
     def prepare(self) -> None:
         """Sets the workers' memory apart; called before the first task is submitted that needs one.
 
@@ -88,7 +90,7 @@ class ProcessPool:
                 raise self._too_small(1)
             with self._preparing:
                 if self._base is None:
-                    self._base = self._engine.reserve(self.base_bytes)
+                    self._base = self._budget.set_apart(self.base_bytes)
 
     def run(self, task: Task) -> StoredValue:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
@@ -109,7 +111,9 @@ class ProcessPool:
                 self._running[task] = worker
             return not task.cancelled
 
-    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Any]) -> StoredValue:
+    def _run_in(
+        self, worker: WorkerProcess, task: Task, loaded: list[Loaded | list[Loaded]]
+    ) -> StoredValue:
         try:
             return worker.run(task, wire.TASK, loaded)
         except BaseException as error:
@@ -212,7 +216,7 @@ class ProcessPool:
 
     def _await_room(self, task: Task | None) -> None:
         while True:
-            self._engine.check_open()
+            self._check_open()
             if task is not None and task.cancelled:
                 raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
@@ -229,19 +233,19 @@ class ProcessPool:
         smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
         return MemoryLimitError(
             f"{num_workers} worker processes are needed at once, and a memory limit of "
-            f"{format_bytes(self._engine.memory_limit)} has room for {self._max_workers}; set it to "
+            f"{format_bytes(self._home.memory_limit)} has room for {self._max_workers}; set it to "
             f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
         )
 
     def _start_until_alive(self) -> WorkerProcess:
         """A new worker; where one is ended from outside while it starts, the next."""
-        for number in range(1, deaths.MAX_STARTS + 1):
+        for number in range(1, endings.MAX_STARTS + 1):
             try:
                 return self._start()
             except WorkerDiedError as error:
                 with self._lock:
                     self.num_blameless += error.from_outside
-                    if not error.from_outside or self._closed or number == deaths.MAX_STARTS:
+                    if not error.from_outside or self._closed or number == endings.MAX_STARTS:
                         raise
                     self._num_starting += 1
         raise AssertionError("the last one is returned, or its error raised")
@@ -251,8 +255,8 @@ class ProcessPool:
             is_base = self._num_base_used < self._num_base
             self._num_base_used += is_base
         try:
-            reservation = None if is_base else self._engine.reserve(WORKER_BYTES)
-            worker = WorkerProcess(self._engine, self.servers, reservation)
+            reservation = None if is_base else self._budget.reserve(WORKER_BYTES)
+            worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
         except BaseException:
             with self._lock:
                 self._num_starting -= 1

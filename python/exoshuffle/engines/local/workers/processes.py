@@ -18,17 +18,20 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from exoshuffle._native import MemoryGuard, Reservation, Store
 from exoshuffle.engines import hearing
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.local.objects.loading import Loaded
-from exoshuffle.engines.local.objects.state import Task
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.tasks import deaths
-from exoshuffle.engines.local.workers import forks, stacks, wire
+from exoshuffle.engines.local.workers import endings, forks, stacks, wire
 from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
@@ -37,9 +40,6 @@ from exoshuffle.futures.refs import Ref
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
-
 #: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
 #: each from the engine's budget.
 WORKER_BYTES = 24_000_000
@@ -47,11 +47,52 @@ WORKER_BYTES = 24_000_000
 _MAX_CODES = 256
 
 
+class Results(Protocol):
+    """Who takes what a task hands over while it runs."""
+
+    def returned(self, task: Task, number: int) -> StoredValue:
+        """The result is the value of one of the task's references."""
+
+    def add_item(self, task: Task, stored: StoredValue) -> bool:
+        """A generator yielded; returns whether anybody wants more."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """What worker processes have of their engine.
+
+    Attributes:
+        store: Its memory is theirs.
+        guard: Watches what they take.
+        memory_limit: Of the program.
+        num_cpus: Tasks that run at once.
+        results: Takes what tasks hand over while they run.
+        hello: What a worker is told when it starts.
+        requests: Makes what answers the questions of a new worker.
+    """
+
+    store: Store
+    guard: MemoryGuard
+    memory_limit: int
+    num_cpus: int
+    results: Results
+    hello: Callable[[], wire.Hello]
+    requests: Callable[[], Requests]
+
+
 class WorkerProcess:
     """A worker and what it holds. Used by one thread at a time, except ``kill``."""
 
-    def __init__(self, engine: LocalEngine, servers: Servers, reservation: Any) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        home: Home,
+        servers: Servers,
+        reservation: Reservation | None,
+        waiting: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._home = home
+        #: Around a blocking call that is answered for the worker.
+        self.waiting = waiting
         self._reservation = reservation
         #: Whether it lives on memory that was set apart for it.
         self.is_base = reservation is None
@@ -61,7 +102,7 @@ class WorkerProcess:
         self._lent: dict[int, tuple[Ref, int]] = {}
         self._pins: dict[int, Any] = {}
         self._pin_numbers = itertools.count()
-        self._requests = Requests(engine)
+        self._requests = home.requests()
         #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
         self._actor_bytes = 0
         self._allowed_bytes = 0
@@ -72,7 +113,7 @@ class WorkerProcess:
         self._connection = Connection(mine.detach())
         lifeline, self._lifeline = os.pipe()
         forks.tell_children(self)
-        arena = engine.store.arena_fd()
+        arena = home.store.arena_fd()
         self._stack = os.memfd_create("exoshuffle-stack")
         self._reading_stack = threading.Lock()
         try:
@@ -110,7 +151,7 @@ class WorkerProcess:
     @property
     def was_ended(self) -> bool:
         """Whether the process has ended, and by a signal from outside."""
-        return self._has_hung_up() and deaths.is_from_outside(self._process.wait())
+        return self._has_hung_up() and endings.is_from_outside(self._process.wait())
 
     def _has_hung_up(self) -> bool:
         """Seen at once; how it has ended, the fork server tells a little later."""
@@ -159,15 +200,15 @@ class WorkerProcess:
             return
         self._allowed_bytes = allowed_bytes
         with contextlib.suppress(OSError):  # it has ended, which whoever talks to it finds out
-            self._engine.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+            self._home.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
 
     @property
     def _has_been_stopped(self) -> bool:
-        return self._engine.guard.stopped(self._process.pid) is not None
+        return self._home.guard.stopped(self._process.pid) is not None
 
     def _blame(self, task: Task, error: WorkerDiedError) -> None:
         """Raises ``FunctionMemoryError`` if the process was stopped for its memory."""
-        had = self._engine.guard.stopped(self._process.pid)
+        had = self._home.guard.stopped(self._process.pid)
         if had is None:
             return
         num_bytes, num_started = had
@@ -175,7 +216,7 @@ class WorkerProcess:
         raise FunctionMemoryError(
             f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
             f"{format_bytes(self._allowed_bytes)} were set apart for it, and the memory limit of "
-            f"{format_bytes(self._engine.memory_limit)} had no more: declare with memory= what it takes beside its "
+            f"{format_bytes(self._home.memory_limit)} had no more: declare with memory= what it takes beside its "
             "rows, so that no more tasks run at once than there is room for, let it take fewer rows at a time, or "
             "raise memory_limit"
         ) from error
@@ -195,9 +236,9 @@ class WorkerProcess:
                 self._function = payload
                 continue
             if kind == wire.RETURNED:
-                return self._engine.attempts.returned(task, payload)
+                return self._home.results.returned(task, payload)
             if kind == wire.ITEM:
-                is_wanted = self._engine.attempts.add_item(task, self._requests.stored(payload))
+                is_wanted = self._home.results.add_item(task, self._requests.stored(payload))
                 self._send((wire.REPLY, (True, is_wanted)), [])
             elif kind == wire.SAID:
                 hearing.hear(payload, task.name, self.process_id)
@@ -214,16 +255,7 @@ class WorkerProcess:
         Raises:
             ProtocolError: It runs another version.
         """
-        engine = self._engine
-        hello = wire.Hello(
-            engine.inline_bytes,
-            engine.memory_limit,
-            engine.budget_bytes,
-            engine.spill_dirs,
-            engine.num_cpus,
-            hearing.least_level(),
-        )
-        self._send((wire.HELLO, hello), [])
+        self._send((wire.HELLO, self._home.hello()), [])
         _, (protocol, version) = self._receive()
         from exoshuffle import __version__
 
@@ -268,7 +300,7 @@ class WorkerProcess:
     def dispose(self) -> None:
         """Ends the process and gives back all that it held."""
         self.kill()
-        self._engine.guard.forget(self._process.pid)
+        self._home.guard.forget(self._process.pid)
         self._process.wait()
         self._close()
 
@@ -308,7 +340,7 @@ class WorkerProcess:
         for digest in forgotten:
             del self._known_code[digest]
         returns = task.options.num_returns
-        share = self._engine.guard.room() // self._engine.num_cpus
+        share = self._home.guard.room() // self._home.num_cpus
         most = limits.before_releasing(self._allowed_bytes, share)
         order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most)
         return (kind, order), handles
@@ -344,7 +376,7 @@ class WorkerProcess:
         with self._reading_stack:
             crashed_in = None if self._stack < 0 else stacks.crashed_in(self._stack)
         sent, is_orphan = self._sent_itself, self._process.is_orphan
-        ending = deaths.Ending(self.process_id, code, sent, self._function, crashed_in, is_orphan)
+        ending = endings.Ending(self.process_id, code, sent, self._function, crashed_in, is_orphan)
         died = WorkerDiedError(str(ending))
         died.from_outside = ending.is_from_outside
         return died

@@ -4,30 +4,96 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from exoshuffle._native import Block
 from exoshuffle.engines.local.objects.calls import Call, Code
 from exoshuffle.engines.local.objects.loading import Loaded
-from exoshuffle.engines.local.objects.values import StoredValue
-from exoshuffle.engines.local.tasks.waits import is_over
+from exoshuffle.engines.local.objects.state import is_over
+from exoshuffle.engines.local.objects.values import StoreBlocks, StoredValue
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
-
-if TYPE_CHECKING:
-    from exoshuffle.engines.local.engine import LocalEngine
+from exoshuffle.futures.refs import ObjectHandle, Ref, RefStream, SliceRef
 
 #: How a worker names what it encoded: inline pickles, number of its block, whether pickled, references inside.
 Encoded = tuple["tuple[bytes, ...] | None", "int | None", bool, tuple[Ref, ...]]
 
 
+#: A function or class: its digest, its pickle unless the engine has it, and the handles inside.
+PackedCode = tuple[bytes, "bytes | None", Sequence[ObjectHandle]]
+#: Arguments: the pickle, the references taken out of it, and the handles inside; see ``calls.pack``.
+PackedCall = tuple[bytes, tuple[Any, ...], Sequence[ObjectHandle]]
+
+
+class Objects(Protocol):
+    """What a worker may ask about objects; see ``Engine`` for each."""
+
+    def keep(self, stored: StoredValue) -> Ref:
+        """A reference to a value that is stored already."""
+
+    def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
+        """What ``get`` returns, before it is decoded."""
+
+    def wait(
+        self, refs: Sequence[Ref], num_ready: int, timeout: float | None
+    ) -> tuple[list[Ref], list[Ref]]:
+        """Waits until so many are done."""
+
+    def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
+        """The bytes of the slices of each."""
+
+    def error(self, ref: Ref) -> BaseException | None:
+        """Why it has failed."""
+
+    def cancel(self, ref: Ref) -> bool:
+        """Stops its task."""
+
+    def locate(self, ref: Ref) -> list[str]:
+        """The nodes that have it."""
+
+
+class Tasks(Protocol):
+    """What a worker may have run: as in ``Engine``, but packed."""
+
+    def submit_call(
+        self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
+    ) -> Ref | RefStream:
+        """A task."""
+
+    def create_actor_call(
+        self, call: Call, references: tuple[Any, ...], name: str, options: ActorOptions
+    ) -> Ref:
+        """An actor."""
+
+    def call_actor_call(
+        self, actor: Ref, call: Call, references: tuple[Any, ...], options: TaskOptions
+    ) -> Ref | RefStream:
+        """A call of an actor."""
+
+    def kill_actor(self, actor: Ref) -> None:
+        """Ends an actor."""
+
+
+class About(Protocol):
+    """What a worker may ask about the engine."""
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are alive."""
+
+    def stats(self) -> dict[str, int]:
+        """Its counters."""
+
+
 class Requests:
     """The requests of one worker; each public method is one."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, blocks: StoreBlocks, objects: Objects, tasks: Tasks, about: About) -> None:
+        self._store_blocks = blocks
+        self._objects = objects
+        self._tasks = tasks
+        self._about = about
         self._numbers = itertools.count()
-        self._blocks: dict[int, Any] = {}
+        self._blocks: dict[int, Block] = {}
         self._streams: dict[int, RefStream] = {}
         self._codes: dict[bytes, Code] = {}
 
@@ -58,15 +124,15 @@ class Requests:
 
     # --- blocks ------------------------------------------------------------------------------------------------
 
-    def allocate(self, offsets: list[int]) -> tuple[int, Any, bool]:
+    def allocate(self, offsets: list[int]) -> tuple[int, list[tuple[int, int]] | None, bool]:
         """A block to fill: its number, where it lies, and whether the store is about to spill.
 
         It may lie where a worker cannot map it (None); see ``fill``.
         """
-        block = self._engine.blocks.allocate(offsets)
+        block = self._store_blocks.allocate(offsets)
         number = next(self._numbers)
         self._blocks[number] = block
-        return number, block.pieces(), self._engine.blocks.is_nearly_full(0)
+        return number, block.pieces(), self._store_blocks.is_nearly_full(0)
 
     def fill(self, number: int, start: int, data: bytes) -> None:
         """Bytes of a block that could not be mapped, piece by piece."""
@@ -77,78 +143,78 @@ class Requests:
 
     def put(self, encoded: Encoded) -> Ref:
         """See ``Engine``."""
-        return self._engine.keep(self.stored(encoded))
+        return self._objects.keep(self.stored(encoded))
 
     def get(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
         """See ``Engine``."""
-        return self._engine.get_loaded(ref, timeout)
+        return self._objects.get_loaded(ref, timeout)
 
     def wait(self, refs: list[Ref], num_ready: int, timeout: float | None) -> list[bool]:
         """Which of the objects are done; see ``Engine``."""
-        self._engine.wait(refs, num_ready, timeout)
+        self._objects.wait(refs, num_ready, timeout)
         return [is_over(ref) for ref in refs]
 
     def slice_bytes(self, refs: list[Ref]) -> list[list[int]]:
         """See ``Engine``."""
-        return self._engine.slice_bytes(refs)
+        return self._objects.slice_bytes(refs)
 
     def error(self, ref: Ref) -> BaseException | None:
         """See ``Engine``."""
-        return self._engine.error(ref)
+        return self._objects.error(ref)
 
     def cancel(self, ref: Ref) -> bool:
         """See ``Engine``."""
-        return self._engine.cancel(ref)
+        return self._objects.cancel(ref)
 
     def locate(self, ref: Ref) -> list[str]:
         """See ``Engine``."""
-        return self._engine.locate(ref)
+        return self._objects.locate(ref)
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
-        return self._engine.nodes()
+        return self._about.nodes()
 
     def stats(self) -> dict[str, int]:
         """See ``Engine``."""
-        return self._engine.stats()
+        return self._about.stats()
 
     # --- tasks, actors and streams -----------------------------------------------------------------------------
 
     def submit(
         self,
-        code: tuple[bytes, bytes | None, Sequence[Any]],
-        call: tuple[bytes, tuple[Any, ...], Sequence[Any]],
+        code: PackedCode,
+        call: PackedCall,
         name: str,
         options: TaskOptions,
-    ) -> Any:
+    ) -> Ref | int:
         """A task whose function and arguments the worker has packed."""
-        made = self._engine.submit_call(self._call(code, "", call), call[1], name, options)
+        made = self._tasks.submit_call(self._call(code, "", call), call[1], name, options)
         return self._result(made)
 
     def create_actor(
         self,
-        code: tuple[bytes, bytes | None, Sequence[Any]],
-        call: tuple[bytes, tuple[Any, ...], Sequence[Any]],
+        code: PackedCode,
+        call: PackedCall,
         name: str,
         options: ActorOptions,
     ) -> Ref:
         """An actor whose class and arguments the worker has packed."""
-        return self._engine.create_actor_call(self._call(code, "", call), call[1], name, options)
+        return self._tasks.create_actor_call(self._call(code, "", call), call[1], name, options)
 
     def call_actor(
         self,
         actor: Ref,
         method: str,
-        call: tuple[bytes, tuple[Any, ...], Sequence[Any]],
+        call: PackedCall,
         options: TaskOptions,
-    ) -> Any:
+    ) -> Ref | int:
         """A call of a method whose arguments the worker has packed."""
-        made = self._engine.call_actor_call(actor, self._call(None, method, call), call[1], options)
+        made = self._tasks.call_actor_call(actor, self._call(None, method, call), call[1], options)
         return self._result(made)
 
     def kill_actor(self, actor: Ref) -> None:
         """See ``Engine``."""
-        self._engine.kill_actor(actor)
+        self._tasks.kill_actor(actor)
 
     def next_item(self, stream: int, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
@@ -164,9 +230,9 @@ class Requests:
 
     def _call(
         self,
-        code: tuple[bytes, bytes | None, Sequence[Any]] | None,
+        code: PackedCode | None,
         method: str,
-        call: tuple[bytes, tuple[Any, ...], Sequence[Any]],
+        call: PackedCall,
     ) -> Call:
         known = None
         if code is not None:
@@ -180,7 +246,7 @@ class Requests:
         data, _, handles = call
         return Call(known, method, data, handles)
 
-    def _result(self, made: Ref | RefStream) -> Any:
+    def _result(self, made: Ref | RefStream) -> Ref | int:
         """A reference, or the number of a stream."""
         if isinstance(made, Ref):
             return made

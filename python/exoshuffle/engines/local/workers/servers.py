@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exoshuffle.engines import allocators
-from exoshuffle.engines.local.tasks import deaths
-from exoshuffle.engines.local.workers import forks, groups, wire
+from exoshuffle.engines.local.workers import endings, forks, groups, wire
 from exoshuffle.errors import ClosedError, WorkerDiedError
 
 _START = (
@@ -220,9 +219,9 @@ class Server:
     def _died(self) -> WorkerDiedError:
         code = self.process.wait()
         died = WorkerDiedError(
-            f"fork server {self.process.pid} ended with {deaths.told(code)}, before it had a worker process started"
+            f"fork server {self.process.pid} ended with {endings.told(code)}, before it had a worker process started"
         )
-        died.from_outside = deaths.is_from_outside(code)
+        died.from_outside = endings.is_from_outside(code)
         return died
 
     def forked(self, process: int) -> None:
@@ -303,7 +302,7 @@ class Servers:
         """Forgets those that have ended, and ends those that nobody needs any more."""
         for server in list(self._all):
             code = server.process.poll()
-            if code is not None and deaths.is_from_outside(code):
+            if code is not None and endings.is_from_outside(code):
                 self._num_wanted = max(self._num_wanted, 2 if server.is_ready else 3)
             if code is not None or (server.surroundings != now and not server.children):
                 self._all.remove(server)
