@@ -44,7 +44,7 @@ def assert_nothing_is_left(engine: LocalEngine) -> None:
 def holds_something(worker: WorkerProcess) -> bool:
     """Whether anything is kept for a worker: because it said so, or because it runs a task that nobody waits for."""
     requests = worker._requests
-    return bool(worker._lent or worker._pins or requests._blocks or requests._streams)
+    return bool(worker._lent or requests._blocks or requests._streams)
 
 
 def counts(engine: LocalEngine) -> tuple[int, int]:

@@ -28,11 +28,12 @@ from exoshuffle.engines.local.memory.limits import Limits
 from exoshuffle.engines.local.objects.results import Results
 from exoshuffle.engines.local.objects.table import ObjectTable
 from exoshuffle.engines.local.objects.values import INLINE_BYTES, StoreBlocks, check_inline_bytes
+from exoshuffle.engines.local.tasks.about import About
 from exoshuffle.engines.local.tasks.access import ObjectAccess
 from exoshuffle.engines.local.tasks.activity import activities
-from exoshuffle.engines.local.tasks.actors import Stage
-from exoshuffle.engines.local.tasks.admission import Admission
+from exoshuffle.engines.local.tasks.actors import ActorParts
 from exoshuffle.engines.local.tasks.calling import Calling
+from exoshuffle.engines.local.tasks.demands import Demands
 from exoshuffle.engines.local.tasks.outcomes import ENGINE_NAME, Outcomes
 from exoshuffle.engines.local.tasks.resources import Resources
 from exoshuffle.engines.local.tasks.runner import Runner
@@ -97,7 +98,7 @@ class LocalEngine:
         self._watchdog = watch(
             self, lambda: activities(self.table, self._scheduler, self._waits), stall_seconds
         )
-        forks.tell_children(self)
+        forks.tell_children(self.table)
 
     def _assemble_memory(self, bounds: Limits, inline_bytes: int) -> None:
         """The store, what it may take, and the table of what is in it."""
@@ -144,10 +145,11 @@ class LocalEngine:
         self._waits = Waits(self.table, self._scheduler)
         self._helpless = Helpless(self._waits, self.memory_limit, self._collect_garbage)
         self._objects = ObjectAccess(self.table, self._waits, self.store, self._blocks, self._kept)
-        stage = Stage(self.table, self._scheduler, runner, self._outcomes, threads, self.pool)
-        self._submissions = Submissions(stage, self._objects)
-        self._admission = Admission(self._resources, self.budget, self._scheduler)
-        self._tasks = Calling(self._submissions, self._admission, self.pool, self._objects)
+        parts = ActorParts(self.table, self._scheduler, runner, self._outcomes, threads, self.pool)
+        self._submissions = Submissions(parts, self._objects)
+        self._demands = Demands(self._resources, self.budget, self._scheduler)
+        self._tasks = Calling(self._submissions, self._demands, self.pool, self._objects)
+        self._about = About(self.table, self.store, self._resources, self._submissions)
 
     def _hello(self) -> wire.Hello:
         """What a worker is told when it starts."""
@@ -162,13 +164,13 @@ class LocalEngine:
 
     def _requests(self) -> Requests:
         """What answers the questions of a new worker."""
-        return Requests(self._blocks, self._objects, self._tasks, self)
+        return Requests(self._blocks, self._objects, self._tasks, self._about)
 
     @property
     def budget_bytes(self) -> int:
         """See ``Engine``; libraries that were loaded since the start have been taken off."""
         self.table.check_process()
-        return self._admission.budget_bytes
+        return self._demands.budget_bytes
 
     # --- tasks and actors --------------------------------------------------------------------------------------
 
@@ -251,18 +253,11 @@ class LocalEngine:
 
     def nodes(self) -> list[Node]:
         """See ``Engine``."""
-        self.table.check_open()
-        return [Node(self.name, dict(self._resources.total))]
+        return self._about.nodes()
 
     def stats(self) -> dict[str, int]:
         """Counters of the store, tasks submitted, objects in the store and objects recovered."""
-        self.table.check_process()
-        self.table.settle()
-        return self.store.stats() | {
-            "num_tasks": self._submissions.num_tasks,
-            "num_recovered": self.table.num_recovered,
-            "num_objects": self.table.num_blocks,
-        }
+        return self._about.stats()
 
     def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
@@ -271,10 +266,6 @@ class LocalEngine:
     def remove_observer(self, observer: Observer) -> None:
         """Ends ``add_observer``."""
         self._outcomes.observers.remove(observer)
-
-    def forked(self, process: int) -> None:
-        """See ``forks``."""
-        self.table.forked(process)
 
     def close(self) -> None:
         """See ``Engine``; in a forked child there is nothing to close."""

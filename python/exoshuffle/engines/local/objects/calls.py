@@ -19,10 +19,12 @@ from typing import Any, Protocol
 import cloudpickle
 
 from exoshuffle.engines.local.objects import identity, values
+from exoshuffle.engines.local.objects.identity import Handle
 from exoshuffle.errors import EngineError, OptionsError
-from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+from exoshuffle.futures.refs import Column, ObjectHandle, Ref, Refs, SliceRef
 
-_REFERENCES = (Ref, SliceRef, Refs, Column)
+#: What stands for a value among arguments.
+Reference = Ref | SliceRef | Refs | Column
 
 
 class Code:
@@ -36,7 +38,7 @@ class Code:
 
     __slots__ = ("__weakref__", "data", "digest", "inside")
 
-    def __init__(self, data: bytes, digest: bytes, inside: tuple[Any, ...]) -> None:
+    def __init__(self, data: bytes, digest: bytes, inside: tuple[Handle, ...]) -> None:
         self.data = data
         self.digest = digest
         self.inside = inside
@@ -92,7 +94,9 @@ class Call:
 
     __slots__ = ("_handles", "code", "data", "inside", "method")
 
-    def __init__(self, code: Code | None, method: str, data: bytes, handles: Sequence[Any]) -> None:
+    def __init__(
+        self, code: Code | None, method: str, data: bytes, handles: Sequence[Handle]
+    ) -> None:
         self.code = code
         self.method = method
         self.data = data
@@ -126,11 +130,12 @@ class StoredArgument(Ref):
 
     __slots__ = ()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Ref], tuple[ObjectHandle]]:
         return StoredArgument, (self._object,)
 
 
-Packed = tuple[bytes, tuple[Any, ...], list[Any]]
+#: The pickle, the references taken out of it, and the handles of those inside.
+Packed = tuple[bytes, tuple[Reference, ...], list[Handle]]
 
 
 class Packer(Protocol):
@@ -155,7 +160,7 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
         return packed
 
     def stored(value: Any) -> Any:
-        if isinstance(value, _REFERENCES):
+        if isinstance(value, Reference):
             return value
         with identity.Capturing():
             is_large = len(values.dumps(value)) > engine.inline_bytes
@@ -170,10 +175,10 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
-    references: list[Any] = []
+    references: list[Reference] = []
 
     def hole(value: Any) -> Any:
-        if not isinstance(value, _REFERENCES):
+        if not isinstance(value, Reference):
             return value
         references.append(value)
         return Hole(len(references) - 1)

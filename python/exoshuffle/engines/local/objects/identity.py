@@ -9,18 +9,28 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
 
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.refs import ObjectHandle, Ref
+
+
+class Handle(ObjectHandle, Protocol):
+    """A handle of this engine, in its own process or in a worker."""
+
+    #: What it is known by in other processes; below 0 before it has travelled.
+    number: int
+
 
 _numbers = itertools.count()
-_objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_objects: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
 
 
 class _Writing(threading.local):
     """Of a thread: where it notes the references that it pickles, while it does."""
 
-    captured: list[Any] | None = None
+    captured: list[Handle] | None = None
 
 
 _writing = _Writing()
@@ -31,9 +41,9 @@ class Capturing:
 
     __slots__ = ("_outer",)
 
-    def __enter__(self) -> list[Any]:
+    def __enter__(self) -> list[Handle]:
         self._outer = _writing.captured
-        captured: list[Any] = []
+        captured: list[Handle] = []
         _writing.captured = captured
         return captured
 
@@ -41,21 +51,25 @@ class Capturing:
         _writing.captured = self._outer
 
 
-def number_of(handle: Any) -> int:
+def handle_of(ref: Ref) -> Handle:
+    """What is behind a reference of this engine."""
+    return ref._object  # type: ignore[return-value]
+
+
+def number_of(handle: Handle) -> int:
     """The number that a handle is known by in other processes."""
     if handle.number < 0:
         handle.number = next(_numbers)
         _objects[handle.number] = handle
-    number: int = handle.number
-    return number
+    return handle.number
 
 
-def know(handle: Any) -> None:
+def know(handle: Handle) -> None:
     """Makes a handle that has its number already, from another process, known in this one."""
     _objects[handle.number] = handle
 
 
-def find(number: int) -> Any:
+def find(number: int) -> Handle:
     """The handle with this number; what a pickled handle becomes.
 
     Raises:
@@ -69,7 +83,7 @@ def find(number: int) -> Any:
     return handle
 
 
-def reduce(handle: Any) -> tuple[Any, tuple[int]]:
+def reduce(handle: Handle) -> tuple[Callable[[int], Handle], tuple[int]]:
     """``__reduce__`` of a handle."""
     captured = _writing.captured
     if captured is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from exoshuffle._native import Store
+from exoshuffle._native import Slice, Store
 from exoshuffle.engines.local.objects import arguments, values
 from exoshuffle.engines.local.objects.arguments import Wanted
 from exoshuffle.engines.local.objects.state import ObjectState, Status, ValueGoneError
@@ -29,11 +29,15 @@ class Loaded:
     stored: StoredValue
     num_slices: int
     index: int | range | None
-    buffers: list[Any]
+    buffers: list[Slice]
 
     def value(self) -> Any:
         """The value, for this process."""
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
+
+
+#: Of an argument: its value, or those of a sequence.
+Arguments = Loaded | list[Loaded]
 
 
 def slice_bytes(store: Store, state: ObjectState) -> list[int]:

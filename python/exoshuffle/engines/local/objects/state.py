@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.local.objects.values import StoredValue
@@ -119,7 +119,7 @@ class ObjectState:
             state = stored.contained[0]._object  # type: ignore[assignment]
         return state
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[int], identity.Handle], tuple[int]]:
         return identity.reduce(self)
 
     def __repr__(self) -> str:

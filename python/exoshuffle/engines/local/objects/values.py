@@ -30,6 +30,9 @@ from exoshuffle.units import counted
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
 INLINE_BYTES = 100 * 1024
 
+#: A slice that was fetched: of the store, mapped from another process, or its bytes.
+Readable = _native.Slice | _native.MappedSlice | bytes
+
 _ALIGNMENT = 64
 #: The store spills from this share of its budget on.
 _SPILL_PERCENT = 80
@@ -155,7 +158,7 @@ def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
     return StoredValue(None, blocks.seal(block), pickled=True, contained=_references(captured))
 
 
-def _references(handles: list[Any]) -> tuple[Ref, ...]:
+def _references(handles: list[identity.Handle]) -> tuple[Ref, ...]:
     return tuple(Ref(handle) for handle in handles)
 
 
@@ -173,7 +176,7 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
 
 
 def assemble(
-    stored: StoredValue, num_slices: int, index: int | range | None, buffers: list[Any]
+    stored: StoredValue, num_slices: int, index: int | range | None, buffers: Sequence[Readable]
 ) -> Any:
     """The value of an object, of one of its slices or of some, from what was fetched for it."""
     if stored.inline is not None:
@@ -186,7 +189,7 @@ def assemble(
     elif stored.pickled:
         decoded = [_unpack(_unpinned(buffer)) for buffer in buffers]
     else:
-        decoded = buffers
+        decoded = list(buffers)
     many = isinstance(index, range) or (index is None and num_slices > 1)
     return decoded if many else decoded[0]
 
@@ -240,7 +243,7 @@ class _Packed:
             position += _aligned(len(part))
 
 
-def _unpinned(buffer: Any) -> memoryview:
+def _unpinned(buffer: Readable) -> memoryview:
     """What is small is copied: who keeps it would keep all of its block in memory, the slices beside it as well.
 
     Three ends of pieces, kept by the program beside rows of 100 MB, left 600 MB without room for the next piece.

@@ -43,12 +43,15 @@ class ObjectAccess:
         kept: Kept,
     ) -> None:
         self.inline_bytes = blocks.inline_bytes
-        self.check_open = table.check_open
         self._table = table
         self._waits = waits
         self._store = store
         self._blocks = blocks
         self._kept = kept
+
+    def check_open(self) -> None:
+        """Raises ``ClosedError`` once the engine is closed."""
+        self._table.check_open()
 
     def put(self, value: Any) -> Ref:
         """See ``Engine``."""

@@ -44,7 +44,7 @@ def creation_options(options: ActorOptions) -> TaskOptions:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ActorParts:
     """What actors act on: the parts of an engine that their calls go through."""
 
     table: ObjectTable
@@ -58,15 +58,15 @@ class Stage:
 class LocalActor:
     """One actor of an engine."""
 
-    def __init__(self, stage: Stage, creation: Task, options: ActorOptions) -> None:
+    def __init__(self, parts: ActorParts, creation: Task, options: ActorOptions) -> None:
         self.name = creation.name
         self.is_thread = options.executor == "thread"
-        self._stage = stage
+        self._parts = parts
         self._creation = creation
         self._restarts_left = options.max_restarts
         #: Whether a call has seen the process end, and who may have ended it.
         self._ended_from_outside: bool | None = None
-        self._changed = threading.Condition(stage.table.lock)
+        self._changed = threading.Condition(parts.table.lock)
         self._calls: dict[int | None, collections.deque[Task]] = {}
         self._worker: WorkerProcess | None = None
         self._instance: Any = None
@@ -89,7 +89,7 @@ class LocalActor:
     def ready(self, task: Task) -> None:
         """The arguments of a call are there, for the first time or again."""
         if self.error is not None:
-            self._stage.table.reject_task(task, self.error)
+            self._parts.table.reject_task(task, self.error)
             return
         task.ready = True
         self._changed.notify()
@@ -115,19 +115,19 @@ class LocalActor:
         for queue in calls.values():
             for task in queue:
                 if not task.is_over():
-                    self._stage.table.reject_task(task, error)
+                    self._parts.table.reject_task(task, error)
         self._changed.notify()
 
     # --- from the engine, without the lock -------------------------------------------------------------------------
 
     def kill(self) -> None:
         """Ends the actor at once, as far as a process can be ended and a thread cannot."""
-        with self._stage.table.lock:
+        with self._parts.table.lock:
             self._restarts_left = 0
             self.end(ActorDiedError(f"actor {self.name} was killed"))
             if self._worker is not None:
                 self._worker.kill()
-        self._stage.table.settle()
+        self._parts.table.settle()
 
     # --- making it ---------------------------------------------------------------------------------------------
 
@@ -137,9 +137,9 @@ class LocalActor:
         self._construct(task)
         self._reservation, task.reservation = task.reservation, None
         task.keeps_resources = True
-        with self._stage.table.lock:
+        with self._parts.table.lock:
             self._started = True
-            self._stage.scheduler.start_thread(self._serve, f"exoshuffle-actor-{self.name}")
+            self._parts.scheduler.start_thread(self._serve, f"exoshuffle-actor-{self.name}")
         return StoredValue((b"N.",), None, pickled=True)
 
     def _construct(self, task: Task) -> None:
@@ -148,11 +148,11 @@ class LocalActor:
             self._instance = function_of(task)(*args, **kwargs)
             return
         loaded, task.values = task.values or [], None
-        worker = self._stage.pool.take()
+        worker = self._parts.pool.take()
         try:
             worker.run(task, wire.ACTOR, loaded)
         except BaseException:
-            self._stage.pool.give_back(worker, reusable=False)
+            self._parts.pool.give_back(worker, reusable=False)
             raise
         self._worker = worker
 
@@ -166,19 +166,19 @@ class LocalActor:
         from_outside, self._ended_from_outside = self._ended_from_outside, None
         if worker is not None:
             from_outside = worker.was_ended if from_outside is None else from_outside
-            self._stage.pool.give_back(worker, reusable=False)
+            self._parts.pool.give_back(worker, reusable=False)
         if self._restarts_left == 0:
             raise WorkerDiedError(f"the process of actor {self.name} has ended")
-        if not (from_outside and self._stage.outcomes.forgive(self._creation)):
+        if not (from_outside and self._parts.outcomes.forgive(self._creation)):
             self._restarts_left -= 1
-        self._creation.values = self._stage.runner.resolve(self._creation)
+        self._creation.values = self._parts.runner.resolve(self._creation)
         self._construct(self._creation)
 
     # --- serving, on its own thread ----------------------------------------------------------------------------
 
     def _serve(self) -> None:
         while True:
-            with self._stage.table.lock:
+            with self._parts.table.lock:
                 task = self._next()
                 if task is None:
                     break
@@ -190,7 +190,7 @@ class LocalActor:
 
     def _next(self) -> Task | None:
         """The first call that can run; stays in its queue until it is over, since it may have to run again."""
-        while not self._stage.table.closed and self.error is None:
+        while not self._parts.table.closed and self.error is None:
             best = None
             for caller, queue in list(self._calls.items()):
                 while queue and queue[0].is_over():
@@ -203,7 +203,7 @@ class LocalActor:
                 return best
             if not self._wanted and not self._calls:
                 return None
-            with contextlib.nullcontext() if self._worker is None else self._stage.pool.blocked():
+            with contextlib.nullcontext() if self._worker is None else self._parts.pool.blocked():
                 self._changed.wait()
         return None
 
@@ -212,29 +212,29 @@ class LocalActor:
         try:
             if not self.is_thread and (self._worker is None or not self._worker.is_alive):
                 self._restart()
-            self._stage.runner.check_room(task, self._creation.options.memory)
-            task.values = self._stage.runner.resolve(task)
-            with self._stage.scheduler.running(task):
+            self._parts.runner.check_room(task, self._creation.options.memory)
+            task.values = self._parts.runner.resolve(task)
+            with self._parts.scheduler.running(task):
                 stored = self._execute(task)
-            self._stage.outcomes.finish(task, stored, time.monotonic() - started)
+            self._parts.outcomes.finish(task, stored, time.monotonic() - started)
         except CorruptBlockError as error:
-            self._stage.table.lose(error)
-            self._stage.outcomes.await_again(task)
+            self._parts.table.lose(error)
+            self._parts.outcomes.await_again(task)
         except ValueGoneError:
-            self._stage.outcomes.await_again(task)
+            self._parts.outcomes.await_again(task)
         except WorkerDiedError as error:
             self._died(task, error)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the call
-            self._stage.outcomes.fail(task, error)
+            self._parts.outcomes.fail(task, error)
 
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
-            return self._stage.threads.run(task, getattr(self._instance, task.method))
+            return self._parts.threads.run(task, getattr(self._instance, task.method))
         loaded, task.values = task.values or [], None
         return self._worker.run(task, wire.METHOD, loaded)
 
     def _died(self, task: Task, error: WorkerDiedError) -> None:
-        with self._stage.table.lock:
+        with self._parts.table.lock:
             self._ended_from_outside = error.from_outside
             final = self._restarts_left == 0
             if final:
@@ -247,18 +247,18 @@ class LocalActor:
             cause = self.error or ActorDiedError(
                 f"actor {self.name} died during a call of {task.method} and was made anew: {error}"
             )
-            self._stage.outcomes.fail(task, cause)
+            self._parts.outcomes.fail(task, cause)
         else:
-            self._stage.outcomes.fail(task, error)
+            self._parts.outcomes.fail(task, error)
 
     def _stop(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            self._stage.pool.give_back(worker, reusable=False)
+            self._parts.pool.give_back(worker, reusable=False)
         self._instance = None
         if self._reservation is not None:
             self._reservation.release()
-        with self._stage.table.lock:
+        with self._parts.table.lock:
             self.end(ActorDiedError(f"actor {self.name} has ended: no handle was left"))
             self._creation.release_arguments()
-            self._stage.scheduler.give_back(self._creation.options.shape)
+            self._parts.scheduler.give_back(self._creation.options.shape)

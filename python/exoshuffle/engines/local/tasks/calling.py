@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from exoshuffle.engines.local.objects.calls import Call, code_of, pack
+from exoshuffle.engines.local.objects.calls import Call, Reference, code_of, pack
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.tasks.access import ObjectAccess
 from exoshuffle.engines.local.tasks.actors import LocalActor, creation_options
-from exoshuffle.engines.local.tasks.admission import Admission
+from exoshuffle.engines.local.tasks.demands import Demands
 from exoshuffle.engines.local.tasks.submissions import Submissions
 from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.futures.options import ActorOptions, TaskOptions
@@ -25,12 +25,12 @@ class Calling:
     def __init__(
         self,
         submissions: Submissions,
-        admission: Admission,
+        demands: Demands,
         pool: ProcessPool,
         objects: ObjectAccess,
     ) -> None:
         self._submissions = submissions
-        self._admission = admission
+        self._demands = demands
         self._pool = pool
         self._objects = objects
 
@@ -45,21 +45,21 @@ class Calling:
         self._objects.check_open()
         name = options.name or getattr(fn, "__name__", "task")
         if options.executor == "thread":
-            self._admission.check(name, options)
+            self._demands.check(name, options)
             return self._submissions.task(Task(fn, args, kwargs, options, 0))
         code = code_of(fn, name)
         data, references, captured = pack(self._objects, name, args, kwargs)
         return self.submit_call(Call(code, "", data, captured), references, name, options)
 
     def submit_call(
-        self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
+        self, call: Call, references: tuple[Reference, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
         """A task whose function and arguments are packed."""
         taken_bytes = 0
         if options.executor == "process":
             self._pool.prepare()
             taken_bytes = self._pool.base_bytes
-        self._admission.check(name, options, taken_bytes)
+        self._demands.check(name, options, taken_bytes)
         task = Task(None, references, {}, options, 0)
         task.call, task.name = call, name
         return self._submissions.task(task)
@@ -79,7 +79,7 @@ class Calling:
         return self.create_actor_call(Call(code, "", data, captured), references, name, options)
 
     def create_actor_call(
-        self, call: Call, references: tuple[Any, ...], name: str, options: ActorOptions
+        self, call: Call, references: tuple[Reference, ...], name: str, options: ActorOptions
     ) -> Ref:
         """An actor whose class and arguments are packed."""
         if options.executor == "process":
@@ -104,7 +104,7 @@ class Calling:
         return self.call_actor_call(actor, Call(None, method, data, captured), references, options)
 
     def call_actor_call(
-        self, actor: Ref, call: Call, references: tuple[Any, ...], options: TaskOptions
+        self, actor: Ref, call: Call, references: tuple[Reference, ...], options: TaskOptions
     ) -> Ref | RefStream:
         """A call, packed; see ``call_actor``."""
         found = self._actor_of(actor)
@@ -117,7 +117,7 @@ class Calling:
         self._actor_of(actor).kill()
 
     def _create(self, task: Task, name: str, options: ActorOptions) -> Ref:
-        self._admission.check(name, options)
+        self._demands.check(name, options)
         task.name = name
         return self._submissions.actor(task, options)
 

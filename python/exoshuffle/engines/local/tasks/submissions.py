@@ -10,7 +10,7 @@ import weakref
 from exoshuffle.engines.local.objects.state import ObjectState
 from exoshuffle.engines.local.objects.streams import Stream, Waiting
 from exoshuffle.engines.local.objects.task import Task
-from exoshuffle.engines.local.tasks.actors import LocalActor, Stage
+from exoshuffle.engines.local.tasks.actors import ActorParts, LocalActor
 from exoshuffle.futures.options import ActorOptions
 from exoshuffle.futures.refs import Ref, RefStream
 
@@ -19,7 +19,7 @@ class Submissions:
     """What an engine was given to run.
 
     Args:
-        stage: Where actors act.
+        parts: What calls of actors go through.
         waiting: Who waits for the items of streams.
 
     Attributes:
@@ -27,9 +27,9 @@ class Submissions:
         num_tasks: Tasks, actors and calls so far.
     """
 
-    def __init__(self, stage: Stage, waiting: Waiting) -> None:
-        self._stage = stage
-        self._table = stage.table
+    def __init__(self, parts: ActorParts, waiting: Waiting) -> None:
+        self._parts = parts
+        self._table = parts.table
         self._waiting = waiting
         self.actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
         self.num_tasks = 0
@@ -55,7 +55,7 @@ class Submissions:
         with self._table.lock:
             ref = self._new_output(task)
             assert task.output is not None
-            actor = LocalActor(self._stage, task, options)
+            actor = LocalActor(self._parts, task, options)
             task.output.actor = actor
             self.actors.add(actor)
             self._table.await_arguments(task)
@@ -64,7 +64,7 @@ class Submissions:
 
     def call(self, actor: LocalActor, method: str, task: Task) -> Ref | RefStream:
         """Takes a call of an actor, in the name of the task that makes it."""
-        current = self._stage.scheduler.current_task()
+        current = self._parts.scheduler.current_task()
         task.name = task.options.name or f"{actor.name}.{method}"
         task.actor, task.method = actor, method
         if current is not None:

@@ -11,9 +11,11 @@ import os
 import pickle
 import select
 import weakref
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from exoshuffle._native import ArenaView, MappedBlock, MappedSlice
 from exoshuffle.engines.local.objects import identity, values
 from exoshuffle.engines.local.workers import groups, wire
 
@@ -41,7 +43,7 @@ class BorrowedObject:
         """See ``ObjectHandle``."""
         self.counter.handle_events.append((self, -1))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[int], identity.Handle], tuple[int]]:
         return identity.reduce(self)
 
     def __repr__(self) -> str:
@@ -55,7 +57,7 @@ class Link:
     longer held given back, whenever something is sent.
     """
 
-    def __init__(self, connection: Connection, arena: Any) -> None:
+    def __init__(self, connection: Connection, arena: ArenaView) -> None:
         self._connection = connection
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
@@ -113,11 +115,11 @@ class Link:
         buffers = [self._buffer(piece) for piece in transfer.slices]
         return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
 
-    def block(self, pieces: Any) -> Any:
+    def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock:
         """A block to fill."""
         return self._arena.block(pieces)
 
-    def _buffer(self, piece: tuple[int, list[tuple[int, int]]] | bytes) -> Any:
+    def _buffer(self, piece: wire.Piece) -> MappedSlice | bytes:
         if isinstance(piece, bytes):
             return piece
         pin, pieces = piece

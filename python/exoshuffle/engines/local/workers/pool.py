@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.budget import Budget
-from exoshuffle.engines.local.objects.loading import Loaded
+from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import endings, wire
@@ -111,9 +111,7 @@ class ProcessPool:
                 self._running[task] = worker
             return not task.cancelled
 
-    def _run_in(
-        self, worker: WorkerProcess, task: Task, loaded: list[Loaded | list[Loaded]]
-    ) -> StoredValue:
+    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Arguments]) -> StoredValue:
         try:
             return worker.run(task, wire.TASK, loaded)
         except BaseException as error:

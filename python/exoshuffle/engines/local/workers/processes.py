@@ -11,7 +11,6 @@ calls of the worker (``get``, ``wait``) block that thread and give its CPU slot 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import pickle
 import select
@@ -28,15 +27,16 @@ from exoshuffle._native import MemoryGuard, Reservation, Store
 from exoshuffle.engines import hearing
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects import identity
-from exoshuffle.engines.local.objects.loading import Loaded
+from exoshuffle.engines.local.objects.identity import Handle, handle_of
+from exoshuffle.engines.local.objects.loading import Arguments, Loaded
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import endings, forks, stacks, wire
+from exoshuffle.engines.local.workers.lending import Lent
 from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
 from exoshuffle.futures.engine import PROTOCOL
-from exoshuffle.futures.refs import Ref
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 
@@ -99,9 +99,7 @@ class WorkerProcess:
         #: The last signal that a task in it sent to its own process.
         self._sent_itself = 0
         self._known_code: dict[bytes, None] = {}
-        self._lent: dict[int, tuple[Ref, int]] = {}
-        self._pins: dict[int, Any] = {}
-        self._pin_numbers = itertools.count()
+        self._lent = Lent()
         self._requests = home.requests()
         #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
         self._actor_bytes = 0
@@ -159,7 +157,7 @@ class WorkerProcess:
         poll.register(self._connection, 0)
         return bool(poll.poll(0))
 
-    def run(self, task: Task, kind: str, loaded: list[Any]) -> StoredValue:
+    def run(self, task: Task, kind: str, loaded: list[Arguments]) -> StoredValue:
         """Has the task run; answers what it asks meanwhile.
 
         Raises:
@@ -314,16 +312,17 @@ class WorkerProcess:
                 os.close(self._stack)
                 self._stack = -1
         self._lent.clear()
-        self._pins.clear()
         self._requests.close()
         if self._reservation is not None:
             self._reservation.release()
 
-    def _order(self, task: Task, kind: str, loaded: list[Any]) -> tuple[Any, list[Any]]:
+    def _order(
+        self, task: Task, kind: str, loaded: list[Arguments]
+    ) -> tuple[tuple[str, wire.Order], list[Handle]]:
         """The message that has the worker run a task, and the references that travel inside pickles of it."""
         call, code = task.call, None
         assert call is not None
-        handles = [ref._object for ref in call.inside]
+        handles = [handle_of(ref) for ref in call.inside]
         if call.code is not None:
             known = call.code.digest in self._known_code
             code = call.code.digest, None if known else call.code.data
@@ -334,8 +333,13 @@ class WorkerProcess:
                 self._known_code[call.code.digest] = None
         for entry in loaded:
             for one in entry if isinstance(entry, list) else [entry]:
-                handles.extend(ref._object for ref in one.stored.contained)
-        arguments = [self._transfers(entry) for entry in loaded]
+                handles.extend(handle_of(ref) for ref in one.stored.contained)
+        arguments = [
+            [self._lent.transfer(one) for one in entry]
+            if isinstance(entry, list)
+            else self._lent.transfer(entry)
+            for entry in loaded
+        ]
         forgotten = list(self._known_code)[:-_MAX_CODES]
         for digest in forgotten:
             del self._known_code[digest]
@@ -347,10 +351,10 @@ class WorkerProcess:
 
     # --- frames ------------------------------------------------------------------------------------------------
 
-    def _send(self, message: Any, handles: list[Any]) -> None:
+    def _send(self, message: tuple[str, Any], handles: list[Handle]) -> None:
         with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
-        lent = [self._lend(handle) for handle in (*captured, *handles)]
+        lent = [self._lent.lend(handle) for handle in (*captured, *handles)]
         try:
             self._connection.send_bytes(pickle.dumps((lent, body), protocol=5))
         except OSError as error:
@@ -363,10 +367,7 @@ class WorkerProcess:
             raise self._died() from error
         message, returned, unpinned, discarded, dropped = pickle.loads(frame)  # noqa: S301  written by our worker
         received: tuple[str, Any] = pickle.loads(message)  # noqa: S301  written by our worker
-        for number, count in returned:
-            self._take_back(number, count)
-        for pin in unpinned:
-            self._pins.pop(pin, None)
+        self._lent.take_back(returned, unpinned)
         self._requests.discard(discarded)
         self._requests.drop_streams(dropped)
         return received
@@ -381,44 +382,13 @@ class WorkerProcess:
         died.from_outside = ending.is_from_outside
         return died
 
-    # --- what the worker holds ---------------------------------------------------------------------------------
-
-    def _lend(self, handle: Any) -> tuple[int, int]:
-        number = identity.number_of(handle)
-        ref, count = self._lent.get(number) or (Ref(handle), 0)
-        self._lent[number] = (ref, count + 1)
-        return number, handle.num_slices
-
-    def _take_back(self, number: int, count: int) -> None:
-        ref, had = self._lent.pop(number)
-        if had > count:
-            self._lent[number] = (ref, had - count)
-
-    def _transfers(self, entry: Loaded | list[Loaded]) -> Any:
-        if isinstance(entry, list):
-            return [self._transfer(loaded) for loaded in entry]
-        return self._transfer(entry)
-
-    def _transfer(self, loaded: Loaded) -> wire.Transfer:
-        stored = StoredValue(loaded.stored.inline, None, loaded.stored.pickled)
-        slices = [self._pin(buffer) for buffer in loaded.buffers]
-        return wire.Transfer(stored, loaded.num_slices, loaded.index, slices)
-
-    def _pin(self, buffer: Any) -> Any:
-        pieces = buffer.pieces()
-        if pieces is None:
-            return bytes(buffer)
-        number = next(self._pin_numbers)
-        self._pins[number] = buffer
-        return number, pieces
-
     def _answer(self, name: str, args: tuple[Any, ...]) -> None:
-        handles: list[Any] = []
+        handles: list[Handle] = []
         try:
             answer = self._requests.serve(name, args)
             if isinstance(answer, Loaded):
-                handles.extend(ref._object for ref in answer.stored.contained)
-                answer = self._transfer(answer)
+                handles.extend(handle_of(ref) for ref in answer.stored.contained)
+                answer = self._lent.transfer(answer)
             reply = (wire.REPLY, (True, answer))
         except Exception as error:  # noqa: BLE001  it belongs to the worker that asked
             reply = (wire.REPLY, (False, wire.Failure.of(error)))

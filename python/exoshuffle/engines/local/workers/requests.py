@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from exoshuffle._native import Block
-from exoshuffle.engines.local.objects.calls import Call, Code
+from exoshuffle.engines.local.objects import calls
+from exoshuffle.engines.local.objects.calls import Call, Code, Reference
 from exoshuffle.engines.local.objects.loading import Loaded
 from exoshuffle.engines.local.objects.state import is_over
 from exoshuffle.engines.local.objects.values import StoreBlocks, StoredValue
+from exoshuffle.engines.local.workers import wire
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions
-from exoshuffle.futures.refs import ObjectHandle, Ref, RefStream, SliceRef
-
-#: How a worker names what it encoded: inline pickles, number of its block, whether pickled, references inside.
-Encoded = tuple["tuple[bytes, ...] | None", "int | None", bool, tuple[Ref, ...]]
-
-
-#: A function or class: its digest, its pickle unless the engine has it, and the handles inside.
-PackedCode = tuple[bytes, "bytes | None", Sequence[ObjectHandle]]
-#: Arguments: the pickle, the references taken out of it, and the handles inside; see ``calls.pack``.
-PackedCall = tuple[bytes, tuple[Any, ...], Sequence[ObjectHandle]]
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 
 class Objects(Protocol):
@@ -56,17 +49,17 @@ class Tasks(Protocol):
     """What a worker may have run: as in ``Engine``, but packed."""
 
     def submit_call(
-        self, call: Call, references: tuple[Any, ...], name: str, options: TaskOptions
+        self, call: Call, references: tuple[Reference, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
         """A task."""
 
     def create_actor_call(
-        self, call: Call, references: tuple[Any, ...], name: str, options: ActorOptions
+        self, call: Call, references: tuple[Reference, ...], name: str, options: ActorOptions
     ) -> Ref:
         """An actor."""
 
     def call_actor_call(
-        self, actor: Ref, call: Call, references: tuple[Any, ...], options: TaskOptions
+        self, actor: Ref, call: Call, references: tuple[Reference, ...], options: TaskOptions
     ) -> Ref | RefStream:
         """A call of an actor."""
 
@@ -101,7 +94,7 @@ class Requests:
         """Answers a request by name."""
         return getattr(self, name)(*args)
 
-    def stored(self, encoded: Encoded) -> StoredValue:
+    def stored(self, encoded: wire.Encoded) -> StoredValue:
         """What the worker encoded, as the engine keeps it; its block is sealed."""
         inline, block, pickled, inside = encoded
         block_id = None if block is None else self._blocks.pop(block).seal()
@@ -141,7 +134,7 @@ class Requests:
 
     # --- objects -----------------------------------------------------------------------------------------------
 
-    def put(self, encoded: Encoded) -> Ref:
+    def put(self, encoded: wire.Encoded) -> Ref:
         """See ``Engine``."""
         return self._objects.keep(self.stored(encoded))
 
@@ -182,8 +175,8 @@ class Requests:
 
     def submit(
         self,
-        code: PackedCode,
-        call: PackedCall,
+        code: wire.PackedCode,
+        call: calls.Packed,
         name: str,
         options: TaskOptions,
     ) -> Ref | int:
@@ -193,8 +186,8 @@ class Requests:
 
     def create_actor(
         self,
-        code: PackedCode,
-        call: PackedCall,
+        code: wire.PackedCode,
+        call: calls.Packed,
         name: str,
         options: ActorOptions,
     ) -> Ref:
@@ -205,7 +198,7 @@ class Requests:
         self,
         actor: Ref,
         method: str,
-        call: PackedCall,
+        call: calls.Packed,
         options: TaskOptions,
     ) -> Ref | int:
         """A call of a method whose arguments the worker has packed."""
@@ -230,9 +223,9 @@ class Requests:
 
     def _call(
         self,
-        code: PackedCode | None,
+        code: wire.PackedCode | None,
         method: str,
-        call: PackedCall,
+        call: calls.Packed,
     ) -> Call:
         known = None
         if code is not None:

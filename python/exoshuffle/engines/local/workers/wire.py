@@ -13,13 +13,15 @@ slices given back, blocks discarded, streams dropped).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.engines.carrying import Carried, shown_to_come_from, traceback_of
 from exoshuffle.engines.local.objects import values
+from exoshuffle.engines.local.objects.identity import Handle
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.errors import RemoteTraceback
+from exoshuffle.futures.refs import Ref
 
 # Engine to worker.
 HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method", "collect", "reply"
@@ -36,6 +38,13 @@ MAX_FORK_BYTES = 1 << 16
 EXIT_CODE = struct.Struct("i")
 #: How a worker ends whose connection to the engine was closed in its own process.
 EXIT_CLOSED = 74
+
+#: How a worker names what it encoded: inline pickles, number of its block, whether pickled, references inside.
+Encoded = tuple["tuple[bytes, ...] | None", "int | None", bool, tuple[Ref, ...]]
+#: A function or class: its digest, its pickle unless the engine has it, and the handles inside.
+PackedCode = tuple[bytes, "bytes | None", Sequence[Handle]]
+#: A slice: the number of its pin and the pieces of the arena where it lies; or its bytes, if it does not lie there.
+Piece = tuple[int, list[tuple[int, int]]] | bytes
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Order:
     code: tuple[bytes, bytes | None] | None
     method: str
     data: bytes
-    values: list[Any]
+    values: list[Transfer | list[Transfer]]
     num_returns: int | str
     forgotten: list[bytes]
     most_bytes: int
@@ -82,13 +91,13 @@ class Transfer:
         stored: How it is stored; without a block number, which says nothing there.
         num_slices: Slices of the whole object.
         index: Which of them.
-        slices: For each slice (number of the pin, pieces of the arena), or its bytes if it does not lie there.
+        slices: Where each of its slices is.
     """
 
     stored: StoredValue
     num_slices: int
     index: int | range | None
-    slices: list[tuple[int, list[tuple[int, int]]] | bytes]
+    slices: list[Piece]
 
 
 @dataclass(frozen=True)

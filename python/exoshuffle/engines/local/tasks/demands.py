@@ -14,7 +14,7 @@ from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.units import format_bytes
 
 
-class Admission:
+class Demands:
     """Compares what is declared with what there is."""
 
     def __init__(self, resources: Resources, budget: Budget, scheduler: Scheduler) -> None:
