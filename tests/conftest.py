@@ -15,7 +15,8 @@ from hypothesis import settings
 from pyarrow import csv
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.testing.meeting import poll
 from tests.support.held import assert_closed, held
 from tests.support.leaks import LeakCheck

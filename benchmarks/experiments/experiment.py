@@ -19,7 +19,8 @@ from rich.table import Table
 
 import exoshuffle as xs
 from benchmarks.rounds import spread
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 
 MIB = 1024 * 1024
 NUM_CPUS = 2

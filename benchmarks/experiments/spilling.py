@@ -50,7 +50,7 @@ from benchmarks.experiments.experiment import (
     show,
 )
 from benchmarks.rounds import spread
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 
 FUSED_BYTES = 100 * 1024 * 1024
 PIECE_BYTES = 4 * 1024 * 1024

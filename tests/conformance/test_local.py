@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import ClosedError
 from exoshuffle.futures import Engine
 from exoshuffle.testing import EngineConformance

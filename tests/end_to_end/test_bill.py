@@ -15,7 +15,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs import shuffle as shuffle_job
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import DiskFullError
 from exoshuffle.observe.events import TaskFinished
 from exoshuffle.strategies import Streaming

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.plan.workload import BUFFER_BYTES
 from exoshuffle.units import parse_bytes

@@ -156,7 +156,7 @@ def test_tasks_of_a_limit_have_memory(
         reserved.append(num_bytes)
         return engine.store.reserve(num_bytes)
 
-    monkeypatch.setattr(engine, "reserve", reserve)
+    monkeypatch.setattr(engine.budget, "reserve", reserve)
     limited = xs.read_parquet(source).limit(ROWS)
     assert limited.to_arrow().num_rows == ROWS
     # Those that read the files, and those that hand on what is wanted of it; who counts rows copies none.

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.objects import ObjectState
-from exoshuffle.engines.local.pool import WORKER_BYTES
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.objects.state import ObjectState
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.testing.meeting import poll
 from tests.support.held import assert_closed, held
 
@@ -43,7 +44,7 @@ def assert_nothing_is_left(engine: LocalEngine) -> None:
 def holds_something(worker: WorkerProcess) -> bool:
     """Whether anything is kept for a worker: because it said so, or because it runs a task that nobody waits for."""
     requests = worker._requests
-    return bool(worker._lent or worker._pins or requests._blocks or requests._streams)
+    return bool(worker._lent or requests._blocks or requests._streams)
 
 
 def counts(engine: LocalEngine) -> tuple[int, int]:

@@ -15,9 +15,9 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
-from exoshuffle.engines.local import limits
-from exoshuffle.engines.local.deaths import Crashes
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.tasks.deaths import Crashes
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Log, helper, poll

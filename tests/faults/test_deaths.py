@@ -13,8 +13,9 @@ import pytest
 from pyarrow import parquet
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, deaths
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.tasks import deaths
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.activity import activities
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.tasks.activity import activities
 from exoshuffle.futures import RefStream, get, remote, wait
 from exoshuffle.futures.options import Executor
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, poll
@@ -28,7 +29,7 @@ def numbers(gate: Gate, folder: Path, count: int) -> Iterator[int]:
 
 
 def all_are_ahead(engine: LocalEngine) -> bool:
-    with engine.lock:
+    with engine.table.lock:
         return engine._waits.all_are_ahead()
 
 
@@ -57,7 +58,7 @@ def test_it_waits_for_who_takes_its_items(
     poll(lambda: (folder / str(AHEAD)).exists() and all_are_ahead(roomy_engine))
     assert len(list(folder.iterdir())) == AHEAD + 1
     # It is nobody's fault: the program may take its time.
-    assert activities(roomy_engine, roomy_engine._scheduler, roomy_engine._waits) == []
+    assert activities(roomy_engine.table, roomy_engine._scheduler, roomy_engine._waits) == []
     assert [get(ref) for ref in stream] == list(range(1, ITEMS))
 
 

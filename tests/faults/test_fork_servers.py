@@ -18,9 +18,12 @@ import psutil
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, deaths, limits, servers, wire
-from exoshuffle.engines.local.pool import WORKER_BYTES
-from exoshuffle.engines.local.servers import Servers
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.tasks import deaths
+from exoshuffle.engines.local.workers import servers, wire
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.servers import Servers
 from exoshuffle.errors import TaskError, WorkerDiedError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, helper, poll
 from exoshuffle.testing.programs import double
@@ -213,7 +216,7 @@ def test_workers_lead_groups_of_their_own() -> None:
 
 def test_only_one_thread_is_there_when_a_server_forks() -> None:
     program = (
-        "import os, exoshuffle.engines.local.fork_server as server; "
+        "import os, exoshuffle.engines.local.workers.fork_server as server; "
         "server._import(['exoshuffle.operators.core.tasks', 'exoshuffle.dataset']); "
         "print(len(os.listdir('/proc/self/task')))"
     )

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, helpless
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import helpless
 from exoshuffle.errors import MemoryLimitError, TaskError
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate
 
@@ -52,17 +53,17 @@ def test_who_keeps_more_than_fits_is_refused(engine: LocalEngine) -> None:
         [xs.get(ref) for ref in refs]
     # Nothing is lost by it.
     assert [xs.get(size.remote(ref)) for ref in refs] == [BYTES] * len(refs)
-    xs.get(needing(engine.room_bytes))
+    xs.get(needing(engine.budget.room_bytes))
 
 
 def test_a_task_that_needs_what_the_program_keeps_fails(engine: LocalEngine) -> None:
     held = [xs.get(ref) for ref in blocks(2)]
     with pytest.raises(TaskError, match="let go of values sooner") as caught:
-        xs.get(needing(engine.room_bytes - BYTES))
+        xs.get(needing(engine.budget.room_bytes - BYTES))
     assert isinstance(caught.value.__cause__, MemoryLimitError)
     assert [one[0] for one in held] == [0, 1]
     del held
-    assert xs.get(needing(engine.room_bytes - BYTES)) == "ran"
+    assert xs.get(needing(engine.budget.room_bytes - BYTES)) == "ran"
 
 
 @pytest.mark.usefixtures("engine")
@@ -77,7 +78,7 @@ def test_so_does_one_whose_arguments_find_no_room() -> None:
 
 def test_one_waits_for_a_task_that_runs(engine: LocalEngine) -> None:
     gate = Gate()
-    first = needing(engine.room_bytes - BYTES, gate)
+    first = needing(engine.budget.room_bytes - BYTES, gate)
     second = needing(2 * BYTES)
     ready, _ = xs.wait([second], timeout=4 * helpless.ALONE_SECONDS)
     assert not ready
@@ -170,5 +171,5 @@ def test_who_keeps_a_small_value_keeps_no_large_one_beside_it(engine: LocalEngin
     pairs = [run.remote(number) for number in range(2 * FITTING)]
     held = [xs.get(small) for small, _ in pairs]
     assert [one[0].as_py() for one in held] == list(range(2 * FITTING))
-    assert xs.get(needing(engine.room_bytes)) == "ran"
+    assert xs.get(needing(engine.budget.room_bytes)) == "ran"
     assert [xs.get(large)[0] for _, large in pairs] == list(range(2 * FITTING))

@@ -8,7 +8,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.processes import WORKER_BYTES, WorkerProcess
+from exoshuffle.engines.local.workers.processes import WORKER_BYTES, WorkerProcess
 from exoshuffle.testing.programs import double
 
 MEMORY = 20_000_000

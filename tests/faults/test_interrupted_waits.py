@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.bell import Bell
+from exoshuffle.engines.local.tasks.bell import Bell
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, poll
 
 #: Ends no test that succeeds.
@@ -96,7 +96,7 @@ def contention(engine: LocalEngine) -> Iterator[None]:
 
     def work() -> None:
         while not ended.is_set():
-            with engine.lock:
+            with engine.table.lock:
                 pass
 
     interval = sys.getswitchinterval()
@@ -119,7 +119,7 @@ def on_disk(engine: LocalEngine) -> Iterator[xs.Ref]:
         return gate.wait(TIMEOUT)
 
     value = xs.put(LARGE)
-    task = xs.remote(occupy, executor="thread", memory=engine.room_bytes).remote()
+    task = xs.remote(occupy, executor="thread", memory=engine.budget.room_bytes).remote()
     assert begun.wait(TIMEOUT)
     yield value
     assert xs.wait([task], timeout=0) == ([], [task]), "who waits has waited for the task to end"
@@ -142,7 +142,7 @@ def test_an_interrupt_at_any_moment(world: World, way: str) -> None:
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012  nothing may come between the two
             signal.setitimer(signal.ITIMER_REAL, moments.uniform(1e-6, 300e-6))
             WAYS[way](world.ref, world.stream)
-        assert_free(world.engine.lock)
+        assert_free(world.engine.table.lock)
         assert world.num_waiting() == 0, (seed, round_)
 
 
@@ -157,13 +157,13 @@ def test_interrupts_while_another_thread_has_the_lock(
 
     def disturb() -> None:
         poll(lambda: world.num_waiting() == 1)
-        with world.engine.lock:
+        with world.engine.table.lock:
             # The first ends the wait, the second comes while it wants the lock back.
             for count in range(2):
                 poll(lambda: len(interrupts) >= count)  # noqa: B023  called at once
                 signal.pthread_kill(main, signal.SIGALRM)
             has_left.wait(TIMEOUT)
-            if not world.engine.lock.locked():
+            if not world.engine.table.lock.locked():
                 errors.append("somebody else has released the lock")
 
     thread = threading.Thread(target=disturb)
@@ -174,7 +174,7 @@ def test_interrupts_while_another_thread_has_the_lock(
     thread.join()
     assert errors == []
     assert len(interrupts) == 2
-    assert_free(world.engine.lock)
+    assert_free(world.engine.table.lock)
 
 
 @pytest.mark.usefixtures("interrupts")

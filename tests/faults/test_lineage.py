@@ -12,7 +12,8 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.objects import ObjectState, Task
+from exoshuffle.engines.local.objects.state import ObjectState
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.futures import Ref
 
 on_thread = functools.partial(xs.remote, executor="thread")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import TaskCancelledError, TaskError
 from exoshuffle.futures import Ref
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate, pass_gate

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import TaskError
 from exoshuffle.futures import ActorHandle
 from exoshuffle.testing.meeting import Counter, Gate, await_count, helper, poll
@@ -34,7 +35,6 @@ def engine(tmp_path: Path) -> Iterator[LocalEngine]:
         yield made
         poll(lambda: made.stats()["num_blocks"] == 0)
         assert [worker._lent for worker in made.pool._all if worker._lent] == []
-        assert [worker._pins for worker in made.pool._all if worker._pins] == []
     finally:
         gc.enable()
         xs.shutdown()

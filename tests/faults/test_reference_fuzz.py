@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
 from tests.faults.fuzz import Program
 from tests.faults.leftovers import assert_nothing_is_left
 from tests.support.held import assert_closed, held
@@ -27,7 +28,7 @@ def start(spill: Path) -> tuple[LocalEngine, Any]:
     budget_bytes = NUM_WORKERS * WORKER_BYTES * 4 // 3 + 1_000_000
     engine = xs.init(memory_limit=limits.limit_for(budget_bytes), spill_dirs=str(spill), num_cpus=2)
     assert isinstance(engine, LocalEngine)
-    ballast = engine.reserve(budget_bytes - NUM_WORKERS * WORKER_BYTES - ROOM_BYTES)
+    ballast = engine.budget.reserve(budget_bytes - NUM_WORKERS * WORKER_BYTES - ROOM_BYTES)
     return engine, ballast
 
 

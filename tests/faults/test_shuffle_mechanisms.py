@@ -76,8 +76,8 @@ class Watched:
 
     def __init__(self, engine: LocalEngine, patch: pytest.MonkeyPatch) -> None:
         self.made: dict[str, list[Ref]] = collections.defaultdict(list)
-        self._submit = engine.submit_call
-        patch.setattr(engine, "submit_call", self._watch)
+        self._submit = engine._tasks.submit_call
+        patch.setattr(engine._tasks, "submit_call", self._watch)
 
     def _watch(self, call: Any, references: Any, name: str, options: TaskOptions) -> Any:
         ref = self._submit(call, references, name, options)

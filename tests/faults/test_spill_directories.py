@@ -14,7 +14,8 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset.jobs import shuffle as shuffle_job
 from exoshuffle.dataset.write import output
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import DiskFullError, OptionsError, OutputError, TaskError
 from exoshuffle.futures import Ref
 

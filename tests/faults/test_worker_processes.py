@@ -17,9 +17,11 @@ import pytest
 
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes
-from exoshuffle.engines.local import LocalEngine, limits, pool, processes
-from exoshuffle.engines.local.pool import WORKER_BYTES
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.workers import pool, processes
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 from exoshuffle.errors import MemoryLimitError, ProtocolError, TaskError, WorkerDiedError
 from exoshuffle.futures import slice_bytes
 from exoshuffle.testing.meeting import PATIENCE_SECONDS, Counter, Gate, Log, helper, pass_gate, poll
@@ -304,7 +306,7 @@ def test_a_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_a_block_that_memory_has_no_room_for_comes_piece_by_piece(engine: LocalEngine) -> None:
     size = 2_500_000
     assert_workers_work()
-    held = engine.reserve(engine.room_bytes - 1_000_000)
+    held = engine.budget.reserve(engine.budget.room_bytes - 1_000_000)
     try:
         block = xs.remote(fill, max_retries=0).remote([0, size])
         xs.wait([block], timeout=PATIENCE_SECONDS)

@@ -13,7 +13,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.pool import WORKER_BYTES
+from exoshuffle.engines.local.workers.pool import WORKER_BYTES
 from exoshuffle.errors import ActorDiedError, TaskError, WorkerDiedError
 from exoshuffle.strategies import Push, Simple, Strategy
 from exoshuffle.testing import assert_every_row_arrives

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 from tests.memory.sampling import PROGRAM, Sampler
 
 

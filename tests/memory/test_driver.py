@@ -10,7 +10,8 @@ import pytest
 
 import exoshuffle as xs
 from benchmarks.driver_memory import anonymous_bytes, shuffle
-from exoshuffle.engines.local import LocalEngine, limits
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import TaskError
 from tests.support.held import held
 

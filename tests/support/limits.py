@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exoshuffle.engines.local import limits
+from exoshuffle.engines.local.memory import limits
 
 #: Budget of the small engine: two tasks fit, 100 MB do not.
 SMALL_BUDGET_BYTES = 90_000_000

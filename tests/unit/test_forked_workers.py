@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from exoshuffle.engines.local import wire
-from exoshuffle.engines.local.servers import Forked
+from exoshuffle.engines.local.workers import wire
+from exoshuffle.engines.local.workers.servers import Forked
 
 
 @pytest.fixture

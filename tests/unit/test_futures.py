@@ -314,7 +314,7 @@ def test_bad_init(options: dict[str, object], message: str) -> None:
 
 def test_workers_import_neither_datasets_nor_the_engine() -> None:
     program = (
-        "import sys, exoshuffle.engines.local.worker; "
+        "import sys, exoshuffle.engines.local.workers.worker; "
         "late = {'exoshuffle.dataset', 'exoshuffle.engines.local.engine'}; "
         "sys.exit(bool(late & set(sys.modules)) or not exoshuffle.Dataset "
         "or not exoshuffle.engines.local.LocalEngine)"

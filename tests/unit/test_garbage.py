@@ -11,7 +11,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.processes import WorkerProcess
+from exoshuffle.engines.local.workers.processes import WorkerProcess
 
 
 class Knot:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.engines.local import LocalEngine, limits
-from exoshuffle.engines.local.values import _Packed
+from exoshuffle.engines.local import LocalEngine
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.objects.values import _Packed
 from exoshuffle.testing.meeting import poll
 from tests.support.limits import ROOMY_BUDGET_BYTES
 

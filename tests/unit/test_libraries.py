@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from exoshuffle.engines.local.libraries import LIBRARY_BYTES
+from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
 
 #: In a process of its own, because libraries are loaded once.
 PROGRAM = """
@@ -54,8 +54,8 @@ def test_the_users_choice_of_an_allocator_stays() -> None:
 #: The limit leaves DuckDB no room beside pyarrow.
 NO_ROOM = """
 import exoshuffle as xs
-from exoshuffle.engines.local import limits
-from exoshuffle.engines.local.libraries import LIBRARY_BYTES
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
 engine = xs.init(memory_limit=limits.limit_for(sum(LIBRARY_BYTES.values()) - 10_000_000), num_cpus=2)
 import pyarrow
 engine.budget_bytes

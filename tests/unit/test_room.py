@@ -12,7 +12,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.room import least_bytes
+from exoshuffle.engines.local.tasks.room import least_bytes
 from exoshuffle.errors import MemoryLimitError, TaskError
 
 TIMEOUT = 30.0
@@ -46,7 +46,7 @@ def slices(*sizes: int) -> list[bytes]:
 def spill(engine: LocalEngine) -> None:
     """Has all blocks that are in memory written to disk."""
     assert engine.stats()["used_blocks_bytes"] > 0
-    engine.reserve(engine.room_bytes).release()
+    engine.budget.reserve(engine.budget.room_bytes).release()
     assert engine.stats()["used_blocks_bytes"] == 0
 
 
@@ -55,7 +55,7 @@ def spill(engine: LocalEngine) -> None:
 
 def test_one_byte_decides(engine: LocalEngine) -> None:
     large = xs.put(bytes(engine.budget_bytes // 2))
-    fitting = engine.room_bytes - least(engine, (large, None))
+    fitting = engine.budget.room_bytes - least(engine, (large, None))
     below = on_thread(count, memory=fitting).remote(large)
     above = on_thread(count, memory=fitting + 1, max_retries=3, name="greedy").remote(large)
     assert_refused(above, "task greedy needs", "of working memory", "for its arguments")
@@ -89,7 +89,7 @@ def test_what_several_arguments_share_counts_once(engine: LocalEngine, on_disk: 
     if on_disk:
         spill(engine)
     # On disk, pages in which one slice ends and another begins count twice.
-    memory = engine.room_bytes - least(engine, (ref, None)) - 65536 * on_disk
+    memory = engine.budget.room_bytes - least(engine, (ref, None)) - 65536 * on_disk
     total = sum(sizes)
     run = on_thread(count, memory=memory)
     assert xs.get(run.remote(ref, ref, ref[0], ref[1:3]), timeout=TIMEOUT) == 3 * total
@@ -103,7 +103,7 @@ def test_slices_count_without_the_rest_of_their_block(engine: LocalEngine) -> No
     refs = [on_thread(slices, num_returns=2).remote(half, 500_000) for _ in range(3)]
     shared = xs.Refs(refs)
     xs.wait(refs, num_ready=3)
-    memory = engine.room_bytes - 2_000_000
+    memory = engine.budget.room_bytes - 2_000_000
     run = on_thread(count, memory=memory)
     assert xs.get(run.remote(refs[0][1]), timeout=TIMEOUT) == 500_000
     assert xs.get(run.remote(shared.column(1)), timeout=TIMEOUT) == 1_500_000
@@ -117,16 +117,16 @@ def test_a_block_in_a_file_takes_no_memory(engine: LocalEngine) -> None:
     larger_than_all = xs.put(bytes(size))
     _other = xs.put(bytes(engine.budget_bytes // 2))
     spill(engine)
-    memory = engine.room_bytes * 9 // 10
+    memory = engine.budget.room_bytes * 9 // 10
     assert xs.get(on_thread(count, memory=memory).remote(larger_than_all), timeout=TIMEOUT) == size
 
 
 def test_what_workers_have_is_not_there_for_tasks(engine: LocalEngine) -> None:
-    before = engine.room_bytes
+    before = engine.budget.room_bytes
     engine.pool.prepare()
-    assert engine.room_bytes == before - engine.pool.base_bytes
+    assert engine.budget.room_bytes == before - engine.pool.base_bytes
     assert_refused(on_thread(count, memory=before - 1).remote())
-    assert xs.get(on_thread(count, memory=engine.room_bytes).remote(), timeout=TIMEOUT) == 0
+    assert xs.get(on_thread(count, memory=engine.budget.room_bytes).remote(), timeout=TIMEOUT) == 0
 
 
 def test_an_actor_holds_its_memory_during_calls(engine: LocalEngine) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.engines.local.activity import activities
+from exoshuffle.engines.local.tasks.activity import activities
 from exoshuffle.errors import OptionsError
 from exoshuffle.observe.activity import Activity, Frame, telling_frame
 from exoshuffle.observe.events import TaskFinished
@@ -139,7 +139,7 @@ def told(engine: LocalEngine, is_enough: Callable[[list[Activity]], bool]) -> li
     """What the engine tells once it is enough: what is submitted gets to where it waits a moment later."""
     deadline = time.monotonic() + 30
     for _ in itertools.count():
-        found = activities(engine, engine._scheduler, engine._waits)
+        found = activities(engine.table, engine._scheduler, engine._waits)
         if is_enough(found):
             return found
         assert time.monotonic() < deadline, found

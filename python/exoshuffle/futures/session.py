@@ -116,6 +116,11 @@ def adopt(engine: Engine) -> None:
     _engine, _process = engine, os.getpid()
 
 
+def engine_named(name: str) -> Engine:
+    """A new engine with its defaults, for the worker that is to ``adopt`` it."""
+    return _starter(name, {})()
+
+
 def _after_in_child() -> None:
     """Drops what this forked process cannot use: the engine, and a lock that a thread of the parent may have held."""
     global _engine, _forked_from, _lock

@@ -1,4 +1,4 @@
-"""Which deaths of Ray workers count against a task: those that it may have caused; see ``engines.local.deaths``.
+"""Which deaths of Ray workers count against a task: those that it may have caused; see ``engines.local.tasks.deaths``.
 
 Ray does not say how a worker ended, and tries again after deaths of all kinds. So it is told to try without end, and
 each attempt keeps a note in the folder of Ray's session: that it began, and, when its process ends itself, that too

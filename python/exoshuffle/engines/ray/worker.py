@@ -30,13 +30,11 @@ from exoshuffle.engines.ray.values import Packed, Part, Status
 from exoshuffle.engines.ray.voices import spoken
 from exoshuffle.engines.unattended import unattended
 from exoshuffle.errors import WorkerDiedError
-from exoshuffle.futures.engine import set_task_engine
-from exoshuffle.futures.session import adopt
+from exoshuffle.futures.engine import Engine, set_task_engine
+from exoshuffle.futures.session import adopt, engine_named
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from exoshuffle.engines.ray.engine import RayEngine
 
 #: Functions that a worker keeps, so that tasks of one shuffle unpickle theirs once.
 _KEPT_FUNCTIONS = 32
@@ -216,12 +214,10 @@ def _function(call: Call, code: Packed) -> Callable[..., Any]:
 
 
 @functools.cache
-def _engine() -> RayEngine:
-    """The engine of this worker."""
-    from exoshuffle.engines.ray.engine import RayEngine
-
+def _engine() -> Engine:
+    """The engine of this worker: by name, since the engine submits what is in this file."""
     keep_some_of_heap()
-    engine = RayEngine()
+    engine = engine_named("ray")
     adopt(engine)
     return engine
 

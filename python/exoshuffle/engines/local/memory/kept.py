@@ -1,0 +1,50 @@
+"""What the program keeps outside the engine: its own, but when it takes the program beyond the limit, it is told, once.
+
+Guarantee: a warning of the logger ``exoshuffle`` with figures; nothing is stopped. Looked at when objects are fetched,
+and at the end: a caller who keeps what it gets calls again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.units import format_bytes
+
+_logger = logging.getLogger("exoshuffle")
+
+#: The limit may be exceeded by this part of it before the program is told: what allocators keep comes and goes.
+_TOLERANCE = 50
+
+
+class Kept:
+    """Tells a program that it keeps more than its limit leaves it.
+
+    Args:
+        memory_limit: Of the program.
+        peak: The most that was resident: in all, and beside the engine's blocks in this process at that time.
+    """
+
+    def __init__(self, memory_limit: int, peak: Callable[[], tuple[int, int]]) -> None:
+        self._limit = memory_limit
+        self._peak = peak
+        self._before_bytes = limits.resident_bytes()
+        self._is_told = False
+
+    def look(self) -> None:
+        """Warns if it is so, and has not been said."""
+        total, own = (0, 0) if self._is_told else self._peak()
+        if total <= self._limit + self._limit // _TOLERANCE:
+            return
+        self._is_told = True
+        _logger.warning(
+            "the program has had %s resident, beyond its memory limit of %s: %s of that in its own process beside the "
+            "engine's blocks, where %s were when the engine started; tables and batches that it keeps are its own, and "
+            'so is what tasks with executor="thread" take: let go of them sooner, write results to files, or raise '
+            "memory_limit",
+            format_bytes(total),
+            format_bytes(self._limit),
+            format_bytes(own),
+            format_bytes(self._before_bytes),
+        )

@@ -1,0 +1,158 @@
+"""How much memory and how many CPUs this process may use, and what it uses already."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from exoshuffle import _native
+from exoshuffle.arguments import is_whole
+from exoshuffle.engines.local.memory.libraries import LIBRARY_BYTES
+from exoshuffle.engines.machine import check_limit, machine_bytes
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.plan.planner import smallest_budget
+from exoshuffle.plan.workload import Resources, Workload
+from exoshuffle.strategies.library import get_strategy, strategy_names
+from exoshuffle.units import format_bytes, parse_bytes
+
+#: Share of the machine's memory that is used when no limit is given.
+DEFAULT_SHARE = 0.7
+#: Kept out of the budget: thread stacks, allocator slack, Python objects of the control plane.
+SLACK_BYTES = 40_000_000
+#: And this part of the limit: what is freed and not yet returned grows with the buffers in use. Without it, sorts of
+#: 4 GB under 2 GB peaked at 1.95-2.02 GB.
+SLACK_PART = 40
+#: What is in use of libraries once they are loaded: 30 to 37 MB of the 80 to 150 MB that pyarrow and DuckDB have.
+CODE_BYTES = 32_000_000
+#: And of all processes together, at most: workers use other parts of them than the program.
+SHARED_CODE_BYTES = 42_000_000
+#: Share of the slack that is left when a worker is stopped that takes more memory than is set apart for it.
+STOP_PERCENT = 55
+#: What a worker may have beyond that, and this share of it, before it is blamed: allocators keep some of what is freed.
+WORKER_SLACK_BYTES = 16_000_000
+WORKER_SLACK_PART = 10
+#: Below this no plan works; two tasks need two input windows, two output buffers and a block each.
+MIN_BUDGET_BYTES = 48_000_000
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now, of its libraries what comes back into use once they are loaded."""
+    code_bytes = min(CODE_BYTES, _native.release_libraries())
+    return int(psutil.Process().memory_info().rss) + code_bytes
+
+
+def default_spill_dir() -> str:
+    """The system's temporary directory, or ``/var/tmp`` where that one is memory in disguise (tmpfs)."""
+    folder = os.path.realpath(tempfile.gettempdir())
+    mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    while folder not in mounts and folder != "/":
+        folder = os.path.dirname(folder)
+    if mounts.get(folder) == "tmpfs" and os.access("/var/tmp", os.W_OK):  # noqa: S108  meant
+        return "/var/tmp"  # noqa: S108
+    return tempfile.gettempdir()
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def check_num_cpus(num_cpus: Any) -> None:
+    """Raises ``OptionsError`` unless so many tasks can run at once; None is for the default."""
+    if num_cpus is not None and not (is_whole(num_cpus) and int(num_cpus) >= 1):
+        raise OptionsError(f"num_cpus is {num_cpus!r}; it must be a whole number, at least 1")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much an engine may take.
+
+    Attributes:
+        memory_limit: For the whole program.
+        budget_bytes: What blocks and tasks may use of it: less what the program has already, and the slack.
+        num_cpus: Tasks that run at once.
+    """
+
+    memory_limit: int
+    budget_bytes: int
+    num_cpus: int
+
+    @classmethod
+    def of(cls, memory_limit: int | str | None, num_cpus: int) -> Limits:
+        """Of a program that has started.
+
+        Raises:
+            OptionsError: The limit is more than the machine has.
+            MemoryLimitError: It is too small.
+        """
+        if memory_limit is None:
+            limit = int(machine_bytes() * DEFAULT_SHARE)
+        else:
+            limit = parse_bytes(memory_limit)
+            check_limit(limit)
+        budget = limit - slack_bytes(limit) - resident_bytes()
+        if budget < MIN_BUDGET_BYTES:
+            raise too_small(limit, limit - budget, num_cpus)
+        return cls(limit, budget, num_cpus)
+
+
+def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
+    """The error for a limit of which the program itself takes too much.
+
+    It names limits that work for shuffles by any strategy: they need more than an engine that has nothing to do, and
+    load libraries. What rows need that are larger than others only a plan can tell.
+    """
+    missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
+    work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
+    strategies = map(get_strategy, strategy_names())
+    least = max(smallest_budget(work, resources, [strategy]) for strategy in strategies)
+    least += taken_bytes - slack_bytes(limit)
+    plain = _with_slack(least + missing.get("pyarrow", 0)) * 1.02
+    every = _with_slack(least + sum(missing.values())) * 1.02
+    relational = f", and {format_bytes(every)} for groups, joins and expressions"
+    return MemoryLimitError(
+        f"memory limit {format_bytes(limit)} is too small: the program itself takes {format_bytes(taken_bytes)}; "
+        f"the smallest that works is {format_bytes(plain)} on {num_cpus} CPUs{relational if every > plain else ''}"
+    )
+
+
+def slack_bytes(limit: int) -> int:
+    """What is kept out of the budget beside what the program has already."""
+    return SLACK_BYTES + limit // SLACK_PART
+
+
+def stop_bytes(limit: int) -> int:
+    """What the program may have resident before a worker is stopped that is to blame."""
+    return limit - slack_bytes(limit) * STOP_PERCENT // 100
+
+
+def allowed_bytes(set_apart: int) -> int:
+    """What a worker may have before it is to blame, by what is set apart for it."""
+    return set_apart + set_apart // WORKER_SLACK_PART + WORKER_SLACK_BYTES
+
+
+def before_releasing(set_apart: int, share: int) -> int:
+    """What a worker may have before it gives back what lies idle in its allocators.
+
+    Half of the way to being to blame, and half of its share of what nobody needs: memory that is new costs time.
+    """
+    return set_apart + (WORKER_SLACK_BYTES + share) // 2
+
+
+def limit_for(budget_bytes: int) -> int:
+    """The memory limit that leaves so much to blocks and tasks now."""
+    return _with_slack(resident_bytes() + budget_bytes)
+
+
+def _with_slack(num_bytes: int) -> int:
+    return (num_bytes + SLACK_BYTES) * SLACK_PART // (SLACK_PART - 1) + SLACK_PART
+
+
+def raised(limit: int, more_bytes: int) -> float:
+    """A memory limit that leaves so much more to blocks and tasks; with a hundredth for being told in three digits."""
+    return (limit + more_bytes * SLACK_PART / (SLACK_PART - 1)) * 1.01

@@ -1,0 +1,1 @@
+"""Objects of an engine: their states and values, who refers to them, and how lost ones are made again."""

@@ -1,0 +1,82 @@
+"""The references among a task's arguments: what they wait for, what they need from the store, and values in place.
+
+Guarantee: nothing here costs more than the number of arguments, and of the slices of the one that is being resolved: a
+shared sequence of M objects counts as one until it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+
+#: An object, and which of its slices: all, one, or some in a row.
+Wanted = tuple[ObjectState, "int | range | None"]
+
+
+def sourced(state: ObjectState, index: int | range | None) -> Wanted:
+    """Where the value of an object, or of some of its slices, is; see ``ObjectState.source``."""
+    while (stored := state.stored) is not None and stored.same_as is not None:
+        # It has one slice: that, as a value or in a list, or no slice.
+        first = stored.same_as
+        index = range(first, first + len(index)) if isinstance(index, range) else first
+        state = stored.contained[0]._object  # type: ignore[assignment]
+    return state, index
+
+
+def targets(task: Task) -> Sequence[ObjectState | Bundle]:
+    """The objects whose values a task's arguments are; a shared sequence counts as one."""
+    if not task.args and not task.kwargs:
+        return ()
+    found: list[Any] = []
+    for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
+        if isinstance(arg, Ref):
+            found.append(arg._object.source())  # type: ignore[attr-defined]
+        elif isinstance(arg, SliceRef):
+            found.append(arg.ref._object.source())  # type: ignore[attr-defined]
+        elif isinstance(arg, Refs | Column):
+            found.append(bundle(arg if isinstance(arg, Refs) else arg.refs))
+    return found
+
+
+def argument_error(task: Task) -> BaseException | None:
+    """The error of the first argument that has failed."""
+    for target in targets(task):
+        if target.error is not None:
+            return target.error
+    return None
+
+
+def bundle(refs: Refs) -> Bundle:
+    """What the engine keeps for a sequence."""
+    if refs.engine_state is None:
+        refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
+    state: Bundle = refs.engine_state
+    return state
+
+
+def wanted(arg: Any) -> list[Wanted]:
+    """The objects, or slices of objects, that an argument stands for."""
+    if isinstance(arg, Ref):
+        return [sourced(arg._object, None)]  # type: ignore[arg-type]
+    if isinstance(arg, SliceRef):
+        return [sourced(arg.ref._object, arg.index)]  # type: ignore[arg-type]
+    if isinstance(arg, Refs):
+        return [sourced(state, None) for state in bundle(arg).objects]
+    if isinstance(arg, Column):
+        return [sourced(state, arg.index) for state in bundle(arg.refs).objects]
+    return []
+
+
+def filled(arg: Any, loaded: Iterator[Any]) -> Any:
+    """The argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
+    if isinstance(arg, Ref | SliceRef):
+        return next(loaded)
+    if isinstance(arg, Refs):
+        return [next(loaded) for _ in range(len(arg))]
+    if isinstance(arg, Column):
+        return [next(loaded) for _ in range(len(arg.refs))]
+    return arg

@@ -1,0 +1,221 @@
+"""A call as it travels to a worker process: the function and its arguments as bytes, and the references inside.
+
+Guarantee: what cannot be pickled is refused when the task is submitted, by name; a function is pickled once, however
+often it is called, and sent to each worker once; references among the arguments are taken out, so that they can be
+waited for and resolved, and those inside containers keep their objects alive until the task is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import cloudpickle
+
+from exoshuffle.engines.local.objects import identity, values
+from exoshuffle.engines.local.objects.identity import Handle
+from exoshuffle.errors import EngineError, OptionsError
+from exoshuffle.futures.refs import Column, ObjectHandle, Ref, Refs, SliceRef
+
+#: What stands for a value among arguments.
+Reference = Ref | SliceRef | Refs | Column
+
+
+class Code:
+    """A pickled function or class.
+
+    Attributes:
+        data: The pickle.
+        digest: What workers know it by.
+        inside: The handles of references that it closes over; the references are held by each call of it.
+    """
+
+    __slots__ = ("__weakref__", "data", "digest", "inside")
+
+    def __init__(self, data: bytes, digest: bytes, inside: tuple[Handle, ...]) -> None:
+        self.data = data
+        self.digest = digest
+        self.inside = inside
+
+    def load(self) -> Callable[..., Any]:
+        """The function again, in this process."""
+        fn: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301  written by this application
+        return fn
+
+
+_codes: weakref.WeakKeyDictionary[Any, Code] = weakref.WeakKeyDictionary()
+_codes_lock = threading.Lock()
+
+
+def _after_in_child() -> None:
+    """A thread of the parent's may have held it."""
+    global _codes_lock
+    _codes_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_in_child)
+
+
+def code_of(fn: Callable[..., Any], name: str) -> Code:
+    """The function as bytes.
+
+    Raises:
+        OptionsError: It cannot be pickled.
+    """
+    with contextlib.suppress(TypeError), _codes_lock:  # not everything callable can be a key
+        found = _codes.get(fn)
+        if found is not None:
+            return found
+    with identity.Capturing() as captured:
+        data = _pickled(fn, f"the function of task {name}")
+    code = Code(data, hashlib.sha256(data).digest(), tuple(captured))
+    if not code.inside:
+        # What is cached outlives the function, and does not keep alive what that closes over.
+        with contextlib.suppress(TypeError), _codes_lock:
+            _codes[fn] = code
+    return code
+
+
+class Call:
+    """The arguments of one call.
+
+    Attributes:
+        code: The function; None for a method.
+        method: The method's name; empty for a function.
+        data: Pickle of (positional, keyword) with ``Hole`` where a reference was.
+        inside: The references in containers and in the function; while the call is not over.
+    """
+
+    __slots__ = ("_handles", "code", "data", "inside", "method")
+
+    def __init__(
+        self, code: Code | None, method: str, data: bytes, handles: Sequence[Handle]
+    ) -> None:
+        self.code = code
+        self.method = method
+        self.data = data
+        self._handles = (*handles, *(() if code is None else code.inside))
+        self.inside: tuple[Ref, ...] = ()
+        self.restore()
+
+    def release(self) -> None:
+        """The call is over: its references go, what they refer to is remembered."""
+        self.inside = ()
+
+    def restore(self) -> None:
+        """The call is made, for the first time or again."""
+        self.inside = tuple(Ref(handle) for handle in self._handles)
+
+
+class Hole:
+    """Stands where a reference was among the arguments; the worker puts its value there."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __reduce__(self) -> tuple[type[Hole], tuple[int]]:
+        return Hole, (self.index,)
+
+
+class StoredArgument(Ref):
+    """A large argument, given by value: nobody else can keep it, so its call does, as long as it may be repeated."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[Ref], tuple[ObjectHandle]]:
+        return StoredArgument, (self._object,)
+
+
+#: The pickle, the references taken out of it, and the handles of those inside.
+Packed = tuple[bytes, tuple[Reference, ...], list[Handle]]
+
+
+class Packer(Protocol):
+    """What packing needs of an engine."""
+
+    inline_bytes: int
+
+    def put(self, value: Any) -> Ref:
+        """Stores a value."""
+
+
+def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+    """Arguments as bytes, the references taken out of them, and the handles of those inside containers.
+
+    Large arguments are stored first, so that they count against the budget, and are mapped rather than sent.
+
+    Raises:
+        OptionsError: An argument cannot be pickled; it is named.
+    """
+    packed = _pack(name, args, kwargs)
+    if len(packed[0]) <= engine.inline_bytes:
+        return packed
+
+    def stored(value: Any) -> Any:
+        if isinstance(value, Reference):
+            return value
+        with identity.Capturing():
+            is_large = len(values.dumps(value)) > engine.inline_bytes
+        if not is_large:
+            return value
+        ref = engine.put(value)
+        return StoredArgument(ref._object)
+
+    return _pack(
+        name, tuple(stored(arg) for arg in args), {key: stored(arg) for key, arg in kwargs.items()}
+    )
+
+
+def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+    references: list[Reference] = []
+
+    def hole(value: Any) -> Any:
+        if not isinstance(value, Reference):
+            return value
+        references.append(value)
+        return Hole(len(references) - 1)
+
+    holed = tuple(hole(arg) for arg in args), {key: hole(arg) for key, arg in kwargs.items()}
+    with identity.Capturing() as captured:
+        try:
+            data = values.dumps(holed)
+        except Exception as error:
+            _blame(name, holed)
+            raise OptionsError(f"an argument of task {name} cannot be pickled: {error}") from error
+    return data, tuple(references), captured
+
+
+def unpack(data: bytes, found: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments again, with values in the holes."""
+    args, kwargs = pickle.loads(data)  # noqa: S301  written by this application
+
+    def fill(value: Any) -> Any:
+        return found[value.index] if isinstance(value, Hole) else value
+
+    return tuple(fill(arg) for arg in args), {key: fill(arg) for key, arg in kwargs.items()}
+
+
+def _blame(name: str, holed: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    args, kwargs = holed
+    for label, value in (*enumerate(args, start=1), *kwargs.items()):
+        _pickled(value, f"argument {label} of task {name}")
+
+
+def _pickled(value: Any, what: str) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(value, protocol=5)
+    except EngineError:
+        raise
+    except Exception as error:
+        raise OptionsError(
+            f'{what} cannot be pickled ({error}); pass what it needs as values, or use executor="thread"'
+        ) from error
+    return data

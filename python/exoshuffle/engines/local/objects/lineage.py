@@ -1,0 +1,47 @@
+"""Arguments of a finished task: they are remembered without keeping the objects alive, and can be had again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exoshuffle.engines.local.objects.calls import StoredArgument
+from exoshuffle.engines.local.objects.state import Bundle, ObjectState
+from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
+
+
+class _Described:
+    """A reference among the arguments of a finished task: names objects without keeping their bytes."""
+
+    __slots__ = ("index", "kind", "target")
+
+    def __init__(self, kind: type, target: ObjectState | Bundle, index: int | range = -1) -> None:
+        self.kind = kind
+        self.target = target
+        self.index = index
+
+
+def describe(arg: Any) -> Any:
+    """An argument without handles: a reference by what it refers to, anything else as it is."""
+    if isinstance(arg, StoredArgument):
+        return arg
+    if isinstance(arg, Ref):
+        return _Described(Ref, arg._object)  # type: ignore[arg-type]
+    if isinstance(arg, SliceRef):
+        return _Described(SliceRef, arg.ref._object, arg.index)  # type: ignore[arg-type]
+    if isinstance(arg, Refs):
+        return _Described(Refs, arg.engine_state)
+    if isinstance(arg, Column):
+        return _Described(Column, arg.refs.engine_state, arg.index)
+    return arg
+
+
+def revive(arg: Any) -> Any:
+    """The argument again, with handles of its own."""
+    if not isinstance(arg, _Described):
+        return arg
+    if isinstance(arg.target, ObjectState):
+        ref = Ref(arg.target)
+        return ref if arg.kind is Ref else SliceRef(ref, arg.index)
+    refs = Refs(Ref(state) for state in arg.target.objects)
+    refs.engine_state = arg.target
+    return refs if arg.kind is Refs else Column(refs, arg.index)  # type: ignore[arg-type]

@@ -1,0 +1,267 @@
+"""How values become bytes in the store and values again.
+
+Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy,
+bytes) are copied once, into the store, and read from there without a copy. Arrow data that a worker process returns as
+it got it is not copied at all.
+
+A value is kept in one of three ways: *inline* (pickled, up to a limit), as a *pickled block* (pickle protocol 5,
+buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import cloudpickle
+
+from exoshuffle import _native
+from exoshuffle.arguments import is_whole
+from exoshuffle.engines.local.objects import identity
+from exoshuffle.engines.unpicklable import pickled
+from exoshuffle.errors import EngineError, OptionsError
+from exoshuffle.futures.refs import Ref
+from exoshuffle.units import counted
+
+#: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
+INLINE_BYTES = 100 * 1024
+
+#: A slice that was fetched: of the store, mapped from another process, or its bytes.
+Readable = _native.Slice | _native.MappedSlice | bytes
+
+_ALIGNMENT = 64
+#: The store spills from this share of its budget on.
+_SPILL_PERCENT = 80
+#: Between collections: one takes some 10 ms in a large program.
+COLLECT_SECONDS = 1.0
+
+
+def check_inline_bytes(value: Any) -> None:
+    """Raises ``OptionsError`` unless it is a number of bytes."""
+    if not is_whole(value) or value < 0:
+        raise OptionsError(
+            f"inline_bytes is {value!r}; it must be a whole number of bytes, at least 0"
+        )
+
+
+class StoredValue(NamedTuple):
+    """Where the value of an object is: inline pickles, or a block in the store.
+
+    Attributes:
+        inline: One pickle per slice, or None.
+        block_id: The store's number of the block, or None.
+        pickled: Whether the slices of the block are pickles.
+        contained: The references inside the value, which live as long as it does.
+        same_as: The value is that of another object's slice, by number; the object is the one contained.
+    """
+
+    inline: tuple[bytes, ...] | None
+    block_id: int | None
+    pickled: bool
+    contained: tuple[Ref, ...] = ()
+    same_as: int | None = None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it can stay as long as its object is known: it takes nothing of the store, itself or by others."""
+        return self.inline is not None and not self.contained
+
+
+class Blocks(Protocol):
+    """Where blocks come from: the store, or the engine that a worker process talks to."""
+
+    inline_bytes: int
+
+    def allocate(self, offsets: Sequence[int]) -> Any:
+        """A block to fill."""
+
+    def num_slices(self, value: Any) -> int | None:
+        """Slices of a value that is a block from ``allocate``; None if it is something else."""
+
+    def seal(self, block: Any) -> int:
+        """Ends filling; returns the block's number."""
+
+
+class StoreBlocks:
+    """Blocks of the store in this process.
+
+    Before the store begins to spill it is asked whether references lie in cycles that the garbage collector has not
+    found yet, here or in worker processes (``collect``): their objects need not be written.
+    """
+
+    def __init__(
+        self, store: _native.Store, inline_bytes: int, collect: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._collect = collect
+        self.inline_bytes = inline_bytes
+        self._collected_at = 0.0
+
+    def allocate(self, offsets: Sequence[int]) -> _native.Block:
+        """See ``Blocks``."""
+        self.collect_if_nearly_full(offsets[-1])
+        return self._store.allocate(offsets)
+
+    def collect_if_nearly_full(self, more_bytes: int) -> None:
+        """Before so much more is taken of the store's budget: has garbage found, if that would make it spill."""
+        now = time.monotonic()
+        if now - self._collected_at > COLLECT_SECONDS and self.is_nearly_full(more_bytes):
+            self._collected_at = now
+            self._collect()
+
+    def is_nearly_full(self, more_bytes: int) -> bool:
+        """Whether the store spills once it holds so much more."""
+        stats = self._store.stats()
+        used = stats["used_blocks_bytes"] + stats["reserved_bytes"] + more_bytes
+        return 100 * used > _SPILL_PERCENT * stats["budget_bytes"]
+
+    def num_slices(self, value: Any) -> int | None:
+        """See ``Blocks``."""
+        return value.num_slices if isinstance(value, _native.Block) else None
+
+    def seal(self, block: Any) -> int:
+        """See ``Blocks``."""
+        number: int = block.seal()
+        return number
+
+
+def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
+    """Puts what a task returned where it can be read from.
+
+    Raises:
+        EngineError: The task returned another number of values than ``num_returns``, or what cannot be pickled.
+    """
+    found = blocks.num_slices(value)
+    if found is not None:
+        if found != num_slices:
+            raise EngineError(
+                f"the task returned a block of {counted(found, 'slice')}; num_returns is {num_slices}"
+            )
+        return StoredValue(None, blocks.seal(value), pickled=False)
+    values = [value] if num_slices == 1 else _checked(value, num_slices)
+    with identity.Capturing() as captured:
+        packed = [pickled(_Packed, item) for item in values]
+        if sum(item.num_bytes for item in packed) <= blocks.inline_bytes:
+            inline = tuple(item.in_band() for item in packed)
+            return StoredValue(inline, None, pickled=True, contained=_references(captured))
+    offsets = [0]
+    for item in packed:
+        offsets.append(offsets[-1] + item.num_bytes)
+    block = blocks.allocate(offsets)
+    with memoryview(block) as view:
+        for item, start in zip(packed, offsets, strict=False):
+            item.write(view[start : start + item.num_bytes])
+    return StoredValue(None, blocks.seal(block), pickled=True, contained=_references(captured))
+
+
+def _references(handles: list[identity.Handle]) -> tuple[Ref, ...]:
+    return tuple(Ref(handle) for handle in handles)
+
+
+def _checked(value: Any, num_slices: int) -> Sequence[Any]:
+    if (
+        not isinstance(value, Sequence)
+        or isinstance(value, str | bytes)
+        or len(value) != num_slices
+    ):
+        count = len(value) if isinstance(value, Sequence) else 1
+        raise EngineError(
+            f"the task returned {counted(count, 'value')}; num_returns is {num_slices}"
+        )
+    return value
+
+
+def assemble(
+    stored: StoredValue, num_slices: int, index: int | range | None, buffers: Sequence[Readable]
+) -> Any:
+    """The value of an object, of one of its slices or of some, from what was fetched for it."""
+    if stored.inline is not None:
+        chosen = stored.inline
+        if index is not None:
+            chosen = (
+                chosen[index.start : index.stop] if isinstance(index, range) else (chosen[index],)
+            )
+        decoded = [pickle.loads(data) for data in chosen]  # noqa: S301  written by this application
+    elif stored.pickled:
+        decoded = [_unpack(_unpinned(buffer)) for buffer in buffers]
+    else:
+        decoded = list(buffers)
+    many = isinstance(index, range) or (index is None and num_slices > 1)
+    return decoded if many else decoded[0]
+
+
+def is_arrow(value: Any) -> bool:
+    """Whether it is Arrow data, which nobody can have changed since it was read."""
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(
+        value, arrow.Table | arrow.RecordBatch | arrow.ChunkedArray | arrow.Array
+    )
+
+
+def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+    """A pickle, by value for what cannot be imported elsewhere; large buffers go to ``buffers`` if that is given."""
+    keep = None if buffers is None else buffers.append
+    try:
+        data = pickle.dumps(value, protocol=5, buffer_callback=keep)
+        if b"__main__" not in data:
+            return data
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    if buffers is not None:
+        buffers.clear()
+    by_value: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=keep)
+    return by_value
+
+
+class _Packed:
+    """One pickled value: ``[count][lengths][pickle][buffers]``, buffers aligned for zero-copy readers."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        buffers: list[pickle.PickleBuffer] = []
+        self._pickle = dumps(value, buffers)
+        self._parts: list[Any] = [self._pickle]
+        self._parts.extend(buffer.raw() for buffer in buffers)
+        self.num_bytes = _aligned(8 * (len(self._parts) + 1)) + sum(
+            [_aligned(len(part)) for part in self._parts]
+        )
+
+    def in_band(self) -> bytes:
+        """The pickle alone, buffers inside."""
+        return self._pickle if len(self._parts) == 1 else dumps(self._value)
+
+    def write(self, out: memoryview) -> None:
+        """Fills ``num_bytes`` bytes."""
+        position = 0
+        header = struct.pack(f"<{len(self._parts) + 1}Q", len(self._parts), *map(len, self._parts))
+        for part in (header, *self._parts):
+            out[position : position + len(part)] = part
+            position += _aligned(len(part))
+
+
+def _unpinned(buffer: Readable) -> memoryview:
+    """What is small is copied: who keeps it would keep all of its block in memory, the slices beside it as well.
+
+    Three ends of pieces, kept by the program beside rows of 100 MB, left 600 MB without room for the next piece.
+    """
+    view = memoryview(buffer)
+    return memoryview(bytes(view)) if len(view) <= INLINE_BYTES else view
+
+
+def _unpack(view: memoryview) -> Any:
+    (count,) = struct.unpack_from("<Q", view)
+    lengths = struct.unpack_from(f"<{count}Q", view, 8)
+    position = _aligned(8 * (count + 1))
+    parts = []
+    for length in lengths:
+        parts.append(view[position : position + length])
+        position += _aligned(length)
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  written by this application
+
+
+def _aligned(count: int) -> int:
+    return -(-count // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,53 @@
+"""What may be submitted: a task or actor that declares more than there is is refused, and not queued.
+
+Guarantee: what was taken can start, once its arguments are done and others have given back what they occupy.
+"""
+
+from __future__ import annotations
+
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.tasks.resources import Resources
+from exoshuffle.engines.local.tasks.scheduler import Scheduler
+from exoshuffle.errors import MemoryLimitError
+from exoshuffle.futures.options import ActorOptions, TaskOptions
+from exoshuffle.units import format_bytes
+
+
+class Demands:
+    """Compares what is declared with what there is."""
+
+    def __init__(self, resources: Resources, budget: Budget, scheduler: Scheduler) -> None:
+        self._resources = resources
+        self._budget = budget
+        self._scheduler = scheduler
+
+    @property
+    def budget_bytes(self) -> int:
+        """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
+        if self._scheduler.current_task() is not None:
+            return self._budget.inside_task()
+        return self._budget.outside_tasks()
+
+    def check(self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0) -> None:
+        """Refuses what declares more than there is.
+
+        Args:
+            name: Of the task or actor.
+            options: What it declares.
+            taken_bytes: What its worker takes of the budget.
+
+        Raises:
+            OptionsError: More of a resource than the engine has.
+            MemoryLimitError: More working memory than the budget.
+        """
+        self._resources.check(f"task {name}", options.demand)
+        budget = self.budget_bytes - taken_bytes
+        if options.memory > budget:
+            memory_limit = self._budget.memory_limit
+            limit = limits.raised(memory_limit, options.memory - budget)
+            raise MemoryLimitError(
+                f"task {name} declares {format_bytes(options.memory)} of working memory, and the memory limit of "
+                f"{format_bytes(memory_limit)} leaves {format_bytes(budget)} for tasks; raise memory_limit to "
+                f"{format_bytes(limit)}"
+            )

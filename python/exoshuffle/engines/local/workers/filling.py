@@ -1,0 +1,77 @@
+"""Blocks of the engine's store that a worker process fills: mapped where that can be, sent piece by piece otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from exoshuffle._native import MappedBlock
+from exoshuffle.engines.local.objects import values
+from exoshuffle.engines.local.workers import wire
+from exoshuffle.engines.local.workers.link import Link
+from exoshuffle.engines.local.workers.questions import Questions
+
+#: A message with what has no block to be written into.
+_FILL_BYTES = 1 << 20
+
+#: What is filled in place, or what is sent when it is full.
+Fillable = MappedBlock | bytearray
+
+
+class WorkerBlocks:
+    """Blocks of the engine's store, filled from here. See ``values.Blocks``."""
+
+    def __init__(self, questions: Questions, link: Link, inline_bytes: int) -> None:
+        self._questions = questions
+        self._link = link
+        self.inline_bytes = inline_bytes
+        self._collected_at = 0.0
+        #: Blocks being filled, by identity: (the block, its number, its slices).
+        self._open: dict[int, tuple[Fillable, int, int]] = {}
+
+    def allocate(self, offsets: Sequence[int]) -> Fillable:
+        """See ``Blocks``."""
+        offsets = list(offsets)
+        number, pieces, is_nearly_full = self._questions.ask("allocate", offsets)
+        if is_nearly_full and time.monotonic() - self._collected_at > values.COLLECT_SECONDS:
+            self._collected_at = time.monotonic()
+            # What it finds goes back with the next message.
+            gc.collect()
+        block: Fillable = bytearray(offsets[-1]) if pieces is None else self._link.block(pieces)
+        self._open[id(block)] = (block, number, len(offsets) - 1)
+        return block
+
+    def num_slices(self, value: Any) -> int | None:
+        """See ``Blocks``."""
+        found = self._open.get(id(value))
+        return None if found is None else found[2]
+
+    def seal(self, block: Any) -> int:
+        """See ``Blocks``."""
+        _, number, _ = self._open.pop(id(block))
+        if isinstance(block, bytearray):
+            # Memory is short, or there would be a block to map.
+            for start in range(0, len(block), _FILL_BYTES):
+                self._questions.ask(
+                    "fill", number, start, bytes(block[start : start + _FILL_BYTES])
+                )
+        else:
+            block.release()
+        return number
+
+    def encoded(self, value: Any, num_slices: int) -> wire.Encoded:
+        """Puts a value where the engine finds it, and says where that is."""
+        stored = values.encode(self, value, num_slices)
+        return stored.inline, stored.block_id, stored.pickled, stored.contained
+
+    def clear(self) -> None:
+        """The task is over; blocks that it did not return are dropped, once nothing can write to them any more."""
+        for key, (block, number, _) in list(self._open.items()):
+            with contextlib.suppress(BufferError):
+                if not isinstance(block, bytearray):
+                    block.release()
+                del self._open[key]
+                self._link.discarded.append(number)

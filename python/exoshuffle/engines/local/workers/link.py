@@ -1,0 +1,161 @@
+"""A worker's end of the connection to its engine, and what is held of the engine here.
+
+Guarantee: every reference and every slice that the engine lent is given back, once nothing here refers to it.
+"""
+
+from __future__ import annotations
+
+import collections
+import errno
+import os
+import pickle
+import select
+import weakref
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+from exoshuffle._native import ArenaView, MappedBlock, MappedSlice
+from exoshuffle.engines.local.objects import identity, values
+from exoshuffle.engines.local.workers import groups, wire
+
+
+class BorrowedObject:
+    """An object of the engine that this process has references to.
+
+    ``lent`` counts how often the engine has sent it; so many are given back when the last reference here is gone.
+    """
+
+    __slots__ = ("__weakref__", "counter", "handles", "lent", "num_slices", "number")
+
+    def __init__(self, counter: Link, number: int, num_slices: int) -> None:
+        self.counter = counter
+        self.number = number
+        self.num_slices = num_slices
+        self.handles = 0
+        self.lent = 0
+
+    def add_handle(self) -> None:
+        """See ``ObjectHandle``."""
+        self.counter.handle_events.append((self, +1))
+
+    def drop_handle(self) -> None:
+        """See ``ObjectHandle``."""
+        self.counter.handle_events.append((self, -1))
+
+    def __reduce__(self) -> tuple[Callable[[int], identity.Handle], tuple[int]]:
+        return identity.reduce(self)
+
+    def __repr__(self) -> str:
+        return f"object {self.number}"
+
+
+class Link:
+    """The connection to the engine, and what is held of it here.
+
+    Why handle counts are queued: ``Ref.__del__`` runs at any moment in any thread; they are applied, and what is no
+    longer held given back, whenever something is sent.
+    """
+
+    def __init__(self, connection: Connection, arena: ArenaView) -> None:
+        self._connection = connection
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        self._arena = arena
+        self._objects: dict[int, BorrowedObject] = {}
+        self.handle_events: collections.deque[tuple[BorrowedObject, int]] = collections.deque()
+        self._unpinned: collections.deque[int] = collections.deque()
+        #: Blocks that no task returned.
+        self.discarded: list[int] = []
+        #: Streams that nobody here takes items of any more.
+        self.dropped_streams: collections.deque[int] = collections.deque()
+
+    def is_idle(self, milliseconds: int) -> bool:
+        """Whether nothing comes for so long."""
+        return not self._poll.poll(milliseconds)
+
+    def receive(self) -> tuple[str, Any]:
+        """The next message; ends the process when the engine has gone."""
+        try:
+            frame = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            _end(error)
+        lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
+        held = [self._borrow(number, num_slices) for number, num_slices in lent]
+        message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
+        # References inside values are made when these are decoded; until the next frame is sent all are held.
+        self.handle_events.extend((borrowed, -1) for borrowed in held)
+        return message
+
+    def send(self, kind: str, payload: Any) -> None:
+        """Sends a message, with what is no longer held here."""
+        self.send_packed(self.pack(kind, payload))
+
+    def pack(self, kind: str, payload: Any) -> bytes:
+        """A message as bytes: its references can go before it is sent, so that it tells of that as well."""
+        with identity.Capturing():
+            return pickle.dumps((kind, payload), protocol=5)
+
+    def send_packed(self, body: bytes) -> None:
+        """Sends what ``pack`` made."""
+        unpinned, dropped = _taken(self._unpinned), _taken(self.dropped_streams)
+        discarded, self.discarded = self.discarded, []
+        frame = pickle.dumps((body, self._given_back(), unpinned, discarded, dropped), protocol=5)
+        try:
+            self._connection.send_bytes(frame)
+        except OSError as error:
+            _end(error)
+
+    def close(self) -> None:
+        """Nothing is received or sent any more."""
+        self._connection.close()
+
+    def value(self, transfer: wire.Transfer) -> Any:
+        """The value of a transfer; large buffers are views of the engine's memory."""
+        buffers = [self._buffer(piece) for piece in transfer.slices]
+        return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
+
+    def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock:
+        """A block to fill."""
+        return self._arena.block(pieces)
+
+    def _buffer(self, piece: wire.Piece) -> MappedSlice | bytes:
+        if isinstance(piece, bytes):
+            return piece
+        pin, pieces = piece
+        mapped = self._arena.slice(pieces)
+        weakref.finalize(mapped, self._unpinned.append, pin).atexit = False
+        return mapped
+
+    def _borrow(self, number: int, num_slices: int) -> BorrowedObject:
+        borrowed = self._objects.get(number)
+        if borrowed is None:
+            borrowed = self._objects[number] = BorrowedObject(self, number, num_slices)
+            identity.know(borrowed)
+        borrowed.lent += 1
+        borrowed.add_handle()
+        return borrowed
+
+    def _given_back(self) -> list[tuple[int, int]]:
+        touched: dict[int, BorrowedObject] = {}
+        for _ in range(len(self.handle_events)):
+            borrowed, change = self.handle_events.popleft()
+            borrowed.handles += change
+            touched[borrowed.number] = borrowed
+        gone = [borrowed for borrowed in touched.values() if borrowed.handles == 0]
+        for borrowed in gone:
+            self._objects.pop(borrowed.number, None)
+        return [(borrowed.number, borrowed.lent) for borrowed in gone]
+
+
+def _end(error: BaseException) -> NoReturn:
+    """Ends this process: the engine has gone, or something here has closed the connection to it."""
+    if getattr(error, "errno", None) in (errno.EBADF, errno.ENOTSOCK):
+        # Not as something from outside would; the fork server ends what it has started.
+        os._exit(wire.EXIT_CLOSED)
+    groups.end_own()
+
+
+def _taken(queue: collections.deque[int]) -> list[int]:
+    """What is in the queue now; finalizers may add to it at any moment."""
+    return [queue.popleft() for _ in range(len(queue))]

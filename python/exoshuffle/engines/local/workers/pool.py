@@ -1,0 +1,275 @@
+"""The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
+
+Guarantees: a task that has its memory never waits for a worker's, because that of as many workers as there are CPUs is
+set apart before the first task is submitted; where every worker waits, for tasks that need one more than the memory has
+room for or for calls, that is an error after a while and no deadlock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from exoshuffle._native import Reservation
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.objects.loading import Arguments
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.workers import endings, wire
+from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home, WorkerProcess
+from exoshuffle.engines.local.workers.servers import Servers
+from exoshuffle.errors import (
+    MemoryLimitError,
+    TaskCancelledError,
+    WorkerDiedError,
+)
+from exoshuffle.units import format_bytes
+
+#: Share of the budget that workers may take.
+_WORKERS_PERCENT = 75
+#: So long may all workers wait without any of them going on, while a task waits for one, before that is an error. What
+#: they wait for may come from threads, other actors or the driver, so it cannot be told at once that it never will.
+_STANDSTILL_SECONDS = 5.0
+
+
+class ProcessPool:
+    """Workers for tasks; some idle ones are kept, since a new one imports anew what functions need.
+
+    Args:
+        home: What workers have of the engine.
+        budget: Their memory is reserved of it.
+        check_open: Raises once the engine is closed.
+    """
+
+    def __init__(self, home: Home, budget: Budget, check_open: Callable[[], None]) -> None:
+        self._home = home
+        self._budget = budget
+        self._check_open = check_open
+        num_cpus = home.num_cpus
+        # As many tasks may wait in others' results as run.
+        self._max_idle = 2 * num_cpus
+        self._max_workers = budget.outside_tasks() * _WORKERS_PERCENT // 100 // WORKER_BYTES
+        #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
+        self._num_base = min(num_cpus, self._max_workers)
+        self._base: Reservation | None = None
+        self._preparing = threading.Lock()
+        # Not entered by way of the condition, in ``close`` and ``cancel`` of the main thread; see ``bell``.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._idle: list[WorkerProcess] = []
+        self._all: set[WorkerProcess] = set()
+        self._running: dict[Task, WorkerProcess] = {}
+        self._num_starting = 0
+        #: Idle ones that find garbage, and come back soon.
+        self._num_collecting = 0
+        self._num_blocked = 0
+        self._num_base_used = 0
+        self._moved_at = time.monotonic()
+        self._closed = False
+        #: Workers and fork servers that were ended from outside with no task in them.
+        self.num_blameless = 0
+        self.servers = Servers()
+
+    @property
+    def base_bytes(self) -> int:
+        """What workers take of the budget at least."""
+        return self._num_base * WORKER_BYTES
+
+    def prepare(self) -> None:
+        """Sets the workers' memory apart; called before the first task is submitted that needs one.
+
+        Raises:
+            MemoryLimitError: There is no room for a single worker.
+        """
+        if self._base is None:
+            if self._num_base == 0:
+                raise self._too_small(1)
+            with self._preparing:
+                if self._base is None:
+                    self._base = self._budget.set_apart(self.base_bytes)
+
+    def run(self, task: Task) -> StoredValue:
+        """Runs a task in a worker; see ``WorkerProcess.run``."""
+        loaded, task.values = task.values or [], None
+        try:
+            worker = self.take(task)
+            if self._begin(task, worker):
+                return self._run_in(worker, task, loaded)
+            self.give_back(worker)
+            raise _cancelled(task)
+        finally:
+            task.interrupt = None
+
+    def _begin(self, task: Task, worker: WorkerProcess) -> bool:
+        """Unless it was cancelled while it was given the worker; from now on that is what ends it."""
+        with self._lock:
+            if not task.cancelled:
+                self._running[task] = worker
+            return not task.cancelled
+
+    def _run_in(self, worker: WorkerProcess, task: Task, loaded: list[Arguments]) -> StoredValue:
+        try:
+            return worker.run(task, wire.TASK, loaded)
+        except BaseException as error:
+            if task.cancelled:
+                raise _cancelled(task) from error
+            raise
+        finally:
+            with self._lock:
+                del self._running[task]
+            # One that was cancelled when it had just ended may have taken the worker with it.
+            self.give_back(worker, reusable=worker.is_at_rest and not task.cancelled)
+
+    def interrupt_of(self, task: Task) -> Callable[[], None] | None:
+        """What stops a task, from now until it is over, if it is one for a worker."""
+        is_ours = task.options.executor == "process" and task.actor is None
+        return functools.partial(self._interrupt, task) if is_ours else None
+
+    def _interrupt(self, task: Task) -> None:
+        """Stops a task that runs in a worker, or is to; one that has ended leaves its worker to others."""
+        with self._lock:
+            worker = self._running.get(task)
+            if worker is not None:
+                worker.kill()
+            else:
+                self._changed.notify_all()
+
+    def take(self, task: Task | None = None) -> WorkerProcess:
+        """An idle worker that lives, or a new one.
+
+        Raises:
+            MemoryLimitError: There is no memory for another, and all that there are wait.
+            TaskCancelledError: The task that it is for was cancelled while there was none.
+        """
+        while True:
+            with self._lock:
+                self._await_room(task)
+                worker = self._idle.pop() if self._idle else None
+                self._num_starting += worker is None
+            if worker is None:
+                return self._start_until_alive()
+            if worker.is_usable:
+                return worker
+            self.num_blameless += worker.was_ended
+            self.give_back(worker, reusable=False)
+
+    def give_back(self, worker: WorkerProcess, reusable: bool = True) -> None:
+        """Ends ``take``; a worker in the middle of something is not reusable."""
+        with self._lock:
+            self._move()
+            if reusable and not self._closed and len(self._idle) < self._max_idle:
+                self._idle.append(worker)
+                return
+        worker.dispose()
+        with self._lock:
+            self._all.discard(worker)
+            self._num_base_used -= worker.is_base
+            self._move()
+
+    def collect_garbage(self) -> None:
+        """Has idle workers find garbage; those that run something do so when they ask for memory."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._num_collecting += len(idle)
+        for worker in idle:
+            with contextlib.suppress(WorkerDiedError):
+                worker.collect_garbage()
+            self.give_back(worker, reusable=worker.is_alive)
+            with self._lock:
+                self._num_collecting -= 1
+                self._move()
+
+    @contextlib.contextmanager
+    def blocked(self) -> Iterator[None]:
+        """While a worker waits: for the engine's answer to a blocking call, or as an actor for calls."""
+        with self._lock:
+            self._num_blocked += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_blocked -= 1
+                self._move()
+
+    def _move(self) -> None:
+        self._moved_at = time.monotonic()
+        self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends all workers; those who wait for one see it die and dispose of it."""
+        with self._lock:
+            self._closed = True
+            self._changed.notify_all()
+            self.servers.close()
+            idle, self._idle = self._idle, []
+            workers = list(self._all)
+        for worker in workers:
+            worker.kill()
+        for worker in idle:
+            self.give_back(worker, reusable=False)
+
+    def _await_room(self, task: Task | None) -> None:
+        while True:
+            self._check_open()
+            if task is not None and task.cancelled:
+                raise _cancelled(task)
+            num_workers = len(self._all) + self._num_starting
+            # Another one takes memory, which others may be waiting for that wait for this task.
+            may_start = num_workers < self._max_workers and not self._num_collecting
+            if self._idle or may_start:
+                return
+            left = self._moved_at + _STANDSTILL_SECONDS - time.monotonic()
+            if left <= 0 and self._num_blocked >= num_workers:
+                raise self._too_small(num_workers + 1)
+            self._changed.wait(max(left, _STANDSTILL_SECONDS / 10))
+
+    def _too_small(self, num_workers: int) -> MemoryLimitError:
+        smallest = limits.limit_for(num_workers * WORKER_BYTES * 100 // _WORKERS_PERCENT)
+        return MemoryLimitError(
+            f"{num_workers} worker processes are needed at once, and a memory limit of "
+            f"{format_bytes(self._home.memory_limit)} has room for {self._max_workers}; set it to "
+            f'{format_bytes(smallest)}, or run tasks that wait for others with executor="thread"'
+        )
+
+    def _start_until_alive(self) -> WorkerProcess:
+        """A new worker; where one is ended from outside while it starts, the next."""
+        for number in range(1, endings.MAX_STARTS + 1):
+            try:
+                return self._start()
+            except WorkerDiedError as error:
+                with self._lock:
+                    self.num_blameless += error.from_outside
+                    if not error.from_outside or self._closed or number == endings.MAX_STARTS:
+                        raise
+                    self._num_starting += 1
+        raise AssertionError("the last one is returned, or its error raised")
+
+    def _start(self) -> WorkerProcess:
+        with self._lock:
+            is_base = self._num_base_used < self._num_base
+            self._num_base_used += is_base
+        try:
+            reservation = None if is_base else self._budget.reserve(WORKER_BYTES)
+            worker = WorkerProcess(self._home, self.servers, reservation, self.blocked)
+        except BaseException:
+            with self._lock:
+                self._num_starting -= 1
+                self._num_base_used -= is_base
+            raise
+        with self._lock:
+            self._num_starting -= 1
+            self._all.add(worker)
+        try:
+            worker.greet()
+        except BaseException:
+            self.give_back(worker, reusable=False)
+            raise
+        return worker
+
+
+def _cancelled(task: Task) -> TaskCancelledError:
+    return TaskCancelledError(f"task {task.name} was cancelled")

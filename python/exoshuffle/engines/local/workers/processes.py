@@ -1,0 +1,395 @@
+"""Worker processes: Python functions run in them, beside this one, over the same memory.
+
+Guarantees: a worker that dies loses no object: what it had mapped is held here, what it was filling is dropped, what
+it referred to is given back, and the attempt fails as one that may be repeated. A worker ends when this process ends,
+however that happens: it waits on a pipe that only this process holds open.
+
+The engine's side of the conversation (``wire``) is held by the thread that would run the task itself, so blocking
+calls of the worker (``get``, ``wait``) block that thread and give its CPU slot back like those of a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from exoshuffle._native import MemoryGuard, Reservation, Store
+from exoshuffle.engines import hearing
+from exoshuffle.engines.local.memory import limits
+from exoshuffle.engines.local.objects import identity
+from exoshuffle.engines.local.objects.identity import Handle, handle_of
+from exoshuffle.engines.local.objects.loading import Arguments, Loaded
+from exoshuffle.engines.local.objects.task import Task
+from exoshuffle.engines.local.objects.values import StoredValue
+from exoshuffle.engines.local.workers import endings, forks, stacks, wire
+from exoshuffle.engines.local.workers.lending import Lent
+from exoshuffle.engines.local.workers.requests import Requests
+from exoshuffle.engines.local.workers.servers import Servers
+from exoshuffle.errors import FunctionMemoryError, ProtocolError, WorkerDiedError
+from exoshuffle.futures.engine import PROTOCOL
+from exoshuffle.observe.activity import Frame
+from exoshuffle.units import format_bytes
+
+#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
+#: each from the engine's budget.
+WORKER_BYTES = 24_000_000
+#: Functions that a worker keeps: programs that make a new one for each task would fill it.
+_MAX_CODES = 256
+
+
+class Results(Protocol):
+    """Who takes what a task hands over while it runs."""
+
+    def returned(self, task: Task, number: int) -> StoredValue:
+        """The result is the value of one of the task's references."""
+
+    def add_item(self, task: Task, stored: StoredValue) -> bool:
+        """A generator yielded; returns whether anybody wants more."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """What worker processes have of their engine.
+
+    Attributes:
+        store: Its memory is theirs.
+        guard: Watches what they take.
+        memory_limit: Of the program.
+        num_cpus: Tasks that run at once.
+        results: Takes what tasks hand over while they run.
+        hello: What a worker is told when it starts.
+        requests: Makes what answers the questions of a new worker.
+    """
+
+    store: Store
+    guard: MemoryGuard
+    memory_limit: int
+    num_cpus: int
+    results: Results
+    hello: Callable[[], wire.Hello]
+    requests: Callable[[], Requests]
+
+
+class WorkerProcess:
+    """A worker and what it holds. Used by one thread at a time, except ``kill``."""
+
+    def __init__(
+        self,
+        home: Home,
+        servers: Servers,
+        reservation: Reservation | None,
+        waiting: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._home = home
+        #: Around a blocking call that is answered for the worker.
+        self.waiting = waiting
+        self._reservation = reservation
+        #: Whether it lives on memory that was set apart for it.
+        self.is_base = reservation is None
+        #: The last signal that a task in it sent to its own process.
+        self._sent_itself = 0
+        self._known_code: dict[bytes, None] = {}
+        self._lent = Lent()
+        self._requests = home.requests()
+        #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
+        self._actor_bytes = 0
+        self._allowed_bytes = 0
+        self._function: str | None = None
+        #: Whether the last message of the task that it was given has been read: else its next answer is that one's.
+        self.is_at_rest = True
+        mine, self._theirs = socket.socketpair()
+        self._connection = Connection(mine.detach())
+        lifeline, self._lifeline = os.pipe()
+        forks.tell_children(self)
+        arena = home.store.arena_fd()
+        self._stack = os.memfd_create("exoshuffle-stack")
+        self._reading_stack = threading.Lock()
+        try:
+            self._process = servers.fork([self._theirs.fileno(), lifeline, arena, self._stack])
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            for descriptor in (lifeline, arena):
+                os.close(descriptor)
+            self._theirs.close()
+        self._set_apart(0)
+
+    @property
+    def process_id(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    def stack(self) -> list[Frame]:
+        """The calls that it is in, the innermost first. While a task runs; from any thread."""
+        with self._reading_stack:
+            # A number that was closed may belong to another file by now.
+            return [] if self._stack < 0 else stacks.read(self._process.pid, self._stack)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return not self._has_hung_up() and self._process.poll() is None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it runs, is not about to end, and belongs to the program's tree: its fork server has not ended."""
+        return self.is_alive and not self._process.is_orphan and not self._has_been_stopped
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether the process has ended, and by a signal from outside."""
+        return self._has_hung_up() and endings.is_from_outside(self._process.wait())
+
+    def _has_hung_up(self) -> bool:
+        """Seen at once; how it has ended, the fork server tells a little later."""
+        poll = select.poll()
+        poll.register(self._connection, 0)
+        return bool(poll.poll(0))
+
+    def run(self, task: Task, kind: str, loaded: list[Arguments]) -> StoredValue:
+        """Has the task run; answers what it asks meanwhile.
+
+        Raises:
+            WorkerDiedError: The process ended.
+            FunctionMemoryError: It was stopped, since it had more memory than was set apart for it.
+            BaseException: What the function raised.
+        """
+        self._function = ""
+        if kind == wire.ACTOR:
+            self._actor_bytes = task.options.memory
+        self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
+        # From here on it is stopped for what this task takes; before, for what is left of another.
+        is_innocent = kind == wire.TASK and self._has_been_stopped
+        self.is_at_rest = False
+        try:
+            self._send(*self._order(task, kind, loaded))
+        finally:
+            # What was fetched is held by its pins from here on, as long as the worker wants it.
+            loaded.clear()
+        task.worker = self
+        begun = time.monotonic()
+        try:
+            return self._converse(task)
+        except WorkerDiedError as error:
+            task.longest_seconds = max(task.longest_seconds, time.monotonic() - begun)
+            if not is_innocent:
+                self._blame(task, error)
+            raise
+        finally:
+            task.worker = None
+            if self.is_at_rest:
+                self._set_apart(0)
+
+    def _set_apart(self, memory: int) -> None:
+        """What the process may have from now on, beside itself and its actor; nothing while it is idle."""
+        allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
+        if allowed_bytes == self._allowed_bytes:
+            return
+        self._allowed_bytes = allowed_bytes
+        with contextlib.suppress(OSError):  # it has ended, which whoever talks to it finds out
+            self._home.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
+
+    @property
+    def _has_been_stopped(self) -> bool:
+        return self._home.guard.stopped(self._process.pid) is not None
+
+    def _blame(self, task: Task, error: WorkerDiedError) -> None:
+        """Raises ``FunctionMemoryError`` if the process was stopped for its memory."""
+        had = self._home.guard.stopped(self._process.pid)
+        if had is None:
+            return
+        num_bytes, num_started = had
+        others = f" and {num_started} that it started" if num_started else ""
+        raise FunctionMemoryError(
+            f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
+            f"{format_bytes(self._allowed_bytes)} were set apart for it, and the memory limit of "
+            f"{format_bytes(self._home.memory_limit)} had no more: declare with memory= what it takes beside its "
+            "rows, so that no more tasks run at once than there is room for, let it take fewer rows at a time, or "
+            "raise memory_limit"
+        ) from error
+
+    def _running(self, task: Task) -> str:
+        """What runs: the task, and the function of the user, where that is known."""
+        name = self._function
+        return f"{name}, in task {task.name}," if name else f"task {task.name}"
+
+    def _converse(self, task: Task) -> StoredValue:
+        while True:
+            kind, payload = self._receive()
+            self.is_at_rest = kind in (wire.DONE, wire.RETURNED, wire.ERROR)
+            if kind == wire.DONE:
+                return self._requests.stored(payload)
+            if kind == wire.FUNCTION:
+                self._function = payload
+                continue
+            if kind == wire.RETURNED:
+                return self._home.results.returned(task, payload)
+            if kind == wire.ITEM:
+                is_wanted = self._home.results.add_item(task, self._requests.stored(payload))
+                self._send((wire.REPLY, (True, is_wanted)), [])
+            elif kind == wire.SAID:
+                hearing.hear(payload, task.name, self.process_id)
+            elif kind == wire.ENDS:
+                self._sent_itself = payload
+            elif kind == wire.ERROR:
+                raise payload.error()
+            else:
+                self._answer(*payload)
+
+    def greet(self) -> None:
+        """Waits until the worker is ready.
+
+        Raises:
+            ProtocolError: It runs another version.
+        """
+        self._send((wire.HELLO, self._home.hello()), [])
+        _, (protocol, version) = self._receive()
+        from exoshuffle import __version__
+
+        if (protocol, version) != (PROTOCOL, __version__):
+            raise ProtocolError(
+                f"the worker runs Exoshuffle {version} (protocol {protocol}), this program {__version__} "
+                f"(protocol {PROTOCOL}): one of them changed since it started, or their paths differ"
+            )
+
+    def collect_garbage(self) -> None:
+        """Has an idle worker give back what only its collector of garbage still finds.
+
+        Raises:
+            WorkerDiedError: The process ended.
+        """
+        self._send((wire.COLLECT, None), [])
+        self._receive()
+
+    def check_alive(self) -> None:
+        """Called now and then by a thread that waits on behalf of the worker.
+
+        Raises:
+            WorkerDiedError: Nobody is there any more to tell.
+        """
+        if not self.is_alive:
+            raise self._died()
+
+    def forked(self, process: int) -> None:
+        """See ``forks``: a child that held these open would keep the worker from seeing its engine end, or this its."""
+        del process
+        self._theirs.close()
+        self._connection.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def kill(self) -> None:
+        """Ends the process at once; whoever waits for it sees it die. From any thread."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def dispose(self) -> None:
+        """Ends the process and gives back all that it held."""
+        self.kill()
+        self._home.guard.forget(self._process.pid)
+        self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        self._connection.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        with self._reading_stack:
+            if self._stack >= 0:
+                os.close(self._stack)
+                self._stack = -1
+        self._lent.clear()
+        self._requests.close()
+        if self._reservation is not None:
+            self._reservation.release()
+
+    def _order(
+        self, task: Task, kind: str, loaded: list[Arguments]
+    ) -> tuple[tuple[str, wire.Order], list[Handle]]:
+        """The message that has the worker run a task, and the references that travel inside pickles of it."""
+        call, code = task.call, None
+        assert call is not None
+        handles = [handle_of(ref) for ref in call.inside]
+        if call.code is not None:
+            known = call.code.digest in self._known_code
+            code = call.code.digest, None if known else call.code.data
+            if call.code.inside:
+                # Without a digest the worker does not keep the function, and with it the objects it closes over.
+                code = b"", call.code.data
+            else:
+                self._known_code[call.code.digest] = None
+        for entry in loaded:
+            for one in entry if isinstance(entry, list) else [entry]:
+                handles.extend(handle_of(ref) for ref in one.stored.contained)
+        arguments = [
+            [self._lent.transfer(one) for one in entry]
+            if isinstance(entry, list)
+            else self._lent.transfer(entry)
+            for entry in loaded
+        ]
+        forgotten = list(self._known_code)[:-_MAX_CODES]
+        for digest in forgotten:
+            del self._known_code[digest]
+        returns = task.options.num_returns
+        share = self._home.guard.room() // self._home.num_cpus
+        most = limits.before_releasing(self._allowed_bytes, share)
+        order = wire.Order(code, call.method, call.data, arguments, returns, forgotten, most)
+        return (kind, order), handles
+
+    # --- frames ------------------------------------------------------------------------------------------------
+
+    def _send(self, message: tuple[str, Any], handles: list[Handle]) -> None:
+        with identity.Capturing() as captured:
+            body = pickle.dumps(message, protocol=5)
+        lent = [self._lent.lend(handle) for handle in (*captured, *handles)]
+        try:
+            self._connection.send_bytes(pickle.dumps((lent, body), protocol=5))
+        except OSError as error:
+            raise self._died() from error
+
+    def _receive(self) -> tuple[str, Any]:
+        try:
+            frame = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        message, returned, unpinned, discarded, dropped = pickle.loads(frame)  # noqa: S301  written by our worker
+        received: tuple[str, Any] = pickle.loads(message)  # noqa: S301  written by our worker
+        self._lent.take_back(returned, unpinned)
+        self._requests.discard(discarded)
+        self._requests.drop_streams(dropped)
+        return received
+
+    def _died(self) -> WorkerDiedError:
+        code = self._process.wait()
+        with self._reading_stack:
+            crashed_in = None if self._stack < 0 else stacks.crashed_in(self._stack)
+        sent, is_orphan = self._sent_itself, self._process.is_orphan
+        ending = endings.Ending(self.process_id, code, sent, self._function, crashed_in, is_orphan)
+        died = WorkerDiedError(str(ending))
+        died.from_outside = ending.is_from_outside
+        return died
+
+    def _answer(self, name: str, args: tuple[Any, ...]) -> None:
+        handles: list[Handle] = []
+        try:
+            answer = self._requests.serve(name, args)
+            if isinstance(answer, Loaded):
+                handles.extend(handle_of(ref) for ref in answer.stored.contained)
+                answer = self._lent.transfer(answer)
+            reply = (wire.REPLY, (True, answer))
+        except Exception as error:  # noqa: BLE001  it belongs to the worker that asked
+            reply = (wire.REPLY, (False, wire.Failure.of(error)))
+        self._send(reply, handles)

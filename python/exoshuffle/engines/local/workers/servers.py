@@ -1,0 +1,309 @@
+"""The fork servers of an engine, from which its worker processes come; see ``fork_server``.
+
+Guarantees: a worker has the environment, folder, paths and outputs that the program has when it starts; one whose
+server has ended goes on with its task, and is seen to end. One server is enough, until one was ended from outside: from
+then on a second stands by, since one takes 0.1 to 0.3 s to start; and a third, if one was ended that soon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exoshuffle.engines import allocators
+from exoshuffle.engines.local.workers import endings, forks, groups, wire
+from exoshuffle.errors import ClosedError, WorkerDiedError
+
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from exoshuffle.engines.local.workers.fork_server import main; main()"
+)
+#: What tasks import that the program has imported, where that takes long. Not the user's modules: they may start
+#: threads or open files, which a fork does not go well with.
+_WORTH_IMPORTING = (
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "exoshuffle.operators.core.tasks",
+    "exoshuffle.dataset",
+)
+_LOOK_SECONDS = 0.001
+
+
+class Forked:
+    """A process that a server has forked, as ``subprocess.Popen`` shows one."""
+
+    def __init__(self, server: Server, pid: int, told: int) -> None:
+        self.pid = pid
+        #: Whether its server has ended before it, so that nobody knows how it does.
+        self.is_orphan = False
+        self._server = server
+        self._told = told
+        # Stays that of this process when another gets its number.
+        self._stat: int | None = None
+        # It may have been killed before it is looked at.
+        with contextlib.suppress(FileNotFoundError):
+            self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        self._looking = threading.Lock()
+        self._exit_code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended; that of a kill for an orphan."""
+        if not self._looking.acquire(blocking=False):
+            return None  # somebody waits for its end
+        try:
+            return self._polled()
+        finally:
+            self._looking.release()
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended, and with it its use of the store's memory."""
+        with self._looking:
+            if self._exit_code is None and not self.is_orphan:
+                self._hear()
+            while (code := self._polled()) is None:
+                time.sleep(_LOOK_SECONDS)
+            return code
+
+    def kill(self) -> None:
+        """Ends it, and what it has started, if it has not ended."""
+        if self.poll() is None:
+            groups.end(self.pid)
+            # Just forked, it leads no group yet. It may end meanwhile.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def _polled(self) -> int | None:
+        if self._exit_code is None and not self.is_orphan:
+            poll = select.poll()
+            poll.register(self._told, select.POLLIN)
+            if poll.poll(0):
+                self._hear()
+        if self._exit_code is None and self.is_orphan and self._has_ended():
+            self._end(-signal.SIGKILL)
+        return self._exit_code
+
+    def _hear(self) -> None:
+        told = os.read(self._told, wire.EXIT_CODE.size)
+        if told:
+            self._end(*wire.EXIT_CODE.unpack(told))
+        else:
+            self.is_orphan = True
+
+    def _has_ended(self) -> bool:
+        if self._stat is None:
+            return True
+        try:
+            state, *fields = os.pread(self._stat, 1024, 0).rpartition(b")")[2].split()
+        except ProcessLookupError:
+            return True
+        return state in b"ZX" and int(fields[16]) <= 1  # no further threads
+
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        os.close(self._told)
+        if self._stat is not None:
+            os.close(self._stat)
+        self._server.children.discard(self)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process gets of the one that starts it."""
+
+    environment: dict[str, str]
+    path: list[str]
+    folder: tuple[int, int] | None
+    outputs: tuple[tuple[int, int] | None, ...]
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """Those of this process."""
+        return cls(
+            allocators.environment(), list(sys.path), _identity("."), (_identity(1), _identity(2))
+        )
+
+
+def _identity(file: int | str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _modules() -> str:
+    return json.dumps([name for name in _WORTH_IMPORTING if name in sys.modules])
+
+
+class Server:
+    """One fork server."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self.children: set[Forked] = set()
+        self.is_ready = False
+        self._turn = threading.Lock()
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        forks.tell_children(self)
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603  this interpreter
+                [
+                    *(sys.executable, "-c", _START, json.dumps(surroundings.path)),
+                    *(str(theirs.fileno()), _modules()),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=surroundings.environment,
+                # Else Ctrl-C would hit it.
+                start_new_session=True,
+            )
+
+    def fork(self, descriptors: Sequence[int], modules: str) -> Forked:
+        """A new worker process, which gets copies of the descriptors, from a server that has these modules.
+
+        Raises:
+            WorkerDiedError: The server has ended.
+            OSError: The system has no room for another process.
+        """
+        told, theirs = os.pipe()
+        try:
+            with self._turn:
+                process = int(self._ask(modules, [*descriptors, theirs]))
+        except BaseException:
+            os.close(told)
+            raise
+        finally:
+            os.close(theirs)
+        if process < 0:
+            os.close(told)
+            raise OSError(-process, os.strerror(-process))
+        forked = Forked(self, process, told)
+        self.children.add(forked)
+        return forked
+
+    def await_ready(self) -> None:
+        """Waits until it can fork. One thread at a time may: the server says it once.
+
+        Raises:
+            WorkerDiedError: It has ended.
+        """
+        self.is_ready = self._receive() == wire.FORKS
+
+    def _ask(self, message: str, descriptors: list[int]) -> bytes:
+        try:
+            socket.send_fds(
+                self.control, [message.encode()], descriptors, flags=socket.MSG_NOSIGNAL
+            )
+        except OSError as error:
+            raise self._died() from error
+        return self._receive()
+
+    def _receive(self) -> bytes:
+        with contextlib.suppress(OSError):
+            answer = self.control.recv(wire.MAX_FORK_BYTES)
+            if answer:
+                return answer
+        raise self._died()
+
+    def _died(self) -> WorkerDiedError:
+        code = self.process.wait()
+        died = WorkerDiedError(
+            f"fork server {self.process.pid} ended with {endings.told(code)}, before it had a worker process started"
+        )
+        died.from_outside = endings.is_from_outside(code)
+        return died
+
+    def forked(self, process: int) -> None:
+        """See ``forks``: a child that held this open would keep the server from seeing its engine end."""
+        del process
+        self.control.close()
+
+    def dispose(self) -> None:
+        """Ends it, and its children."""
+        self.process.kill()
+        self.process.wait()
+        # Whoever talks to it finds that it has ended.
+        with self._turn:
+            self.control.close()
+
+
+class Servers:
+    """The fork servers of an engine: none before the first worker is wanted."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._all: list[Server] = []
+        self._num_wanted = 1
+        self._closed = False
+
+    def fork(self, descriptors: Sequence[int]) -> Forked:
+        """See ``Server.fork``."""
+        with self._turn:
+            server = self._ready()
+        # A server that may be ended at any moment forks as soon as it can; its workers import the rest.
+        return server.fork(descriptors, _modules() if self._num_wanted == 1 else "[]")
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of all servers."""
+        return [server.process.pid for server in self._all]
+
+    def close(self) -> None:
+        """No further servers: whoever waits for one gets an error. From any thread."""
+        self._closed = True
+        for server in list(self._all):
+            # The others have to say how their workers end.
+            if not server.is_ready:
+                server.process.kill()
+
+    def end(self) -> None:
+        """Ends all, when their workers have ended."""
+        while self._all:
+            self._all.pop().dispose()
+
+    def _ready(self) -> Server:
+        """The first that can fork.
+
+        Raises:
+            WorkerDiedError: One has ended while it started, before another could.
+        """
+        now = Surroundings.now()
+        self._drop(now)
+        usable = [server for server in self._all if server.surroundings == now]
+        for _ in range(len(usable), self._num_wanted):
+            usable.append(Server(now))
+            self._all.append(usable[-1])
+        if self._closed:
+            raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
+        for server in usable:
+            if server.is_ready:
+                return server
+        poll = select.poll()
+        starting = {server.control.fileno(): server for server in usable}
+        for descriptor in starting:
+            poll.register(descriptor, select.POLLIN)
+        server = starting[poll.poll()[0][0]]
+        # With the turn held: who waited for that when another thread has heard it would wait for ever.
+        server.await_ready()
+        return server
+
+    def _drop(self, now: Surroundings) -> None:
+        """Forgets those that have ended, and ends those that nobody needs any more."""
+        for server in list(self._all):
+            code = server.process.poll()
+            if code is not None and endings.is_from_outside(code):
+                self._num_wanted = max(self._num_wanted, 2 if server.is_ready else 3)
+            if code is not None or (server.surroundings != now and not server.children):
+                self._all.remove(server)
+                server.dispose()
