@@ -14,7 +14,7 @@ NOT_INSTALLED = 69  # EX_UNAVAILABLE of sysexits.h
 
 @dataclass(frozen=True)
 class Job:
-    """What to do with Parquet files; what is written is uncompressed Parquet.
+    """A job on Parquet files; its output is uncompressed Parquet.
 
     Attributes:
         operator: ``sort``: by the column ``key``, and write. ``random_shuffle``: put the rows into random order and
@@ -40,7 +40,7 @@ class Job:
     num_keys: int = 0
 
     def to_json(self) -> str:
-        """The job as one command-line argument."""
+        """Returns the job as one command-line argument."""
         return json.dumps(dataclasses.asdict(self))
 
 
@@ -48,13 +48,13 @@ def run(*programs: Callable[[Job], None]) -> None:
     """Runs the job of the command line, confined to as many CPUs as it may have.
 
     Args:
-        *programs: What the engine can do; the name of each is that of an operator.
+        *programs: The abilities of the engine; the name of each is that of an operator.
     """
     run_named({program.__name__: program for program in programs})
 
 
 def run_named(programs: Mapping[str, Callable[[Job], None]]) -> None:
-    """``run``, of programs by the name of the operator."""
+    """Does the same as ``run``, with programs by the name of the operator."""
     job = Job(**json.loads(sys.argv[1]))
     program = programs[job.operator]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.num_threads])
