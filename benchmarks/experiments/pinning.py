@@ -8,11 +8,11 @@ longest ago, referenced or not, and executes the task again when somebody asks.
 The counterparts here:
 
 * *Pinned* is our engine as it is, with a budget of 100 MiB. Referenced objects stay, on disk if need be, and go with
-    their last reference. (The original does not say where pinned objects went that did not fit.)
+  their last reference. (The original does not say where pinned objects went that did not fit.)
 * *LRU* our engine cannot be, since it never takes away referenced objects. The driver plays it, over the same tasks on
-    the same engine. It keeps references to the 100 objects used last and drops the others, which frees them at once. It
-    remembers the call that made each object, to be made again when the object is asked for and gone. The engine under
-    it has room enough, so nothing is spilled. It gives up at ``GIVE_UP_TIMES`` as many calls as the program has.
+  the same engine. It keeps references to the 100 objects used last and drops the others, which frees them at once. It
+  remembers the call that made each object, to be made again when the object is asked for and gone. The engine under
+  it has room enough, so nothing is spilled. It gives up at ``GIVE_UP_TIMES`` as many calls as the program has.
 * An update is a SHA-256 over 1 MiB; ten are folded at a time, since the store has no room for 200 at once.
 
 Two results do not depend on the machine: how many calls are made again, and where LRU gives up. The time does: pinned

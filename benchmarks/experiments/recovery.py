@@ -7,11 +7,11 @@ undisturbed time, since objects that were lost with the node are computed again.
 Here the store belongs to the driver and not to the worker, so these are two cases:
 
 * *A worker is killed*: the task in the middle kills its own process with SIGKILL halfway through, at its first attempt.
-    No object is lost and one task runs twice, whatever the results' size.
+  No object is lost and one task runs twice, whatever the results' size.
 * *An object is lost*: when half of the tasks are done, the result of the last of them is spilled and its bytes on disk
-    are damaged (not timed). The results before it are freed, since nobody refers to them; so the next task has all of
-    that half run again. Short strings would stay out of the store and could not be lost. So here the small results have
-    2,000 bytes, and the engine keeps no more than 1,000 inline.
+  are damaged (not timed). The results before it are freed, since nobody refers to them; so the next task has all of
+  that half run again. Short strings would stay out of the store and could not be lost. So here the small results have
+  2,000 bytes, and the engine keeps no more than 1,000 inline.
 
     python -m benchmarks.experiments.recovery --seconds 3
 """

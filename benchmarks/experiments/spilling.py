@@ -9,16 +9,16 @@ Here the data is smaller, in the same proportion, and each task checks its objec
 engine is 48 MB, so less than 0.93 GB has a store of more than a sixteenth; the title names the size.) The counterparts:
 
 * *Fused* is the engine as it is: files of 100 MiB. Its store has no setting for another size as seen from Python. So
-    *unfused* is measured beside it and not through it ("no engine" in the table). The same bytes are written and read
-    back by direct I/O, as a file per object and as files of 100 MiB in pieces of 4 MiB. That is the disk's and the file
-    system's share.
+  *unfused* is measured beside it and not through it ("no engine" in the table). The same bytes are written and read
+  back by direct I/O, as a file per object and as files of 100 MiB in pieces of 4 MiB. That is the disk's and the file
+  system's share.
 * *In memory* is the same program with room for all: the cost of the two tasks per object, which is part of the time of
-    small objects. The original had it too, but its disk was slow enough to hide it.
+  small objects. The original had it too, but its disk was slow enough to hide it.
 * *Ahead* is the engine as it is: the object is an argument, and one thread fetches for the tasks to come. *Late*: the
-    task gets a list with the reference and asks for the object when it runs. A waiting task gives its CPU back. So a
-    declared resource keeps the number of tasks at two, each of which fetches for itself. (*Ahead* declares none: tasks
-    waiting for their fetch would hold the resource, and nothing would be fetched for tasks to come.) An SSD serves both
-    at once, where a hard disk would have to turn from one to the other.
+  task gets a list with the reference and asks for the object when it runs. A waiting task gives its CPU back. So a
+  declared resource keeps the number of tasks at two, each of which fetches for itself. (*Ahead* declares none: tasks
+  waiting for their fetch would hold the resource, and nothing would be fetched for tasks to come.) An SSD serves both
+  at once, where a hard disk would have to turn from one to the other.
 
     python -m benchmarks.experiments.spilling --gb 1
 """
