@@ -1,8 +1,8 @@
 """db-benchmark (h2oai, now duckdblabs): Exoshuffle within 2 GB, DuckDB within the same, Polars without a limit.
 
-Guarantee: every engine reads the same Parquet files and writes uncompressed Parquet, with the same number of threads
-and in a process of its own, interpreter included. Answers to one question agree (``db_questions``). The original times
-queries on tables that are in memory; here the time includes reading and writing, and memory is limited.
+Guarantee: every engine reads the same Parquet files and writes uncompressed Parquet, with the same number of threads.
+Each runs in a process of its own, interpreter included. Answers to one question agree (``db_questions``). The original
+times queries on tables that are in memory; here the time includes reading and writing, and memory is limited.
 
 Every run is kept when it ends, in ``results/db_benchmark-ROWS.jsonl``, and is not repeated. So the benchmark can be
 interrupted, and run one by one (``--keep`` keeps the tables meanwhile):

@@ -1,8 +1,8 @@
 """Measures B: the bandwidth of the disk for a program that reads and writes at the same time.
 
-An out-of-core sort of D bytes moves 4 D: it reads the input, writes runs, reads them back and writes the output, half
-reads and half writes throughout. So no such sort can take less than 4 D / B, if B is the bandwidth of exactly that mix,
-reads and writes added.
+An out-of-core sort of D bytes moves 4 D: it reads the input, writes runs, reads them back and writes the output. Half
+of that is reads and half writes throughout. So no such sort can take less than 4 D / B, if B is the bandwidth of
+exactly that mix, reads and writes added.
 
 Method: two readers and two writers, each with one 4 MiB request in flight and its own file. All use ``O_DIRECT``, so
 that the page cache has no part in it. Written files are new but preallocated, and hold random bytes, since some disks

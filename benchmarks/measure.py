@@ -1,10 +1,10 @@
 """Runs one program and reports how long it took and how much memory its whole process tree held.
 
-Guarantee: the time is that of the whole process, from its start to its exit, and again until its output is on disk
-(``sync``): an engine that leaves its output in the page cache has not written it yet. The peak is the largest sum of
-resident memory over the tree at one moment, sampled every 20 ms. If the kernel's high-water mark of the largest single
-process (``VmHWM``, read at the same moments) is larger, the peak is that. Shared pages count once per process that has
-them.
+Guarantee: one time is that of the whole process, from its start to its exit; the other lasts until its output is on
+disk (``sync``). An engine that leaves its output in the page cache has not written it yet. The peak is the largest sum
+of resident memory over the tree at one moment, sampled every 20 ms. If the kernel's high-water mark of the largest
+single process (``VmHWM``, read at the same moments) is larger, the peak is that. Shared pages count once per process
+that has them.
 
 Why not ``ru_maxrss``: it begins with the peak of the process that started the program, which is this one.
 """

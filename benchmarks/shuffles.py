@@ -101,7 +101,7 @@ class Arena:
         scratch: Folder for outputs and spilled data, emptied after each run.
         num_threads: CPUs for each engine.
         num_keys: See ``Job``.
-        summaries: Of the first result of each contender; for rows in random order, also of the input.
+        summaries: Summaries of the first result of each contender; for rows in random order, also of the input.
     """
 
     operator: str

@@ -1,7 +1,7 @@
 """Loses objects of the embedded engine: has them spilled, and damages their bytes on disk.
 
-The engine's store is memory of the driver, so an object is lost with the driver or by its disk, which the checksum of a
-spilled slice tells. Tests of faults do the same.
+The engine's store is memory of the driver, so an object is lost with the driver or by its disk. The checksum of a
+spilled slice tells the latter. Tests of faults do the same.
 """
 
 from __future__ import annotations

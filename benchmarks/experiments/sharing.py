@@ -8,7 +8,8 @@ Here one Arrow table goes from the driver to two processes, which add up a colum
 reference*: it is put into the store once, the processes map it and return it, which leaves it where it is. (The process
 that returns a new table would copy it into the store once.) *Through pipes*: two ``multiprocessing`` processes get it
 pickled and send it back pickled. The figure is the number of copies at the end, when every process still holds its
-table: the growth of the memory of all processes together (PSS, which counts a shared page once) in sizes of the table.
+table. It is the growth of the memory of all processes together (PSS, which counts a shared page once) in sizes of the
+table.
 
     python -m benchmarks.experiments.sharing --mb 100
 """

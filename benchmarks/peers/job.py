@@ -17,18 +17,18 @@ class Job:
     """A job on Parquet files; its output is uncompressed Parquet.
 
     Attributes:
-        operator: ``sort``: by the column ``key``, and write. ``random_shuffle``: put the rows into random order and
-            read them all as Arrow record batches (``benchmarks.peers.consume``). ``group_by``: by the remainder
-            ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``), and write ``k``, the number ``n`` of
-            rows, and of the column ``row`` the sum ``total`` and the minimum ``lowest``. ``join``: the tables
-            ``lineitem`` and ``orders``, folders in the input, by order, and write all their columns. A question of
-            ``benchmarks.db_questions``: see there.
+        operator: ``sort`` sorts by the column ``key``, and writes. ``random_shuffle`` puts the rows into random order
+            and reads them all as Arrow record batches (``benchmarks.peers.consume``). ``group_by`` groups by the
+            remainder ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``). It writes ``k``, the number
+            ``n`` of rows, and the sum ``total`` and the minimum ``lowest`` of the column ``row``. ``join`` joins the
+            tables ``lineitem`` and ``orders``, folders in the input, by order, and writes all their columns.
+            ``benchmarks.db_questions`` describes its questions.
         input: The folder.
         output: File or folder to create.
         scratch: Folder for temporary files.
         num_threads: CPUs to use.
         memory_limit_bytes: The engine's own limit; None: its default.
-        num_keys: Of ``group_by``.
+        num_keys: Number of keys of ``group_by``.
     """
 
     operator: str
