@@ -1,8 +1,8 @@
-"""Proves that engines made the same of the same input, up to the order of rows.
+"""Proves that engines made the same result of the same input, up to the order of rows.
 
-Guarantee: results are compared by numbers that no order changes: how many rows, sums of columns, the sum of hashes over
-rows (DuckDB's, whoever made them). Rows in random order are also looked at: of the first ones, about half come after a
-greater row number, and their mean is about that of all, as in all but one of a thousand million permutations.
+Guarantee: results are compared by numbers that no order changes: the number of rows, sums of columns, and the sum of
+hashes over rows (always DuckDB's). Rows in random order are also checked. About half of the first ones come after a
+greater row number, and their mean is about that of all. This holds in all but one of a thousand million permutations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-#: What is compared; casts, because engines choose other types for the same numbers.
+#: The compared numbers; with casts, because engines choose other types for the same numbers.
 SUMMARIES = {
     "random_shuffle": "count(*) AS rows, sum(key) AS sum_of_keys, sum(row) AS sum_of_rows",
     "group_by": (
@@ -30,17 +30,17 @@ SUMMARIES = {
 #: No mean of a permutation is so many standard deviations off.
 MAX_DEVIATIONS = 6.0
 
-#: Numbers by name, modulo 2**64, as sums of 64-bit integers that wrap around are.
+#: Numbers by name, modulo 2**64, like sums of 64-bit integers that wrap around.
 Summary = dict[str, int]
 
 
 def summary_of_files(operator: str, path: Path) -> Summary:
-    """What Parquet files hold: the output of an operator, or the input of ``random_shuffle``; takes one scan."""
+    """Summarises Parquet files: the output of an operator, or the input of ``random_shuffle``; takes one scan."""
     return summary(SUMMARIES[operator], path)
 
 
 def summary(columns: str, path: Path) -> Summary:
-    """What Parquet files hold, given as SQL aggregates with names."""
+    """Summarises Parquet files, by SQL aggregates with names."""
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     with duckdb.connect(config={"memory_limit": "1GB"}) as connection:
         found = connection.execute(
@@ -53,7 +53,7 @@ def summary(columns: str, path: Path) -> Summary:
 
 
 def summary_of_consumed(printed: str) -> Summary:
-    """What the program of ``random_shuffle`` printed that it read.
+    """Returns the summary that the program of ``random_shuffle`` printed of the rows it read.
 
     Raises:
         AssertionError: The first rows are in no random order.
@@ -64,7 +64,7 @@ def summary_of_consumed(printed: str) -> Summary:
 
 
 def check_random(first: Sequence[int], num_rows: int) -> None:
-    """Raises unless the numbers could begin a random permutation of ``range(num_rows)``.
+    """Checks that the numbers could begin a random permutation of ``range(num_rows)``.
 
     Raises:
         AssertionError: They could not; the message says why.
@@ -87,7 +87,7 @@ def check_random(first: Sequence[int], num_rows: int) -> None:
 
 
 def check_agree(summaries: dict[str, Summary]) -> None:
-    """Raises unless all are equal.
+    """Checks that all summaries are equal.
 
     Raises:
         AssertionError: Two differ; the message says whose and how.

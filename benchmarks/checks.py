@@ -1,12 +1,12 @@
-"""What do the checks cost that all rows come out of a shuffle as they went in? Processor time with hashes and without.
+"""Measures the checks that rows come out of a shuffle as they went in: processor time with hashes and without.
 
-Guarantee: whole programs are measured, each a new process with all that it starts, a run without hashes minutes at most
-before or after the one with them that it is compared with. Every run says whether its module hashes rows.
+Guarantee: whole programs are measured, each in a new process with all that it starts. A run without hashes is minutes
+at most before or after the run with hashes that it is compared with. Every run says whether its module hashes rows.
 
-The module without them is built here, in a temporary folder, with a flag of the compiler's: the product has no switch
-that could leave them out. There every hash is 0 (``crates/kernels/src/tally.rs``), so all sums agree. The rest of the
-checks is done in both: rows are counted, slices have their headers, and reduces look for the output of every map. That
-is an addition per row, and 40 bytes per slice; it is not in the figure.
+The module without hashes is built here, in a temporary folder, by a flag for the compiler: no switch of the product
+could leave them out. There every hash is 0 (``crates/kernels/src/tally.rs``), so all sums agree. Both modules do
+the other checks: rows are counted, slices have their headers, and reduces look for the output of every map. That is an
+addition per row, and 40 bytes per slice; it is not in the figure.
 
     python -m benchmarks.checks sort --rounds 5
 """
@@ -39,7 +39,7 @@ from exoshuffle.units import parse_bytes
 
 OPERATORS = ("sort", "random_shuffle", "group_by")
 WITH, WITHOUT = "with hashes", "without"
-#: Of the processor time of a run.
+#: The most that hashes may take of the processor time of a run.
 REQUIRED_PERCENT = 5
 #: Gigabytes, rounds and warm-up rounds of a trial.
 TRIAL = {"gb": 0.002, "rounds": 1, "warm_up": 0}
@@ -47,10 +47,10 @@ TRIAL = {"gb": 0.002, "rounds": 1, "warm_up": 0}
 
 @dataclass(frozen=True)
 class Arena:
-    """Where the runs take place.
+    """The place where the runs are made.
 
     Attributes:
-        packages: Folders with the Python package, by what its native module does.
+        packages: Folders with the Python package, by what their native module does.
         input: The data set.
         scratch: Folder for outputs and spilled data, emptied after each run.
         num_threads: CPUs.
@@ -66,7 +66,7 @@ class Arena:
     num_keys: int
 
     def run(self, contender: str, number: int) -> Run:
-        """One run of an operator with one of the packages, with the input in the page cache."""
+        """Runs an operator once with one of the packages, with the input in the page cache."""
         operator, variant = contender.split(", ")
         spill, output = self.scratch / "spill", self.scratch / "output"
         spill.mkdir(parents=True)
@@ -97,13 +97,13 @@ def _path_with(package: Path) -> list[str]:
 
 
 def _cpu_seconds() -> float:
-    """What all processes took that this one has waited for, and those that they have waited for."""
+    """Returns the processor time of all processes that this one has waited for, and those that they have waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _check_module(contender: str, printed: str, has_hashes: bool) -> None:
-    """Ends this program if a run was not what it is taken for."""
+    """Ends this program if a run did not use the expected module."""
     found = json.loads(printed.splitlines()[-1])["hashes"]
     if found != has_hashes:
         sys.exit(f"{contender}: the module {'hashes' if found else 'does not hash'} rows")
@@ -127,7 +127,7 @@ def main() -> None:
         )
         rounds = Rounds(options.rounds, options.warm_up)
         runs: list[Run] = []
-        # One after the other, so that nothing but its like comes before a run.
+        # One after the other, so that every run comes after one of its kind.
         for operator in operators:
             runs += rounds.play([f"{operator}, {variant}" for variant in modules], arena.run)
     publish("checks", _table(runs, operators), vars(options), runs)
@@ -136,7 +136,7 @@ def main() -> None:
 
 
 def build(folder: Path) -> Path:
-    """A native module that does not hash rows, built as ``make build`` builds the other. Takes minutes."""
+    """Builds a native module that does not hash rows, as ``make build`` builds the other. Takes minutes."""
     folder = folder.resolve()
     command = [sys.executable, "-m", "maturin", "build", "--release", "--quiet"]
     places = [
@@ -153,7 +153,7 @@ def build(folder: Path) -> Path:
 
 
 def package(folder: Path, module: Path) -> Path:
-    """A copy of the Python package with this native module, in a folder for the path."""
+    """Copies the Python package with this native module into a folder for the path."""
     original = Path(exoshuffle.__file__).parent
     ignore = shutil.ignore_patterns("_native*.so", "__pycache__")
     shutil.copytree(original, folder / original.name, ignore=ignore)
@@ -162,7 +162,7 @@ def package(folder: Path, module: Path) -> Path:
 
 
 def shares(runs: Sequence[Run], operator: str) -> list[float]:
-    """What hashes take of the processor time of an operator, in percent, round by round."""
+    """Returns the share of hashes in the processor time of an operator, in percent, round by round."""
     seconds = {(run.contender, run.round): run.notes["cpu_seconds"] for run in runs if run.counts}
     found = []
     for number in sorted({run.round for run in runs}):
@@ -173,7 +173,7 @@ def shares(runs: Sequence[Run], operator: str) -> list[float]:
 
 
 def verdict(percents: Sequence[float]) -> str:
-    """A line that says whether the requirement is met; the median is judged."""
+    """Returns a line that says whether the requirement is met; the median is judged."""
     asked = f"required: hashes take at most {REQUIRED_PERCENT} % of the processor time"
     if not percents:
         return f"{asked}: not compared"

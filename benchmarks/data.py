@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 
 def parquet_input(gb: float, root: Path) -> Path:
-    """The folder of the data set, generated on the first call.
+    """Returns the folder of the data set, which the first call generates.
 
     A half-written data set is never taken for a whole one: the folder gets its name when it is complete.
     """

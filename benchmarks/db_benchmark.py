@@ -1,10 +1,10 @@
 """db-benchmark (h2oai, now duckdblabs): Exoshuffle within 2 GB, DuckDB within the same, Polars without a limit.
 
-Guarantee: every engine reads the same Parquet files and writes uncompressed Parquet, with the same number of threads
-and in a process of its own, interpreter included; answers of one question agree (``db_questions``). The original times
-queries on tables that are in memory; here reading and writing are in the time, and memory is limited.
+Guarantee: every engine reads the same Parquet files and writes uncompressed Parquet, with the same number of threads.
+Each runs in a process of its own, interpreter included. Answers to one question agree (``db_questions``). The original
+times queries on tables that are in memory; here the time includes reading and writing, and memory is limited.
 
-Every run is kept when it ends, in ``results/db_benchmark-ROWS.jsonl``, and what is there is not run again. So it can be
+Every run is kept when it ends, in ``results/db_benchmark-ROWS.jsonl``, and is not repeated. So the benchmark can be
 interrupted, and run one by one (``--keep`` keeps the tables meanwhile):
 
     python -m benchmarks.db_benchmark --rows 1e8 --question group_q3 --engine exoshuffle
@@ -43,12 +43,12 @@ class Answer:
     """One run of one engine at one question.
 
     Attributes:
-        question: Which.
-        engine: Whose.
+        question: Its name.
+        engine: Its name.
         seconds: From start to exit.
-        synced_seconds: Until the answer is on disk; what ratios are of.
+        synced_seconds: Until the answer is on disk; ratios are of this time.
         peak_bytes: Resident memory of the process tree.
-        result: What answers are compared by; None after a failure.
+        result: The numbers by which answers are compared; None after a failure.
         error: The last words of a run that failed.
     """
 
@@ -66,22 +66,22 @@ class Notebook:
     """All answers so far, in a file.
 
     Attributes:
-        path: Of the file, a JSON object a line.
+        path: The file, with a JSON object a line.
     """
 
     path: Path
 
     def answers(self) -> list[Answer]:
-        """All of them."""
+        """Returns all of them."""
         if not self.path.exists():
             return []
         return [Answer(**json.loads(line)) for line in self.path.read_text().splitlines()]
 
     def add(self, answer: Answer) -> None:
-        """Writes one down.
+        """Writes an answer down.
 
         Raises:
-            AssertionError: It is another than that of another engine.
+            AssertionError: It differs from that of another engine.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
@@ -92,13 +92,13 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Arena:
-    """Where runs take place.
+    """The place where runs are made.
 
     Attributes:
         root: Folder for data.
         num_rows: N of the original.
         num_threads: CPUs for each engine.
-        limit_bytes: Of Exoshuffle and DuckDB.
+        limit_bytes: Memory limit of Exoshuffle and DuckDB.
     """
 
     root: Path
@@ -107,7 +107,7 @@ class Arena:
     limit_bytes: int
 
     def run(self, question: str, engine: str) -> Answer:
-        """One run, with the input in the page cache."""
+        """Runs an engine once, with the input in the page cache."""
         data = self.input(question)
         scratch = self.root / "scratch-db"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -139,13 +139,13 @@ class Arena:
         return answer
 
     def input(self, question: str) -> Path:
-        """The folder of the tables, generated on the first call."""
+        """Returns the folder of the tables, which the first call generates."""
         generate = group_input if question.startswith("group") else join_input
         return generate(self.num_rows, self.root)
 
 
 def main() -> None:
-    """Asks what has not been answered yet, and prints the table of all answers."""
+    """Asks the questions without an answer yet, and prints the table of all answers."""
     options = _options()
     arena = Arena(options.root, round(options.rows), options.threads, options.memory_limit)
     notebook = Notebook(options.results or RESULTS / f"db_benchmark-{arena.num_rows}.jsonl")
@@ -197,7 +197,7 @@ def _report(notebook: Notebook, limit_bytes: int) -> None:
 
 
 def _cells(row: list[Answer | None]) -> list[str]:
-    """Seconds to disk of each engine, what share ours is of the others', and peaks of memory."""
+    """Returns seconds to disk of each engine, our share of the others' seconds, and peaks of memory."""
     seconds = ["" if one is None else f"{one.synced_seconds:.1f}" for one in row]
     seconds = [
         "failed" if one and one.error else text for one, text in zip(row, seconds, strict=True)

@@ -1,9 +1,9 @@
 """The tables of db-benchmark (h2oai, now duckdblabs): one to be grouped, four to be joined, as Parquet.
 
 Guarantee: the columns, types and cardinalities of the original generators (``groupby-datagen.R`` with K = 100 and
-``join-datagen.R``, without nulls, in random order), the same rows on every machine with the same DuckDB. Theirs are
-other rows, of R's random numbers. Where R shuffles a list of keys, row numbers are multiplied by a prime modulo the
-number of keys, which reorders them without sorting a hundred million rows.
+``join-datagen.R``, without nulls, in random order), and the same rows on every machine with the same DuckDB. The
+original rows are others, made of R's random numbers. Where R shuffles a list of keys, row numbers are multiplied by a
+prime modulo the number of keys. That reorders them without sorting a hundred million rows.
 
     python -m benchmarks.db_data join --rows 1e7
 """
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import duckdb
 
-#: The original's K: values of the columns with few of them.
+#: The original's K: the number of values in columns with few of them.
 NUM_LARGE_GROUPS = 100
 NUM_FILES = 16
 #: Small enough that an engine can spread one file over its threads.
 ROW_GROUP_ROWS = 122_880
-#: Primes greater than any number of keys: of the keys, and of the rows of each table.
+#: Primes greater than any number of keys: for the keys, and for the rows of each table.
 KEY_PRIME, LEFT_PRIME, RIGHT_PRIME = 3_266_489_917, 2_654_435_761, 2_246_822_519
 
 GROUPED = """
@@ -42,7 +42,7 @@ class Keys:
     """Keys of one size that two tables share: nine of ten are in both.
 
     Attributes:
-        column: 1, 2 or 3, of which each has random numbers of its own.
+        column: 1, 2 or 3; each column has random numbers of its own.
         number: Keys in each table, a multiple of ten.
     """
 
@@ -50,11 +50,11 @@ class Keys:
     number: int
 
     def left(self, row: str) -> str:
-        """SQL for the key of a row of the table ``x``; rows below ``number`` have one each, further ones any."""
+        """Returns SQL for the key of a row of ``x``: rows below ``number`` have one each, further rows any."""
         return self._key(self._index(row, LEFT_PRIME, self.column))
 
     def right(self, row: str) -> str:
-        """SQL for the key of a row of another table."""
+        """Returns SQL for the key of a row of another table."""
         index = self._index(row, RIGHT_PRIME, 8 + self.column)
         common = self.number * 9 // 10
         return self._key(f"({index} + if({index} < {common}, 0, {self.number // 10}))")
@@ -69,7 +69,7 @@ class Keys:
 
 
 def group_input(num_rows: int, root: Path) -> Path:
-    """The folder of the table to be grouped, generated on the first call.
+    """Returns the folder of the table to be grouped, which the first call generates.
 
     Args:
         num_rows: N of the original: 1e7 make its 0.5 GB, 1e8 its 5 GB.
@@ -87,10 +87,12 @@ def group_input(num_rows: int, root: Path) -> Path:
 
 
 def join_input(num_rows: int, root: Path) -> Path:
-    """The folder of the tables to be joined, a folder of files each: ``x``, ``small``, ``medium`` and ``big``.
+    """Returns the folder of the tables to be joined: ``x``, ``small``, ``medium`` and ``big``, a folder of files each.
+
+    The first call generates it.
 
     Args:
-        num_rows: Of ``x`` and ``big``, a multiple of ten; ``medium`` has a thousandth, ``small`` a millionth.
+        num_rows: Rows of ``x`` and ``big``, a multiple of ten; ``medium`` has a thousandth, ``small`` a millionth.
         root: Where the folder is.
     """
     sizes = (max(10, num_rows // 10**6), max(10, num_rows // 10**3), num_rows)
@@ -104,7 +106,7 @@ def join_input(num_rows: int, root: Path) -> Path:
 
 
 def _joined(keys: list[str], value: str) -> str:
-    """SQL for the columns of a table: integer keys, the same as text, and a value with six digits."""
+    """Returns SQL for the columns of a table: integer keys, the same as text, and a value with six digits."""
     numbers = [f"{key} AS id{index}" for index, key in enumerate(keys, 1)]
     texts = [f"format('id{{}}', {key}) AS id{index}" for index, key in enumerate(keys, 4)]
     values = f"({_random('i', 15)} % 100000001) / 1000000"
@@ -112,12 +114,15 @@ def _joined(keys: list[str], value: str) -> str:
 
 
 def _random(row: str, number: int) -> str:
-    """SQL for the ``number``-th of sixteen random numbers of a row; hashes of two arguments would differ by an XOR."""
+    """Returns SQL for the ``number``-th of sixteen random numbers of a row.
+
+    Hashes of two arguments would differ by an XOR.
+    """
     return f"hash(16 * {row} + {number})"
 
 
 def _generated(folder: Path, tables: dict[str, tuple[int, str]]) -> Path:
-    """The folder of tables, each given by its number of rows and its columns.
+    """Returns the folder of tables, each given by its number of rows and its columns.
 
     A half-written data set is never taken for a whole one: the folder gets its name when it is complete.
     """

@@ -1,16 +1,16 @@
-"""The questions of db-benchmark, ten of grouping and five of joining: what each asks, and what of answers must agree.
+"""The questions of db-benchmark, ten of grouping and five of joining, and the parts of answers that must agree.
 
-A question is written down as the query that DuckDB gets; the other engines' programs are ``engines/db_*.py``. Two
-things differ from the original in form: ``group_q8`` keeps the two values of a group in a list instead of a row each,
-and joins name the columns of the right side ``id4_small`` instead of ``small_id4``.
+A question is written down as the query that DuckDB gets; the other engines' programs are ``peers/db_*.py``. Two things
+differ from the original in form. ``group_q8`` keeps the two values of a group in a list instead of a row each. Joins
+name the columns of the right side ``id4_small`` instead of ``small_id4``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Numbers that come out of sums in another order differ in their last digits, by less than 1e-11. They are compared as
-#: multiples of about a hundredth: of a number with many digits, so that no sum of decimals is halfway between two.
+#: Sums in another order differ in their last digits, by less than 1e-11. They are compared as multiples of about a
+#: hundredth. The factor has many digits, so that no sum of decimals is halfway between two.
 SCALE = 97.318309886184
 
 
@@ -22,7 +22,7 @@ class Question:
         text: As the original puts it.
         query: In SQL, over the tables of ``db_data``.
         exact: Columns of the answer that must be the same to the bit, as SQL.
-        rounded: Numbers in it that may differ in their last digits, as SQL, in the size of hundreds.
+        rounded: Numbers in the answer that may differ in their last digits, as SQL, in the size of hundreds.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Question:
 
     @property
     def summary(self) -> str:
-        """SQL for what must agree: the number of rows, and the sum of a hash over them."""
+        """Returns SQL for the numbers that must agree: the number of rows, and the sum of a hash over them."""
         values = [*self.exact, *(f"round({SCALE} * {name})::BIGINT" for name in self.rounded)]
         return f"count(*) AS rows, sum(hash({', '.join(values)})) AS sum_of_hashes"
 
@@ -45,7 +45,7 @@ _R2 = "1e5 * if(isfinite(r2), r2, -1)"
 
 
 def _joined(text: str, how: str, table: str, key: str, kept: tuple[str, ...]) -> Question:
-    """``x`` and another table; ``kept`` are the columns of that with names that ``x`` has too."""
+    """Makes a question that joins ``x`` and a table; ``kept`` are that table's columns whose names ``x`` has, too."""
     renamed = tuple(f"{table}.{name} AS {name}_{table}" for name in kept)
     columns = ", ".join([*_X, *renamed, "v2"])
     answers = (*(name.removeprefix("x.") for name in _X), *(f"{name}_{table}" for name in kept))

@@ -1,4 +1,4 @@
-"""``make demo``: sort 2 GB of records within 512 MB, check the result, and show what it took beside the disk's bound.
+"""``make demo``: sort 2 GB of records within 512 MB, check the result, and show the time beside the disk's bound.
 
 python -m benchmarks.demo --gb 2 --memory-limit 512MB
 """

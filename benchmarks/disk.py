@@ -1,12 +1,12 @@
-"""B: what the disk gives a program that reads and writes at the same time.
+"""Measures B: the bandwidth of the disk for a program that reads and writes at the same time.
 
-An out-of-core sort of D bytes moves 4 D: it reads the input, writes runs, reads them back and writes the output, half
-reads and half writes throughout. 4 D / B is therefore the time that no such sort can beat, if B is the bandwidth,
-reads and writes added, of exactly that mix.
+An out-of-core sort of D bytes moves 4 D: it reads the input, writes runs, reads them back and writes the output. Half
+of that is reads and half writes throughout. So no such sort can take less than 4 D / B, if B is the bandwidth of
+exactly that mix, reads and writes added.
 
-Method: two readers and two writers, each with one 4 MiB request in flight and its own file, all with ``O_DIRECT`` so
-that the page cache has no part in it; written files are new but preallocated, and hold random bytes, since some
-disks and hypervisors are faster with zeros. The clock stops after ``fdatasync`` of the written files.
+Method: two readers and two writers, each with one 4 MiB request in flight and its own file. All use ``O_DIRECT``, so
+that the page cache has no part in it. Written files are new but preallocated, and hold random bytes, since some disks
+and hypervisors are faster with zeros. The clock stops after ``fdatasync`` of the written files.
 
     python -m benchmarks.disk --gb 2 bench-data
 """
@@ -28,7 +28,7 @@ NUM_WRITERS = 2
 
 
 def mixed_bandwidth(folder: Path, total_bytes: int) -> float:
-    """Bytes per second, reads and writes added.
+    """Returns bytes per second, reads and writes added.
 
     Args:
         folder: Where to measure; needs ``total_bytes`` of free space, given back at the end.
@@ -53,7 +53,7 @@ def mixed_bandwidth(folder: Path, total_bytes: int) -> float:
 
 @contextlib.contextmanager
 def _unlinked(folder: Path, requests: int) -> Iterator[int]:
-    """A preallocated file for direct I/O that no crash can leave behind."""
+    """Yields a preallocated file for direct I/O that no crash can leave behind."""
     path = folder / f"disk-{os.getpid()}-{time.monotonic_ns()}"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
     path.unlink()

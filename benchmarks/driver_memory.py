@@ -1,8 +1,8 @@
-"""What a shuffle of 5,000 x 5,000 tiny slices costs the program that drives it, beside the blocks themselves.
+"""Measures the memory of a program that drives a shuffle of 5,000 x 5,000 tiny slices, without the blocks themselves.
 
 Twenty-five million slices would be gigabytes if each had an entry of its own; a program over the futures API holds one
-reference per map and per reduce. Measured is the growth of the anonymous memory of the process (the heaps of Python
-and of the engine), while blocks, 8 bytes a slice, lie in the engine's shared memory under its limit.
+reference per map and per reduce. The figure is the growth of the anonymous memory of the process (the heaps of Python
+and of the engine). The blocks, 8 bytes a slice, lie in the engine's shared memory under its limit.
 
     python -m benchmarks.driver_memory --maps 5000 --reduces 5000
     python -m benchmarks.driver_memory --maps 2000 --reduces 2000 --engine ray --strategy push
@@ -26,9 +26,9 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.strategies import Resources, Workload, get_strategy, plan_shuffle
 
 SLICE_BYTES = 8
-#: Of the push strategy; of blocks as small as these many fit into a round.
+#: Settings of the push strategy; as many blocks of this small size fit into a round.
 ROUND_SIZE, MERGE_FACTOR = 100, 10
-#: As when a sort is written: reduces are submitted as their results are taken.
+#: As in writing a sort: reduces are submitted as their results are taken.
 REDUCES_AHEAD = 16
 
 
@@ -40,18 +40,18 @@ class NumberTasks:
         self._num_reduces = num_reduces
 
     def map(self, index: int, _split: None) -> Any:
-        """A block of R numbers."""
+        """Returns a block of R numbers."""
         first = index * self._num_reduces
         numbers = range(first, first + self._num_reduces)
         return _block(SLICE_BYTES, struct.pack(f"<{self._num_reduces}q", *numbers))
 
     def merge(self, *blocks: Sequence[Any]) -> Any:
-        """The numbers of all blocks, slice by slice."""
+        """Returns the numbers of all blocks, slice by slice."""
         slices = (b"".join(column) for column in zip(*blocks, strict=True))
         return _block(SLICE_BYTES * len(blocks), b"".join(slices))
 
     def reduce(self, _partition: int, slices: list[Any]) -> int:
-        """The sum of a partition."""
+        """Returns the sum of a partition."""
         return sum(number for piece in slices for (number,) in struct.iter_unpack("<q", piece))
 
 
@@ -65,7 +65,7 @@ def _block(slice_bytes: int, data: bytes) -> Any:
 def shuffle(
     num_maps: int, num_reduces: int, strategy: str = "simple", executor: Executor = "thread"
 ) -> int:
-    """The sum of all slices after each reduce has summed its own."""
+    """Returns the sum of all slices after each reduce has summed its own."""
     workload = Workload(num_maps * num_reduces * SLICE_BYTES, num_maps * num_reduces)
     plan = plan_shuffle(workload, Resources(10**12, 2), strategy, num_reduces)
     plan = dataclasses.replace(
@@ -87,7 +87,7 @@ def shuffle(
 
 
 class HeapSampler(threading.Thread):
-    """The largest anonymous memory of this process, looked at every 20 ms."""
+    """Finds the largest anonymous memory of this process, looked at every 20 ms."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -100,21 +100,21 @@ class HeapSampler(threading.Thread):
             self.peak_bytes = max(self.peak_bytes, anonymous_bytes())
 
     def stop(self) -> int:
-        """Ends sampling; how far the memory grew."""
+        """Ends sampling, and returns how far the memory grew."""
         self._ended.set()
         self.join()
         return self.peak_bytes - self.first_bytes
 
 
 def anonymous_bytes(process: int | str = "self") -> int:
-    """Resident memory of a process, of this one, that belongs to no file and is not shared."""
+    """Returns the resident memory of a process, by default this one, that belongs to no file and is not shared."""
     match = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     assert match is not None
     return int(match.group(1)) * 1024
 
 
 def main() -> None:
-    """Runs one shuffle and prints what it cost."""
+    """Runs one shuffle and prints its memory."""
     parser = argparse.ArgumentParser(description="Driver memory of a shuffle of many tiny slices.")
     parser.add_argument("--maps", type=int, default=5000)
     parser.add_argument("--reduces", type=int, default=5000)

@@ -1,9 +1,9 @@
-"""Runs one program and says how long it took and how much memory its whole process tree held.
+"""Runs one program and reports how long it took and how much memory its whole process tree held.
 
-Guarantee: the time is that of the whole process, from its start to its exit, and again until its output is on disk
-(``sync``), because an engine that leaves its output in the page cache has not written it yet. The peak is the largest
-sum of resident memory over the tree at one moment, sampled every 20 ms, or the high-water mark that the kernel keeps
-of the largest single process (``VmHWM``, read at the same moments) if that is more. Shared pages count once per process
+Guarantee: one time is that of the whole process, from its start to its exit; the other lasts until its output is on
+disk (``sync``). An engine that leaves its output in the page cache has not written it yet. The peak is the largest sum
+of resident memory over the tree at one moment, sampled every 20 ms. If the kernel's high-water mark of the largest
+single process (``VmHWM``, read at the same moments) is larger, the peak is that. Shared pages count once per process
 that has them.
 
 Why not ``ru_maxrss``: it begins with the peak of the process that started the program, which is this one.
@@ -32,15 +32,15 @@ SAMPLES_PER_SCAN = 10
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run took.
+    """The measurements of one run.
 
     Attributes:
         exit_code: 0 for success.
         seconds: From start to exit.
         synced_seconds: From start until everything written is on disk.
         peak_bytes: Peak resident memory of the process tree.
-        output: What the program printed on standard output.
-        errors: What it printed on standard error.
+        output: The program's standard output.
+        errors: The program's standard error.
     """
 
     exit_code: int
@@ -52,7 +52,7 @@ class Measurement:
 
 
 def measure(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Measurement:
-    """Runs a program to its end; nothing that an earlier program wrote is still on its way to disk.
+    """Runs a program to its end, after everything that earlier programs wrote is on disk.
 
     Args:
         command: Program and arguments.
@@ -109,21 +109,21 @@ class _TreeSampler(threading.Thread):
         self.join()
 
     def scan(self) -> list[int]:
-        """The processes of the tree."""
+        """Returns the processes of the tree."""
         with contextlib.suppress(psutil.NoSuchProcess):
             descendants = self._root.children(recursive=True)
             return [self._root.pid, *(process.pid for process in descendants)]
         return []
 
     def sample(self, tree: Sequence[int]) -> None:
-        """Looks at every process once."""
+        """Measures every process once."""
         found = [_memory_bytes(pid) for pid in tree]
         largest = max((peak for _, peak in found), default=0)
         self.peak_bytes = max(self.peak_bytes, largest, sum(resident for resident, _ in found))
 
 
 def _memory_bytes(pid: int) -> tuple[int, int]:
-    """What a process has resident, and the most that it ever had; zeros if it has ended."""
+    """Returns the resident memory of a process, and the most that it ever had; zeros if it has ended."""
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
         kilobytes = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB", status, re.MULTILINE))
@@ -132,12 +132,12 @@ def _memory_bytes(pid: int) -> tuple[int, int]:
 
 
 def last_lines(text: str, num_lines: int = 3) -> str:
-    """The end of a program's messages, for an error."""
+    """Returns the end of a program's messages, for an error."""
     return " | ".join(text.strip().splitlines()[-num_lines:])
 
 
 def require_success(command: Sequence[str], result: Measurement) -> Measurement:
-    """The result again; ends this program with the failed one's last words if it failed."""
+    """Returns the result; if the program failed, ends this one with its last words."""
     if result.exit_code != 0:
         sys.exit(f"{' '.join(command)}: exit code {result.exit_code}: {last_lines(result.errors)}")
     return result

@@ -1,8 +1,8 @@
-"""The kernel that sorts records, on one core, beside C++'s ``std::sort`` of whole records: how many times its rate?
+"""Compares the kernel that sorts records, on one core, with the rate of C++'s ``std::sort`` of whole records.
 
-Both sort the same gensort records in memory, one sort after the other, and print the seconds of each; reading the file
-is in neither, nor is the copy of the input that ``std::sort``, which works in place, needs. ``std::sort`` is compiled
-here for this very processor, our kernel as users get it.
+Both sort the same gensort records in memory, one sort after the other, and print the seconds of each. The seconds
+include neither reading the file nor the copy of the input that ``std::sort``, which works in place, needs.
+``std::sort`` is compiled here for this very processor, our kernel as users get it.
 
     python -m benchmarks.record_kernel --records 1000000
 """
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _table(runs: list[Run], num_bytes: int) -> Table:
-    """Of every round the median of its sorts; the ratio is taken within the round."""
+    """Takes the median of the sorts of every round; ratios are taken within the round."""
     rates = {
         (run.contender, run.round): num_bytes / 1e9 / statistics.median(run.notes["sort_seconds"])
         for run in runs

@@ -21,14 +21,14 @@ NUM_FILES = 16
 
 @dataclass(frozen=True)
 class RecordsJob:
-    """Sort a folder of records within a memory limit, spilling beside the output, which replaces an older one."""
+    """Sorts a folder of records within a limit, spilling beside the output, which replaces an older one."""
 
     input: Path
     output: Path
     memory_limit: str
 
     def run(self) -> tuple[Measurement, dict[str, Any]]:
-        """Runs the sort; returns what was measured from outside and what the program reported."""
+        """Runs the sort; returns the measurement from outside and the program's report."""
         program = [
             str(command()),
             *("sort", str(self.input), str(self.output), "--format", "records"),
@@ -39,7 +39,7 @@ class RecordsJob:
         return measured, last_json(measured.output)
 
     def check(self) -> dict[str, Any]:
-        """The output's valsort summary; ends this program if the output is not the sorted input."""
+        """Returns the output's valsort summary; ends this program if the output is not the sorted input."""
         before, after = valsort(self.input), valsort(self.output)
         for name in ("records", "checksum"):
             if before[name] != after[name]:
@@ -52,7 +52,7 @@ class RecordsJob:
 
 
 def records_input(gb: float, root: Path) -> Path:
-    """A folder of random records, generated on the first call; gensort leaves it whole or not there."""
+    """Returns a folder of random records, which the first call generates; gensort leaves all of it or none."""
     folder = root / f"records-{gb:g}gb"
     if not folder.exists():
         num_records = round(gb * 1e9) // RECORD_BYTES
@@ -64,7 +64,7 @@ def records_input(gb: float, root: Path) -> Path:
 
 
 def valsort(folder: Path) -> dict[str, Any]:
-    """Records, checksum, duplicates and unordered of a folder. That it is out of order is no failure here."""
+    """Returns records, checksum, duplicates and unordered of a folder. Rows out of order are no failure here."""
     program = [str(command()), "valsort", str(folder), "--json"]
     result = subprocess.run(program, check=False, capture_output=True, text=True)
     if not result.stdout.strip():
@@ -73,6 +73,6 @@ def valsort(folder: Path) -> dict[str, Any]:
 
 
 def last_json(output: str) -> dict[str, Any]:
-    """The JSON object that a command printed last."""
+    """Returns the JSON object that a command printed last."""
     content: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
     return content

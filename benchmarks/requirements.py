@@ -1,7 +1,7 @@
-"""What a benchmark requires of Exoshuffle: a share of a rival's time, and a peak of memory.
+"""The requirements of a benchmark for Exoshuffle: a share of a rival's time, and a peak of memory.
 
-Guarantee: times are compared within a round, as in tables; the median over the rounds is judged, and so is the largest
-peak of all runs, warm-up rounds and failed ones among them.
+Guarantee: times are compared within a round, as in tables. The median over the rounds is judged, and so is the largest
+peak of all runs, including warm-up rounds and failed runs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class Requirement:
     """How long a contender may take.
 
     Attributes:
-        at_most: Share of the time of
-        rivals: the fastest of these contenders, by name.
+        at_most: The largest share of the time of the fastest rival.
+        rivals: Names of the contenders that it is compared with.
     """
 
     at_most: float
     rivals: tuple[str, ...]
 
     def verdict(self, runs: Sequence[Run], contender: str) -> str:
-        """A line that says whether it is met."""
+        """Returns a line that says whether the requirement is met."""
         ratios = shares_of_fastest(runs, contender, self.rivals)
         fastest = f"the fastest of {'; '.join(self.rivals)}" if self.rivals[1:] else self.rivals[0]
         asked = f"required: at most {self.at_most:g} of the time of {fastest}"
@@ -37,7 +37,7 @@ class Requirement:
 
 
 def memory_verdict(runs: Sequence[Run], contender: str, limit_bytes: int) -> str:
-    """A line that says whether a contender kept to its limit."""
+    """Returns a line that says whether a contender kept to its limit."""
     peaks = [run.measurement.peak_bytes for run in runs if run.contender == contender]
     asked = f"required: at most {limit_bytes / 1e9:g} GB of memory at any time"
     if not peaks:
@@ -46,7 +46,7 @@ def memory_verdict(runs: Sequence[Run], contender: str, limit_bytes: int) -> str
 
 
 def shares_of_fastest(runs: Sequence[Run], contender: str, rivals: Sequence[str]) -> list[float]:
-    """Time to disk of a contender over that of the fastest of its rivals, round by round."""
+    """Returns time to disk of a contender over that of the fastest of its rivals, round by round."""
     seconds = {
         (run.contender, run.round): run.measurement.synced_seconds for run in runs if run.counts
     }

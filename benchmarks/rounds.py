@@ -1,8 +1,8 @@
 """Rounds of runs, their ratios, and how both are printed and kept.
 
-Guarantee: nothing is hidden: every run is in the JSON file, warm-up rounds and failures among them; tables show the
+Guarantee: nothing is hidden. Every run is in the JSON file, including warm-up rounds and failures; tables show the
 median with the smallest and largest. A ratio is taken within one round, between runs minutes apart, so that a machine
-that slows down over the hour slows both sides; what is printed is the median of these ratios.
+that slows down over the hour slows both sides. The printed ratio is the median of these.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Run:
     """One run of one contender.
 
     Attributes:
-        contender: Whose.
+        contender: Its name.
         round: From 0; a warm-up round is negative.
         measurement: Time and memory.
-        notes: What else the benchmark found out, for the JSON file.
+        notes: Other findings of the benchmark, for the JSON file.
     """
 
     contender: str
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def counts(self) -> bool:
-        """Whether the run goes into medians."""
+        """Returns whether the run goes into medians."""
         return self.round >= 0 and self.measurement.exit_code == 0
 
 
@@ -56,9 +56,9 @@ class Rounds:
     num_warm_up: int
 
     def play(self, contenders: Sequence[str], play_one: Callable[[str, int], Run]) -> list[Run]:
-        """Runs everybody once per round, forth and back: A B C C B A.
+        """Runs every contender once per round, forth and back: A B C C B A.
 
-        What a run leaves behind, such as dirty pages, is then not always for the same one to suffer from: in A B A B, A
+        Then the same contender does not always suffer from what a run leaves behind, such as dirty pages. In A B A B, A
         seemed to take 15 % more of the processor's time than B, beside which it takes about the same.
 
         A contender that fails takes no part in later rounds; its failure stays in the results.
@@ -87,11 +87,11 @@ def _one_line(run: Run) -> str:
 
 
 def table(runs: Sequence[Run], rivals: Mapping[str, Sequence[str]]) -> Table:
-    """Medians (smallest - largest) per contender.
+    """Returns medians (smallest - largest) per contender.
 
     Args:
         runs: All runs.
-        rivals: For each contender those whose times its own is divided by, a line each.
+        rivals: For each contender the rivals whose times divide its own, a line each.
     """
     result = Table("", "seconds", "seconds to disk", "ratio", "of its time to that of", "peak GB")
     for contender, names in rivals.items():
@@ -111,7 +111,7 @@ def table(runs: Sequence[Run], rivals: Mapping[str, Sequence[str]]) -> Table:
 
 
 def ratios(runs: Sequence[Run], contender: str, baseline: str) -> list[float]:
-    """Time to disk of one contender over that of another, round by round."""
+    """Returns time to disk of one contender over that of another, round by round."""
     seconds = {
         (run.contender, run.round): run.measurement.synced_seconds for run in runs if run.counts
     }
@@ -123,7 +123,7 @@ def ratios(runs: Sequence[Run], contender: str, baseline: str) -> list[float]:
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Median (smallest-largest)."""
+    """Formats the median (smallest-largest)."""
     if not values:
         return ""
     low, middle, high = min(values), statistics.median(values), max(values)

@@ -1,4 +1,4 @@
-"""Does a gigabyte cost the same when there are four times as many? Sorts records of two sizes within one limit.
+"""Does a gigabyte cost the same in four times as much data? Sorts records of two sizes within one limit.
 
 python -m benchmarks.scaling --gb 4 --times 4 --memory-limit 1GB
 """

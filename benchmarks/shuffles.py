@@ -1,8 +1,8 @@
 """The other shuffles: Exoshuffle beside its peers at random order, grouping and joining, within the same memory limit.
 
 Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the first
-results of all contenders agree. Contenders that are not installed are named as such. Below each table stands what is
-required of Exoshuffle, and whether it was met.
+results of all contenders agree. The table names contenders that are not installed. Below each table stand the
+requirements of Exoshuffle, and whether they were met.
 
 ``random_shuffle``: 4 GB of rows of 100 bytes, read as record batches. ``group_by``: the same rows by 20,000,003
 remainders of a random key, which make 25 million groups; count, sum and minimum. ``join``: TPC-H's lineitem and orders.
@@ -39,13 +39,13 @@ TRIAL = {"gb": 0.002, "scale": 0.01, "rounds": 1, "warm_up": 0}
 
 @dataclass(frozen=True)
 class Contest:
-    """One operator, and who does it.
+    """One operator, and its contenders.
 
     Attributes:
         ours: Exoshuffle, within the limit.
         always: Its peers.
-        on_request: Further ones.
-        requirements: What is required of Exoshuffle, on its own or on Ray.
+        on_request: Further peers.
+        requirements: The requirements of Exoshuffle, on its own or on Ray.
     """
 
     ours: Contender
@@ -55,7 +55,7 @@ class Contest:
 
 
 def contests(limit_bytes: int) -> dict[str, Contest]:
-    """The contests by operator.
+    """Returns the contests by operator.
 
     Args:
         limit_bytes: Memory limit of Exoshuffle, and of those peers that run within one.
@@ -93,15 +93,15 @@ def contests(limit_bytes: int) -> dict[str, Contest]:
 
 @dataclass(frozen=True)
 class Arena:
-    """Where the runs of one operator take place.
+    """The place where the runs of one operator are made.
 
     Attributes:
-        operator: Which.
+        operator: Its name.
         input: The data set.
         scratch: Folder for outputs and spilled data, emptied after each run.
         num_threads: CPUs for each engine.
         num_keys: See ``Job``.
-        summaries: Of the first result of each contender; of rows in random order, of the input too.
+        summaries: Summaries of the first result of each contender; for rows in random order, also of the input.
     """
 
     operator: str
@@ -112,7 +112,7 @@ class Arena:
     summaries: dict[str, Summary] = field(default_factory=dict)
 
     def run(self, contender: Contender, number: int) -> Run:
-        """One run, with the input in the page cache."""
+        """Runs a contender once, with the input in the page cache."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         spill = self.scratch / "spill"
         spill.mkdir(parents=True)
@@ -135,7 +135,7 @@ class Arena:
         return Run(contender.name, number, measured, {"result": self.summaries.get(contender.name)})
 
     def _compare(self, contender: Contender, output: Path, printed: str) -> None:
-        """The first result of a contender, with those before."""
+        """Compares the first result of a contender with those before."""
         if self.operator == "random_shuffle":
             if not self.summaries:
                 self.summaries["input"] = summary_of_files(self.operator, self.input)

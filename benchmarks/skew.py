@@ -1,11 +1,11 @@
-"""Keys of which some have far more rows than others: does every operator finish, within its memory, with right results?
+"""Keys of which some have far more rows: does every operator finish, within its memory, with right results?
 
-Three tables of the same rows with other keys: ``half`` has one key in every second row, with 2 GB a group of 1 GB;
-``zipf`` has key k in about 1 / (k (k + 1)) of the rows; in ``equal`` all keys are one. What must not happen is that a
-hot key breaks the memory limit, or the job.
+Three tables have the same rows with other keys. ``half`` has one key in every second row, with 2 GB a group of 1 GB.
+``zipf`` has key k in about 1 / (k (k + 1)) of the rows. In ``equal`` all keys are one. A hot key must break neither the
+memory limit nor the job.
 
-Guarantee: results are compared with what DuckDB counts in the input. A group that a function needs whole and that does
-not fit (``groups``) has to be refused by name instead, with exit code 2.
+Guarantee: results are compared with DuckDB's counts of the input. If a function needs a group whole and it does not fit
+(``groups``), it must be refused by name instead, with exit code 2.
 
     python -m benchmarks.skew --gb 2 --memory-limit 1GB
 """
@@ -37,11 +37,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Operation:
-    """What is done to a table.
+    """An operation on a table.
 
     Attributes:
-        arguments: Of the command, but for paths and limits.
-        expected: SQL for ``fingerprint`` of the right result, over the input ``t`` and what it is joined with, ``u``.
+        arguments: Arguments of the command, but for paths and limits.
+        expected: SQL for ``fingerprint`` of the right result, over the input ``t`` and the table ``u`` to join with.
         fingerprint: SQL over a result ``t``.
     """
 
@@ -74,7 +74,7 @@ OPERATIONS = {
 
 
 def main() -> None:
-    """Runs every operation on every table and prints what each took."""
+    """Runs every operation on every table and prints its figures."""
     options = _options()
     limit = parse_bytes(options.memory_limit)
     scratch = options.root / "scratch-skew"
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def _table(source: Path, key: str, folder: Path) -> Path:
-    """The rows of the data set, with other keys."""
+    """Makes a table of the rows of the data set, with other keys."""
     folder.mkdir(parents=True)
     for file in sorted(source.glob("*.parquet")):
         duckdb.execute(
@@ -111,7 +111,7 @@ def _table(source: Path, key: str, folder: Path) -> Path:
 
 
 def _others(table: Path, folder: Path) -> Path:
-    """What the table is joined with: the hot keys and a thousandth of the others, with a word for each."""
+    """Makes the table to join with: the hot keys and a thousandth of the others, with a word for each."""
     folder.mkdir()
     duckdb.execute(
         "COPY (SELECT DISTINCT key, 'word' AS word"

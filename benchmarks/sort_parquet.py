@@ -1,7 +1,7 @@
 """Sort 4 GB of Parquet by a random int64 key: Exoshuffle beside its peers, within memory limits and without.
 
-Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the
-first output of each contender is verified row by row. Contenders that are not installed are named as such.
+Guarantee: same input files, same format and codec of the output, same number of threads, one process per run; the first
+output of each contender is verified row by row. The table names contenders that are not installed.
 
     python -m benchmarks.sort_parquet --rounds 3 --with ray
 """
@@ -35,7 +35,7 @@ class Contender:
         limit_bytes: The engine's own limit; None: its default.
         folder: Whether its output is a folder of files.
         rival_limits: The limits of the Exoshuffles that it is compared with.
-        rival_engines: And on what these run.
+        rival_engines: The engines on which these run.
     """
 
     engine: str
@@ -46,12 +46,12 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Returns its name in the table."""
         return _name(self.engine, self.limit_bytes)
 
     @property
     def rivals(self) -> list[str]:
-        """The names of the contenders that it is compared with."""
+        """Returns the names of the contenders that it is compared with."""
         return [
             _name(engine, limit_bytes)
             for engine in self.rival_engines
@@ -63,7 +63,7 @@ def _name(engine: str, limit_bytes: int | None) -> str:
     return f"{engine}, {f'{limit_bytes / GB:g} GB' if limit_bytes else 'no limit'}"
 
 
-#: Polars keeps to a budget for what it sorts, not for the process; 1.6 GB brings the process to about 2.
+#: Polars' budget limits its sort, not the process; 1.6 GB brings the process to about 2.
 ALWAYS = (
     Contender("exoshuffle", 2 * GB, rival_limits=(2 * GB,)),
     Contender("duckdb", 2 * GB, folder=False, rival_limits=(2 * GB,)),
@@ -84,7 +84,7 @@ ON_REQUEST = (
 
 @dataclass(frozen=True)
 class Arena:
-    """Where runs take place.
+    """The place where runs are made.
 
     Attributes:
         input: The data set.
@@ -101,7 +101,7 @@ class Arena:
     cold: bool
 
     def run(self, contender: Contender, number: int, check: bool) -> Run:
-        """One run, with the input in the page cache (or not) as for everybody else."""
+        """Runs a contender once, with the input in the page cache (or not), the same for all."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         spill = self.scratch / "spill"
         spill.mkdir(parents=True)
@@ -135,15 +135,15 @@ class Arena:
 
 
 def python_of(contender: Contender) -> str:
-    """Peers have an environment of their own, if ``make bench`` made it."""
+    """Returns the interpreter of a contender: peers have an environment of their own, if ``make bench`` made it."""
     if contender.engine.startswith("exoshuffle") or not PEERS_PYTHON.exists():
         return sys.executable
     return str(PEERS_PYTHON)
 
 
 def set_cached(files: Iterable[Path], cached: bool) -> None:
-    """Puts files into the page cache, by reading them, or out of it."""
-    for path in filter(Path.is_file, files):  # and no seal
+    """Puts files into the page cache, by reading them, or takes them out."""
+    for path in filter(Path.is_file, files):  # no seal
         with path.open("rb", buffering=0) as file:
             if cached:
                 while file.read(8 * 1024 * 1024):

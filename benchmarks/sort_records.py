@@ -1,7 +1,7 @@
 """Sort 4 GB of records within 1 GB: how near to the disk's own bound, measured before and after each sort.
 
-The bound is 4 D / B: D bytes are read, spilled, restored and written, at the bandwidth B that ``disk.py`` measures.
-B of one round is the mean of the measurements on both sides of its sort, so a disk that changes its mind is seen.
+The bound is 4 D / B: D bytes are read, spilled, restored and written, at the bandwidth B that ``disk.py`` measures. B
+of one round is the mean of the measurements on both sides of its sort, so that a change of the disk's speed shows.
 
     python -m benchmarks.sort_records --gb 4 --memory-limit 1GB
 """

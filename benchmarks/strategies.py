@@ -1,11 +1,11 @@
 """The shapes of the strategies: time, bytes spilled and slices read, by strategy, memory and number of partitions.
 
-What the papers say should show: ``simple`` wins while everything is in memory, since it copies least; out of memory,
-the more partitions, the smaller its slices, and the strategies that merge win (Exoshuffle, §5.1; Riffle, §2.2). A
-reduce of ``simple`` reads M slices; after merges of N blocks M / N (Riffle, §4.5). ``push`` writes less than with
+The papers say what should show. ``simple`` wins while everything is in memory, since it copies least. Out of memory,
+more partitions make its slices smaller, and the strategies that merge win (Exoshuffle, §5.1; Riffle, §2.2). A reduce of
+``simple`` reads M slices; after merges of N blocks it reads M / N (Riffle, §4.5). ``push`` writes less than with
 ``keep_map_outputs``, which spills map outputs as well as merges (Exoshuffle, §3.2.3).
 
-Guarantee: the same records sorted and read as batches, in turn, by an engine of its own for each run.
+Guarantee: the same records are sorted and read as batches, in turn, by an engine of its own for each run.
 
     python -m benchmarks.strategies --gb 1 --partitions 64 --partitions 2048
 """
@@ -43,9 +43,9 @@ from exoshuffle.strategies import (
 
 NUM_FILES = 8
 RECORD_BYTES = 100
-#: Budgets as shares of the data: all of it and the working memory of tasks fits, or far from it.
+#: Budgets as shares of the data: all of it fits with the working memory of tasks, or far from all.
 BUDGETS = {"in memory": 4, "spilled": 0.4}
-#: What tasks need, however little data there is.
+#: Tasks need this much, however little data there is.
 LEAST_BUDGET_BYTES = 250_000_000
 STRATEGIES: dict[str, Strategy] = {
     "simple": Simple(),
@@ -57,11 +57,11 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass
 class Counters:
-    """What the tasks of a shuffle read.
+    """Counts the reads of a shuffle's tasks.
 
     Attributes:
-        num_slices: That reduces read.
-        merged_bytes: That merges read.
+        num_slices: Slices that reduces read.
+        merged_bytes: Bytes that merges read.
     """
 
     num_slices: int = 0
@@ -77,7 +77,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class CountedTasks:
-    """A task set that counts what it reads; on threads of this process."""
+    """A task set that counts its reads; on threads of this process."""
 
     tasks: TaskSet
     counters: Counters
@@ -121,11 +121,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run.
+    """The outcome of one run.
 
     Attributes:
         seconds: From the first task to the last batch.
-        spilled_bytes: Written to disk.
+        spilled_bytes: Bytes written to disk.
         num_slices, merged_bytes: See ``Counters``.
     """
 
@@ -137,11 +137,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Arena:
-    """Where runs take place.
+    """The place where runs are made.
 
     Attributes:
         input: Folder of records.
-        num_records: How many there are.
+        num_records: Number of records in the input.
         root: Folder for spilled data.
     """
 

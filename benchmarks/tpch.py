@@ -16,7 +16,7 @@ NUM_FILES = 16
 
 
 def tpch_input(scale: float, root: Path) -> Path:
-    """The folder of the tables, a folder of files each, generated on the first call.
+    """Returns the folder of the tables, a folder of files each, which the first call generates.
 
     Half-written tables are never taken for whole ones: the folder gets its name when they are complete.
     """

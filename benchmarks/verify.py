@@ -1,7 +1,7 @@
 """Proves that an engine's output is the sorted input: the same rows, in order, uncompressed.
 
-Guarantee: rows are compared as multisets, by their number and the sum of their hashes (DuckDB's, whoever sorted);
-order is checked over all files in the order of their names.
+Guarantee: rows are compared as multisets, by their number and the sum of their hashes (DuckDB's, whichever engine
+sorted); order is checked over all files in the order of their names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What rows are the same up to their order."""
+    """Numbers that are the same for the same rows in any order."""
 
     num_rows: int
     sum_of_keys: int
@@ -26,7 +26,7 @@ class Fingerprint:
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """The fingerprint of all rows of a Parquet file or folder; takes one scan."""
+    """Returns the fingerprint of all rows of a Parquet file or folder; takes one scan."""
     with duckdb.connect(config={"memory_limit": "1GB"}) as connection:
         row = connection.execute(
             "SELECT count(*), sum(key), sum(hash(key, row, text)) FROM read_parquet($files)",
@@ -37,7 +37,7 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 def check_sorted(path: Path, expected: Fingerprint) -> None:
-    """Raises unless the output at ``path`` holds the expected rows, sorted by key and uncompressed.
+    """Checks that the output at ``path`` holds the expected rows, sorted by key and uncompressed.
 
     Raises:
         AssertionError: It does not; the message says what is wrong.
@@ -56,12 +56,12 @@ def check_sorted(path: Path, expected: Fingerprint) -> None:
 
 
 def output_bytes(path: Path) -> int:
-    """Size of a file or of all files in a folder."""
+    """Returns the size of a file or of all files in a folder."""
     return sum(file.stat().st_size for file in _files(path))
 
 
 def compressions(path: Path) -> list[str]:
-    """The codecs that the output uses, to show that all engines did the same work."""
+    """Returns the codecs of the output, to show that all engines did the same work."""
     codecs = set()
     for file in _files(path):
         metadata = pq.read_metadata(file)

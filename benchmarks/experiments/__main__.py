@@ -1,4 +1,4 @@
-"""All experiments, or those named, each in its own process: ``python -m benchmarks.experiments``."""
+"""Runs all experiments, or those named, each in its own process: ``python -m benchmarks.experiments``."""
 
 from __future__ import annotations
 

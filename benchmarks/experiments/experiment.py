@@ -1,7 +1,7 @@
-"""What the experiments share: an engine of their own, contenders in turn, and the table with the original's figures.
+"""The common parts of experiments: their own engine, contenders in turn, and the table with the original's figures.
 
 Guarantee: contenders run in turn (A B A B), so that a machine that slows down slows both; figures are medians with the
-smallest and largest, ratios are taken within a round.
+smallest and largest, and ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Finding:
     """One row of the table.
 
     Attributes:
-        shows: What was compared.
+        shows: The compared quantity.
         ours: The figure measured now.
-        original: The figure of the paper, or what it says; empty if it gives none.
+        original: The figure or the words of the paper; empty if it gives none.
     """
 
     shows: str
@@ -44,7 +44,7 @@ class Finding:
 
 
 def parser(description: str, num_rounds: int) -> argparse.ArgumentParser:
-    """The settings that every experiment with an engine in its own process has."""
+    """Returns a parser with the settings of every experiment that has an engine in its own process."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--rounds", type=int, default=num_rounds, help="how often to repeat")
     made.add_argument(
@@ -55,7 +55,7 @@ def parser(description: str, num_rounds: int) -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def engine(root: Path, budget_bytes: int, **options: Any) -> Iterator[LocalEngine]:
-    """An engine with two CPUs whose blocks and tasks have so much memory; spills below ``root``."""
+    """Starts an engine with two CPUs whose blocks and tasks have so much memory; spills below ``root``."""
     spill = root / "scratch-engine"
     spill.mkdir(parents=True, exist_ok=True)
     limit = limits.limit_for(budget_bytes)
@@ -71,7 +71,7 @@ def engine(root: Path, budget_bytes: int, **options: Any) -> Iterator[LocalEngin
 def in_turn(
     num_rounds: int, contenders: Mapping[str, Callable[[], _Result]]
 ) -> dict[str, list[_Result]]:
-    """Runs everybody once per round, in turn; the results of each, by round."""
+    """Runs every contender once per round, in turn; returns the results of each, by round."""
     results: dict[str, list[_Result]] = {name: [] for name in contenders}
     for _ in range(num_rounds):
         for name, run in contenders.items():
@@ -80,7 +80,7 @@ def in_turn(
 
 
 def ratio(values: Sequence[float], baselines: Sequence[float]) -> str:
-    """Values over baselines, round by round: ``1.9x (1.8 - 2.1)``."""
+    """Formats values over baselines, round by round: ``1.9x (1.8 - 2.1)``."""
     quotients = [value / baseline for value, baseline in zip(values, baselines, strict=True)]
     middle, *around = spread(quotients, 2).split(" ", maxsplit=1)
     return " ".join([f"{middle}x", *around])
@@ -91,7 +91,7 @@ def show(title: str, original: str, findings: Sequence[Finding]) -> None:
 
     Args:
         title: Name of the experiment.
-        original: Where the original's figures are from, and on what they were measured.
+        original: Source of the original's figures, and the machine on which they were measured.
         findings: The rows.
     """
     table = Table(

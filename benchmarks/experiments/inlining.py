@@ -1,12 +1,12 @@
 """Inlining: up to which size a value is better sent in the message than put into the shared store.
 
-The original (Oakes, §4.2, Fig 4.4): two actors on two machines; calls that take an object and return one of the same
-size. Latency is that of one call and the get of its result; throughput that of a chain of 1000 calls, each of which
+The original (Oakes, §4.2, Fig 4.4) has two actors on two machines; calls take an object and return one of the same
+size. Latency is that of one call and the get of its result. Throughput is that of a chain of 1000 calls, each of which
 takes the result of the one before.
 
-Here the actor is a worker process beside the driver, and the two ways are the engine's ``inline_bytes``: everything is
-inline, or nothing. The value is an Arrow buffer: inline, its bytes are pickled and go through a socket; in the store,
-they are copied into it once and mapped from there. There is no network in between, which the original had.
+Here the actor is a worker process beside the driver, and the two ways are values of the engine's ``inline_bytes``:
+everything is inline, or nothing. The value is an Arrow buffer. Inline, its bytes are pickled and go through a socket;
+in the store, they are copied into it once and mapped from there. The network of the original is missing.
 
     python -m benchmarks.experiments.inlining --chain 200
 """
@@ -28,27 +28,27 @@ from benchmarks.rounds import spread
 
 KIB = 1024
 BUDGET_BYTES = 1000 * MIB
-#: ``inline_bytes``: more than any value has, or less.
+#: Values of ``inline_bytes``: larger than any value, or smaller.
 WAYS = {"inline": 1 << 40, "store": 0}
 
-#: Seconds by what was measured (latency or chain) and the size of the value in KiB.
+#: Seconds by measurement (latency or chain) and size of the value in KiB.
 Times = dict[tuple[str, int], float]
 
 
 class Echo:
-    """Returns what it is given."""
+    """Returns its argument."""
 
     def echo(self, value: Any) -> Any:
-        """The value."""
+        """Returns the value."""
         return value
 
 
 def measure(inline_bytes: int, options: argparse.Namespace) -> Times:
-    """All sizes one way."""
+    """Measures all sizes one way."""
     times: Times = {}
     with engine(options.root, BUDGET_BYTES, inline_bytes=inline_bytes):
         actor = xs.remote(Echo).remote()
-        latency(actor, pa.py_buffer(b"x"), 10)  # the worker starts, and imports what it needs
+        latency(actor, pa.py_buffer(b"x"), 10)  # the worker starts, and imports its modules
         for size in options.kib:
             value = pa.py_buffer(bytes(size * KIB))
             times["latency", size] = latency(actor, value, options.calls)
@@ -57,7 +57,7 @@ def measure(inline_bytes: int, options: argparse.Namespace) -> Times:
 
 
 def latency(actor: Any, value: pa.Buffer, num_calls: int) -> float:
-    """Seconds of one call, from the value to the value: the median of some calls."""
+    """Returns the seconds of one call, from the value to the value: the median of some calls."""
     seconds = []
     for _ in range(num_calls):
         started = time.perf_counter()
@@ -68,7 +68,7 @@ def latency(actor: Any, value: pa.Buffer, num_calls: int) -> float:
 
 
 def chain(actor: Any, value: pa.Buffer, num_calls: int) -> float:
-    """Seconds per call of a chain, all submitted at once."""
+    """Returns the seconds per call of a chain, all submitted at once."""
     started = time.perf_counter()
     ref = xs.put(value)
     for _ in range(num_calls):
@@ -78,7 +78,7 @@ def chain(actor: Any, value: pa.Buffer, num_calls: int) -> float:
 
 
 def crossover(inline: Mapping[int, float], store: Mapping[int, float]) -> str:
-    """The sizes in KiB between which inlining ceases to be the better way, for good."""
+    """Returns the sizes in KiB between which inlining ceases to be the better way, for good."""
     better = max((size for size in inline if inline[size] <= store[size]), default=None)
     if better is None:
         return f"below {min(inline)} KiB"

@@ -1,12 +1,12 @@
 """Deaths during a sort: a worker killed every second, or a node of Ray lost, beside the same sort undisturbed.
 
-The original (Exoshuffle, §5.3, Fig 5b): 512 GB on eight nodes; after 45 seconds one is failed and started again. The
-push-based shuffles take about 1 % longer, the one that merges on the map side about 62 %, since more is lost with a
-node. Here records are sorted from disk to disk:
+The original (Exoshuffle, §5.3, Fig 5b) sorts 512 GB on eight nodes; after 45 seconds one is failed and started again.
+The push-based shuffles take about 1 % longer. The one that merges on the map side takes about 62 % longer, since more
+is lost with a node. Here records are sorted from disk to disk:
 
 * on the embedded engine, with the tasks in worker processes, which sorts otherwise do without;
 * on Ray of one node with two CPUs;
-* on Ray of two nodes with a CPU each, on this machine, of which the second is lost when half of the maps are done.
+* on Ray of two nodes with a CPU each, on this machine; the second node is lost when half of the maps are done.
 
 Every output is checked: records, checksum, order.
 
@@ -49,14 +49,14 @@ from exoshuffle.observe.events import TaskFinished
 
 BUDGET_BYTES = 600_000_000
 RECORD_BYTES = 100
-#: What a Ray worker is called while it runs one of our tasks. Ray's agents have names like these; with an agent, all of
+#: Names of a Ray worker while it runs one of our tasks. Ray's agents have names like these; if an agent ends, all of
 #: the node ends.
 RAY_TASKS = ("ray::map", "ray::merge", "ray::reduce")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one sort went."""
+    """The outcome of one sort."""
 
     seconds: float
     num_killed: int
@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Job:
-    """Records to sort, and where to."""
+    """Records to sort, and their destination."""
 
     input: Path
     output: Path
@@ -94,13 +94,13 @@ class Job:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[list[int]]:
-    """Nobody dies."""
+    """Kills nobody."""
     yield []
 
 
 @contextlib.contextmanager
 def kills(seconds: float, is_worker: Callable[[psutil.Process], bool]) -> Iterator[list[int]]:
-    """One of the worker processes, drawn by lot, ends every so often."""
+    """Kills one of the worker processes, drawn by lot, every so often."""
     killed: list[int] = []
     ended, lot = threading.Event(), random.Random(1)
 
@@ -129,19 +129,19 @@ def _is(is_worker: Callable[[psutil.Process], bool], child: psutil.Process) -> b
 
 
 def is_ray_task(process: psutil.Process) -> bool:
-    """Whether it is a worker of Ray that runs a task."""
+    """Returns whether a process is a worker of Ray that runs a task."""
     return " ".join(process.cmdline()).startswith(RAY_TASKS)
 
 
 def on_local(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
-    """On the embedded engine, in worker processes."""
+    """Sorts on the embedded engine, in worker processes."""
     with engine(options.root, BUDGET_BYTES):
         disturbance = kills(options.every, lambda _: True) if disturbed else undisturbed()
         return job.run(disturbance, "process")
 
 
 def on_ray(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
-    """On Ray of one node."""
+    """Sorts on Ray of one node."""
     xs.init(engine="ray", num_cpus=NUM_CPUS, object_store_memory=BUDGET_BYTES)
     try:
         return job.run(kills(options.every, is_ray_task) if disturbed else undisturbed())
@@ -150,14 +150,14 @@ def on_ray(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
 
 
 def on_two_nodes(job: Job, options: argparse.Namespace, disturbed: bool) -> Outcome:
-    """On Ray of two nodes."""
+    """Sorts on Ray of two nodes."""
     del options
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = Cluster()
     store = {"num_cpus": 1, "object_store_memory": BUDGET_BYTES // 2}
-    # Ray takes half a minute to believe that a node is dead; here, a few seconds.
+    # Ray takes half a minute to believe that a node is dead; with these settings, a few seconds.
     config = {
         "health_check_initial_delay_ms": 0,
         "health_check_period_ms": 500,
@@ -176,7 +176,7 @@ def on_two_nodes(job: Job, options: argparse.Namespace, disturbed: bool) -> Outc
 
 @contextlib.contextmanager
 def node_lost(cluster: Any, node: Any) -> Iterator[list[int]]:
-    """A node ends when some maps are done."""
+    """Ends a node when some maps are done."""
     killed: list[int] = []
     maps = 0
 
@@ -195,7 +195,7 @@ def node_lost(cluster: Any, node: Any) -> Iterator[list[int]]:
         current.remove_observer(watch)
 
 
-#: Where sorts are run, what ends there, and what it may cost.
+#: Where sorts run, which part ends there, and the time that this may cost.
 PLACES: dict[str, tuple[Callable[..., Outcome], str, str]] = {
     "local": (on_local, "a worker process killed every {:g} s", "1.5x"),
     "ray": (on_ray, "a Ray worker killed every {:g} s", "1.5x"),

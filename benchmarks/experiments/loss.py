@@ -1,7 +1,7 @@
-"""Loses objects of the embedded engine: has them spilled, and damages what lies on disk.
+"""Loses objects of the embedded engine: has them spilled, and damages their bytes on disk.
 
-The engine's store is memory of the driver, so an object is lost with the driver or by its disk, which the checksum of a
-spilled slice tells. Tests of faults do the same.
+The engine's store is memory of the driver, so an object is lost with the driver or by its disk. The checksum of a
+spilled slice tells the latter. Tests of faults do the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FILLER_BYTES = 5_000_000
 
 
 def lose(engine: LocalEngine, refs: Sequence[xs.Ref]) -> None:
-    """The objects, which lie in the store, have to be made again from now on."""
+    """Loses objects that lie in the store, so that they have to be made again from now on."""
     xs.wait(refs, num_ready=len(refs))
     before = engine.stats()["spilled_bytes"]
     # The oldest blocks go to disk first.
@@ -46,7 +46,7 @@ def damage_spill_files(directory: Path) -> int:
 
 
 def _flip_bits(file: int) -> None:
-    """One bit in every 4 KiB, so that no slice is spared."""
+    """Flips one bit in every 4 KiB, so that no slice is spared."""
     for offset in range(100, os.fstat(file).st_size, 4096):
         (byte,) = os.pread(file, 1, offset)
         os.pwrite(file, bytes([byte ^ 1]), offset)

@@ -1,8 +1,9 @@
 """No-op tasks: how many a second and how long one takes, on our threads, in our worker processes, and in Ray.
 
 The papers show the rate of no-op tasks of whole clusters, in figures without numbers (Wang's dissertation, §4.5.1, Fig
-4.12), and say that a call begins within "single-digit milliseconds" (Oakes, §1). So Ray itself runs beside us, in turn,
-each in a process of its own (``noop_tasks``) confined to the same two CPUs. It is not measured if it is not installed.
+4.12). They say that a call begins within "single-digit milliseconds" (Oakes, §1). So Ray itself runs beside us, in
+turn, each in a process of its own (``noop_tasks``) confined to the same two CPUs. Ray is not measured if it is not
+installed.
 
     python -m benchmarks.experiments.noop --tasks 3000
 """
@@ -23,15 +24,15 @@ from benchmarks.rounds import spread
 from benchmarks.sort_parquet import PEERS_PYTHON
 
 PEER = "ray"
-#: How many times as many tasks a second as the peer we mean to do.
+#: The goals: so many times the tasks a second of the peer.
 TARGETS = {"thread": 10, "process": 2}
 
-#: What ``noop_tasks`` printed.
+#: The figures that ``noop_tasks`` printed.
 Rates = dict[str, float]
 
 
 def run(engine: str, num_tasks: int) -> Rates | None:
-    """Runs one engine; None if it fails, which is printed with its own words."""
+    """Runs one engine; returns None if it fails, and prints its own words."""
     python = str(PEERS_PYTHON) if engine == PEER and PEERS_PYTHON.exists() else sys.executable
     command = [python, "-m", "benchmarks.experiments.noop_tasks", engine, str(num_tasks)]
     result = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -1,6 +1,6 @@
 """Tasks that do nothing, through one engine: how many a second, and how long one takes alone.
 
-A program of its own for each engine, which needs nothing but that engine and prints JSON: ``noop`` runs it for all.
+Each engine gets a process of its own, which needs only that engine and prints JSON: ``noop`` runs this for all.
 
     python -m benchmarks.experiments.noop_tasks thread 10000
 """
@@ -18,19 +18,19 @@ from typing import Any
 from benchmarks.peers.job import NOT_INSTALLED
 
 NUM_CPUS = 2
-#: Before the clock starts: workers start and import what they need.
+#: Tasks before the clock starts: workers start and import their modules.
 NUM_WARM_UP = 200
 
-#: What submits a task, and what gets one result or a list of them.
+#: Functions that submit a task, and that get one result or a list of them.
 Functions = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 
 def noop() -> None:
-    """Nothing."""
+    """Does nothing."""
 
 
 def through_exoshuffle(executor: str) -> Functions:
-    """Ours, on threads or in worker processes."""
+    """Returns the functions of our engine, on threads or in worker processes."""
     import exoshuffle as xs
 
     xs.init(num_cpus=NUM_CPUS)
@@ -38,7 +38,7 @@ def through_exoshuffle(executor: str) -> Functions:
 
 
 def through_ray() -> Functions:
-    """Ray, on a one-machine cluster of its own."""
+    """Returns the functions of Ray, on a one-machine cluster of its own."""
     import ray
 
     ray.init("local", num_cpus=NUM_CPUS, include_dashboard=False, log_to_driver=False)
@@ -55,7 +55,7 @@ ENGINES: dict[str, Callable[[], Functions]] = {
 def measure(
     submit: Callable[[], Any], get: Callable[[Any], Any], num_tasks: int
 ) -> dict[str, float]:
-    """Tasks per second, all submitted at once, and the median of the seconds of one alone."""
+    """Returns tasks per second, all submitted at once, and the median of the seconds of one alone."""
     get([submit() for _ in range(NUM_WARM_UP)])
     started = time.perf_counter()
     get([submit() for _ in range(num_tasks)])

@@ -1,22 +1,22 @@
-"""Pinning versus LRU: what becomes of a program whose objects in use are more than the store holds.
+"""Pinning versus LRU: the fate of a program whose objects in use exceed the store.
 
-The original (Oakes, §6.3): 50 iterations, each makes a number of 1 MiB updates and folds them into a 1 MiB cumulative
-object, with a store of 100 MiB; every iteration starts afresh ("independent") or goes on with the cumulative object of
-the one before ("chained"). Its two systems are one that pins what is referenced and one that evicts what was used
+The original (Oakes, §6.3): 50 iterations, each of which makes a number of 1 MiB updates and folds them into a 1 MiB
+cumulative object, with a store of 100 MiB. Every iteration starts afresh ("independent") or goes on with the cumulative
+object of the one before ("chained"). Its first system pins referenced objects. Its second evicts the objects used
 longest ago, referenced or not, and executes the task again when somebody asks.
 
-What corresponds to what here:
+The counterparts here:
 
-* *Pinned* is our engine as it is, with a budget of 100 MiB: what is referenced stays, on disk if need be, and goes with
-  its last reference. (The original does not say where pinned objects went that did not fit.)
-* *LRU* our engine cannot be, since it never takes away what is referenced. The driver plays it, over the same tasks on
-  the same engine: it keeps references to the 100 objects used last and drops the others, which frees them at once, and
-  it remembers of each object the call that made it, to be made again when the object is asked for and gone. The engine
-  under it has room enough, so nothing is spilled. It gives up at ``GIVE_UP_TIMES`` as many calls as the program has.
+* *Pinned* is our engine as it is, with a budget of 100 MiB. Referenced objects stay, on disk if need be, and go with
+  their last reference. (The original does not say where pinned objects went that did not fit.)
+* *LRU* our engine cannot be, since it never takes away referenced objects. The driver plays it, over the same tasks on
+  the same engine. It keeps references to the 100 objects used last and drops the others, which frees them at once. It
+  remembers the call that made each object, to be made again when the object is asked for and gone. The engine under
+  it has room enough, so nothing is spilled. It gives up at ``GIVE_UP_TIMES`` as many calls as the program has.
 * An update is a SHA-256 over 1 MiB; ten are folded at a time, since the store has no room for 200 at once.
 
-What does not depend on the machine is how many calls are made again, and where LRU gives up. The time does: pinned pays
-for the disk and LRU for the calls, and calls as cheap as these can cost less than a disk.
+Two results do not depend on the machine: how many calls are made again, and where LRU gives up. The time does: pinned
+pays for the disk and LRU for the calls, and calls as cheap as these can cost less than a disk.
 
     python -m benchmarks.experiments.pinning
 """
@@ -47,20 +47,20 @@ _RECORD = bytes(MIB)
 
 @xs.remote(executor="thread")
 def start() -> Any:
-    """An empty cumulative object."""
+    """Returns an empty cumulative object."""
     return _object(0)
 
 
 @xs.remote(executor="thread")
 def update(number: int) -> Any:
-    """The result of processing a record of 1 MiB."""
+    """Returns the result of processing a record of 1 MiB."""
     hashlib.sha256(_RECORD).digest()
     return _object(number)
 
 
 @xs.remote(executor="thread")
 def fold(cumulative: Any, *updates: Any) -> Any:
-    """The cumulative object with updates added."""
+    """Returns the cumulative object with updates added."""
     return _object(sum(total_of(one) for one in (cumulative, *updates)))
 
 
@@ -73,7 +73,7 @@ def _object(total: int) -> Any:
 
 
 def total_of(value: Any) -> int:
-    """What an object stands for."""
+    """Returns the number that an object stands for."""
     total: int = _TOTAL.unpack_from(value)[0]
     return total
 
@@ -88,14 +88,14 @@ class Objects(Protocol):
     num_calls: int
 
     def make(self, function: Any, *args: Any) -> Any:
-        """Calls a remote function; among its arguments may be what this has returned."""
+        """Calls a remote function; its arguments may be results of this method."""
 
     def get(self, made: Any) -> Any:
-        """The value."""
+        """Returns the value."""
 
 
 class Pinned:
-    """What is referenced stays: the engine's own references."""
+    """Keeps referenced objects, by the engine's own references."""
 
     def __init__(self) -> None:
         self.num_calls = 0
@@ -112,19 +112,19 @@ class Pinned:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The call that makes an object, and made it before."""
+    """The call that makes an object, and makes it again."""
 
     function: Any
     args: tuple[Any, ...]
 
     @property
     def inputs(self) -> list[Recipe]:
-        """The objects that it needs."""
+        """Returns the objects that it needs."""
         return [arg for arg in self.args if isinstance(arg, Recipe)]
 
 
 class Lru:
-    """Only the objects used last stay; others are made again when they are asked for."""
+    """Keeps only the objects used last; others are made again when they are asked for."""
 
     def __init__(self, capacity: int, most_calls: int) -> None:
         self.num_calls = 0
@@ -143,7 +143,7 @@ class Lru:
         return xs.get(self._ref(made))
 
     def _ref(self, wanted: Recipe) -> xs.Ref:
-        """A loop, not a recursion: a chain can be longer than Python's stack."""
+        """Makes the object if it is gone. A loop, not a recursion: a chain can be longer than Python's stack."""
         to_make = [wanted]
         while to_make:
             recipe = to_make[-1]
@@ -166,7 +166,7 @@ class Lru:
         args = [self._refs[arg] if isinstance(arg, Recipe) else arg for arg in recipe.args]
         self._refs[recipe] = recipe.function.remote(*args)
         while len(self._refs) > self._capacity:
-            # Dropped before it is made it would be cancelled; evicted is what was in the store.
+            # An object dropped before it is made would be cancelled; eviction takes objects that were in the store.
             oldest = next(iter(self._refs))
             xs.wait([self._refs[oldest]])
             del self._refs[oldest]
@@ -182,7 +182,7 @@ class Program:
 
     @property
     def num_calls(self) -> int:
-        """Calls that it makes if none is made twice."""
+        """Returns the number of its calls if none is made twice."""
         folds = -(-self.num_updates // FOLDED_AT_ONCE)
         starts = 1 if self.chained else self.num_iterations
         return starts + self.num_iterations * (self.num_updates + folds)
@@ -205,7 +205,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run went; ``num_calls`` is None if it gave up."""
+    """The outcome of one run; ``num_calls`` is None if it gave up."""
 
     seconds: float
     num_calls: int | None
@@ -213,12 +213,12 @@ class Outcome:
 
 
 def run_pinned(program: Program, options: argparse.Namespace) -> Outcome:
-    """The program on the engine as it is."""
+    """Runs the program on the engine as it is."""
     return _run(program, Pinned(), options, STORE_OBJECTS * MIB)
 
 
 def run_lru(program: Program, options: argparse.Namespace) -> Outcome:
-    """The program over LRU eviction."""
+    """Runs the program over LRU eviction."""
     objects = Lru(STORE_OBJECTS, GIVE_UP_TIMES * program.num_calls)
     return _run(program, objects, options, 2 * STORE_OBJECTS * MIB)
 
@@ -239,7 +239,7 @@ def _run(
 
 
 def findings(program: Program, options: argparse.Namespace, original: str) -> Finding:
-    """One point of the figure."""
+    """Returns one point of the figure."""
     results = in_turn(
         options.rounds,
         {

@@ -1,16 +1,16 @@
 """Recovery: a chain of tasks that loses a worker or an object halfway, beside the same chain undisturbed.
 
 The original (Wang's dissertation, §4.5.1, Fig 4.14): each task depends on the one before, sleeps, and returns a short
-string or 10 MB; ten seconds in all; the node of the worker is killed after five. Ownership recovers within twice the
+string or 10 MB; ten seconds in all. The node of the worker is killed after five. Ownership recovers within twice the
 undisturbed time, since objects that were lost with the node are computed again.
 
-Here the store belongs to the driver and not to the worker, so these are two things:
+Here the store belongs to the driver and not to the worker, so these are two cases:
 
 * *A worker is killed*: the task in the middle kills its own process with SIGKILL halfway through, at its first attempt.
   No object is lost and one task runs twice, whatever the results' size.
 * *An object is lost*: when half of the tasks are done, the result of the last of them is spilled and its bytes on disk
   are damaged (not timed). The results before it are freed, since nobody refers to them; so the next task has all of
-  that half run again. Short strings would stay out of the store and could not be lost: here the small results have
+  that half run again. Short strings would stay out of the store and could not be lost. So here the small results have
   2,000 bytes, and the engine keeps no more than 1,000 inline.
 
     python -m benchmarks.experiments.recovery --seconds 3
@@ -49,13 +49,13 @@ START = 0, pa.py_buffer(b"")
 def run_step(
     seconds: float, result_bytes: int, marker: str | None, before: tuple[int, pa.Buffer]
 ) -> tuple[int, pa.Buffer]:
-    """A task of the chain: its number and its result.
+    """Runs a task of the chain, and returns its number and its result.
 
     Args:
         seconds: How long it sleeps.
-        result_bytes: What it returns beside its number.
-        marker: A file; whoever creates it kills its own process. None: nobody does.
-        before: What the task before it returned.
+        result_bytes: Size of its result beside its number.
+        marker: A file; the task that creates it kills its own process. None: no task does.
+        before: The result of the task before it.
     """
     time.sleep(seconds / 2)
     if marker is not None:
@@ -68,7 +68,7 @@ def run_step(
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one chain went."""
+    """The outcome of one chain."""
 
     seconds: float
     num_repeated: int
@@ -84,17 +84,17 @@ class Chain:
 
     @property
     def num_before(self) -> int:
-        """Tasks before the middle."""
+        """Returns the number of tasks before the middle."""
         return self.num_tasks // 2
 
     def undisturbed(self, root: Path) -> Outcome:
-        """Runs it."""
+        """Runs the chain undisturbed."""
         with self._started(root) as run:
             run.tasks(self.num_tasks)
             return run.outcome()
 
     def worker_killed(self, root: Path) -> Outcome:
-        """Runs it; the task in the middle ends its worker."""
+        """Runs the chain; the task in the middle ends its worker."""
         with tempfile.TemporaryDirectory() as folder, self._started(root) as run:
             run.tasks(self.num_before)
             run.tasks(1, marker=os.path.join(folder, "killed"))
@@ -102,7 +102,7 @@ class Chain:
             return run.outcome()
 
     def object_lost(self, root: Path) -> Outcome:
-        """Runs it; the result of the first half is lost before the second one begins."""
+        """Runs the chain; the result of the first half is lost before the second one begins."""
         with self._started(root) as run:
             run.tasks(self.num_before)
             run.lose()
@@ -119,12 +119,12 @@ class Chain:
 
 
 class Run:
-    """A chain on an engine, and how long it takes."""
+    """A chain on an engine, and its time."""
 
     def __init__(self, chain: Chain, started: LocalEngine) -> None:
         self._chain = chain
         self._engine = started
-        # No object that was put, which could not be made again when the first task has to run again.
+        # Not an object that was put: it could not be made again when the first task has to run again.
         self._ref: Any = START
         self._num_repeated = 0
         self._seconds = 0.0
@@ -137,20 +137,20 @@ class Run:
         self._num_repeated += event.attempt > 1
 
     def tasks(self, number: int, marker: str | None = None) -> None:
-        """Submits some more; see ``run_step``."""
+        """Submits some more tasks; see ``run_step``."""
         chain = self._chain
         for _ in range(number):
             self._ref = run_step.remote(chain.task_seconds, chain.result_bytes, marker, self._ref)
 
     def lose(self) -> None:
-        """The result as of now is lost; what that takes is not timed."""
+        """Loses the current result; this is not timed."""
         xs.wait([self._ref])
         self._seconds += time.perf_counter() - self._begun
         lose(self._engine, [self._ref])
         self._begun = time.perf_counter()
 
     def outcome(self) -> Outcome:
-        """Waits for the end."""
+        """Waits for the end, and returns the outcome."""
         length, result = xs.get(self._ref)
         self._seconds += time.perf_counter() - self._begun
         self.result = length, result.size

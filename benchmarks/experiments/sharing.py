@@ -1,14 +1,15 @@
 """Sharing: a table that two worker processes read, through one shared store or through pipes.
 
-The original (Exoshuffle, §5.6.1, Fig 7) sorts with Dask's processes, each of which has objects of its own and gets
-those of others by copy, and with Ray's shared store: the processes run out of memory at larger sizes, the store does
-not.
+The original (Exoshuffle, §5.6.1, Fig 7) sorts with Dask's processes, and with Ray's shared store. Each of Dask's
+processes has objects of its own and gets those of others by copy. The processes run out of memory at larger sizes, the
+store does not.
 
-Here one Arrow table goes from the driver to two processes, which add up a column, keep the table, and give it back.
-*By reference*: it is put into the store once, the processes map it and return it, which leaves it where it is. (A new
-table would be copied into the store once by whoever returns it.) *Through pipes*: two ``multiprocessing`` processes get
-it pickled and send it back pickled. Counted are the copies that exist at the end, when everybody still holds what it
-got: the growth of the memory of all processes together (PSS, which counts a shared page once) in sizes of the table.
+Here one Arrow table goes from the driver to two processes, which add up a column, keep the table, and give it back. *By
+reference*: it is put into the store once, the processes map it and return it, which leaves it where it is. (The process
+that returns a new table would copy it into the store once.) *Through pipes*: two ``multiprocessing`` processes get it
+pickled and send it back pickled. The figure is the number of copies at the end, when every process still holds its
+table. It is the growth of the memory of all processes together (PSS, which counts a shared page once) in sizes of the
+table.
 
     python -m benchmarks.experiments.sharing --mb 100
 """
@@ -33,9 +34,9 @@ from benchmarks.experiments.experiment import Finding, engine, in_turn, parser, 
 from benchmarks.rounds import spread
 
 NUM_WORKERS = 2
-#: Beside the table: what worker processes take for themselves.
+#: Memory beside the table, for the worker processes themselves.
 RESERVE_BYTES = 300_000_000
-#: What the original says of each way.
+#: The original's words about each way.
 SAYS = {
     "by reference": "completes at all sizes",
     "through pipes": "fails at larger sizes: too many copies",
@@ -43,19 +44,19 @@ SAYS = {
 
 
 def table_of(num_bytes: int) -> pa.Table:
-    """A table of one column of int64."""
+    """Returns a table of one column of int64."""
     return pa.table({"value": pa.array(range(num_bytes // 8), pa.int64())})
 
 
 def total(table: pa.Table) -> int:
-    """The sum of the column: reads every byte."""
+    """Returns the sum of the column: reads every byte."""
     found: int = pc.sum(table["value"]).as_py()
     return found
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The table to the workers and back: seconds, and the growth of memory meanwhile."""
+    """The way of the table to the workers and back: seconds, and the growth of memory meanwhile."""
 
     seconds: float
     grown_bytes: int
@@ -65,21 +66,21 @@ class Reader:
     """A worker that reads by reference."""
 
     def start(self) -> int:
-        """Its process, which is up when this returns."""
+        """Returns its process, which is up then."""
         return os.getpid()
 
     def read(self, table: pa.Table) -> pa.Table:
-        """Adds up, and gives the table back."""
+        """Adds up the column, and gives the table back."""
         self.table, self.found = table, total(table)
         return table
 
     def total(self) -> int:
-        """What it has found."""
+        """Returns the sum that it found."""
         return self.found
 
 
 def by_reference(table: pa.Table, options: argparse.Namespace) -> Exchange:
-    """Through the shared store."""
+    """Exchanges the table through the shared store."""
     with engine(options.root, 4 * table.nbytes + RESERVE_BYTES):
         readers = [xs.remote(Reader).remote() for _ in range(NUM_WORKERS)]
         processes = xs.get([reader.start.remote() for reader in readers])
@@ -95,7 +96,7 @@ def by_reference(table: pa.Table, options: argparse.Namespace) -> Exchange:
 
 
 def through_pipes(table: pa.Table, _options: argparse.Namespace) -> Exchange:
-    """Through pickles, with nothing shared."""
+    """Exchanges the table through pickles, with nothing shared."""
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _ in range(NUM_WORKERS)]
     workers = [context.Process(target=serve, args=(theirs,)) for _, theirs in pipes]
@@ -119,8 +120,8 @@ def through_pipes(table: pa.Table, _options: argparse.Namespace) -> Exchange:
 
 
 def serve(pipe: Any) -> None:
-    """What a process does that reads from a pipe: says that it is up, answers once, holds on until the pipe closes."""
-    total(table_of(8))  # what Arrow takes for itself is not growth
+    """Runs in a process that reads from a pipe: says that it is up, answers once, holds on until the pipe closes."""
+    total(table_of(8))  # Arrow's own memory is not growth
     pipe.send(os.getpid())
     table = pipe.recv()
     pipe.send((total(table), table))
@@ -128,7 +129,7 @@ def serve(pipe: Any) -> None:
 
 
 def memory_bytes(processes: Sequence[int]) -> int:
-    """What this process and others have together, shared pages once."""
+    """Returns the memory of this process and others together, shared pages once."""
     everybody = [psutil.Process(pid) for pid in (os.getpid(), *processes)]
     return sum(process.memory_full_info().pss for process in everybody)
 

@@ -1,4 +1,4 @@
-"""Spilling: what fusing small objects into large files is worth, and fetching arguments before their task starts.
+"""Spilling: the worth of fusing small objects into large files, and of fetching arguments before their task starts.
 
 The original (Exoshuffle, §5.6.2, Fig 8; Wang's dissertation, §5.5.3.2, Fig 5.7): 16 GB in objects of 100 KB to 1 MB go
 through a store of 1 GB, to a hard disk and back to tasks that take one object each. With fusing (files of 100 MB) the
@@ -6,20 +6,19 @@ time is the same at all sizes; without, a quarter more at 1 MB and 12 times as m
 tasks ahead cuts the time by 60 - 80 %.
 
 Here the data is smaller, in the same proportion, and each task checks its object by CRC-32. (The smallest budget of an
-engine is 48 MB, so less than 0.93 GB has a store of more than a sixteenth; the title says of how much.) What
-corresponds to what:
+engine is 48 MB, so less than 0.93 GB has a store of more than a sixteenth; the title names the size.) The counterparts:
 
-* *Fused* is the engine as it is: files of 100 MiB. Its store has no setting for another size as seen from Python, so
-  *unfused* is measured beside it and not through it ("no engine" in the table): the same bytes written and read back by
-  direct I/O, as a file per object and as files of 100 MiB in pieces of 4 MiB. That is the disk's and the file system's
-  share.
-* *In memory* is the same program with room for all: what the two tasks per object cost, which the time of small objects
-  has in it. The original had it too, but its disk was slow enough to hide it.
+* *Fused* is the engine as it is: files of 100 MiB. Its store has no setting for another size as seen from Python. So
+  *unfused* is measured beside it and not through it ("no engine" in the table). The same bytes are written and read
+  back by direct I/O, as a file per object and as files of 100 MiB in pieces of 4 MiB. That is the disk's and the file
+  system's share.
+* *In memory* is the same program with room for all: the cost of the two tasks per object, which is part of the time of
+  small objects. The original had it too, but its disk was slow enough to hide it.
 * *Ahead* is the engine as it is: the object is an argument, and one thread fetches for the tasks to come. *Late*: the
-  task gets a list with the reference and asks for the object when it runs. A task that waits gives its CPU back, so a
-  declared resource keeps the number of tasks at two, each of which fetches for itself. (Not ahead: there what is
-  fetched for would hold the resource, and nothing be fetched for tasks to come.) An SSD serves both at once, where a
-  hard disk would have to turn from one to the other.
+  task gets a list with the reference and asks for the object when it runs. A waiting task gives its CPU back. So a
+  declared resource keeps the number of tasks at two, each of which fetches for itself. (*Ahead* declares none: tasks
+  waiting for their fetch would hold the resource, and nothing would be fetched for tasks to come.) An SSD serves both
+  at once, where a hard disk would have to turn from one to the other.
 
     python -m benchmarks.experiments.spilling --gb 1
 """
@@ -57,7 +56,7 @@ PIECE_BYTES = 4 * 1024 * 1024
 #: Direct I/O moves whole sectors.
 SECTOR_BYTES = 4096
 DATA_PER_STORE = 16
-#: What the original says of files of one object over fused ones, by size.
+#: The original's ratio of files of one object to fused ones, by size.
 UNFUSED = {100_000: "up to 12x", 1_000_000: "1.25x"}
 #: Held while a task runs, also while it waits for an object.
 SLOT = {"slot": 1}
@@ -65,7 +64,7 @@ SLOT = {"slot": 1}
 
 @xs.remote(executor="thread")
 def create(contents: bytes) -> Any:
-    """An object."""
+    """Returns an object."""
     block: Any = xs.allocate_block([0, len(contents)])
     with memoryview(block) as view:
         view[:] = contents
@@ -74,19 +73,19 @@ def create(contents: bytes) -> Any:
 
 @xs.remote(executor="thread")
 def check(value: Any) -> int:
-    """The checksum of an object that was fetched before the task started."""
+    """Returns the checksum of an object that was fetched before the task started."""
     return zlib.crc32(value)
 
 
 @xs.remote(executor="thread", resources=SLOT)
 def fetch_and_check(refs: list[xs.Ref]) -> int:
-    """The same, fetched now."""
+    """Returns the checksum of an object that is fetched now."""
     return zlib.crc32(xs.get(refs[0]))
 
 
 @dataclass(frozen=True)
 class Passage:
-    """All objects through the store once: seconds to make them and to have them checked."""
+    """The way of all objects through the store: seconds to make them and to have them checked."""
 
     making: float
     checking: float
@@ -96,7 +95,7 @@ class Passage:
 
     @property
     def seconds(self) -> float:
-        """Both together."""
+        """Returns both together."""
         return self.making + self.checking
 
 
@@ -129,19 +128,19 @@ class Case:
 
 
 def check_ahead(ref: xs.Ref) -> xs.Ref:
-    """A task whose object is fetched before it starts."""
+    """Submits a task whose object is fetched before it starts."""
     checked: xs.Ref = check.remote(ref)
     return checked
 
 
 def check_late(ref: xs.Ref) -> xs.Ref:
-    """A task that fetches its object itself."""
+    """Submits a task that fetches its object itself."""
     checked: xs.Ref = fetch_and_check.remote([ref])
     return checked
 
 
 def passages(size: int, options: argparse.Namespace) -> dict[str, list[Passage]]:
-    """One size, in each of the ways."""
+    """Measures one size, in each of the ways."""
     num_bytes = round(options.gb * 1e9)
     small, large = store_bytes(num_bytes), 3 * num_bytes
     cases = {
@@ -154,12 +153,12 @@ def passages(size: int, options: argparse.Namespace) -> dict[str, list[Passage]]
 
 
 def store_bytes(num_bytes: int) -> int:
-    """A sixteenth of the objects, or what is somewhat more than the least: this process may still grow."""
+    """Returns a sixteenth of the objects, or somewhat more than the least: this process may still grow."""
     return max(num_bytes // DATA_PER_STORE, limits.MIN_BUDGET_BYTES + 10_000_000)
 
 
 def disk_alone(size: int, objects_per_file: int, options: argparse.Namespace) -> float:
-    """Seconds to write objects by direct I/O, so many to a file, and to read each."""
+    """Returns the seconds to write objects by direct I/O, so many to a file, and to read each."""
     image = -(-size // SECTOR_BYTES) * SECTOR_BYTES
     num_objects = round(options.gb * 1e9) // size
     counts = [
@@ -197,7 +196,7 @@ def _read(path: Path, image: memoryview, count: int) -> None:
 
 
 def _open(path: Path, flags: int) -> int:
-    """With direct I/O where the file system has it, as the engine's spill files."""
+    """Opens a file with direct I/O where the file system has it, as the engine's spill files."""
     try:
         return os.open(path, flags | os.O_DIRECT, 0o600)
     except OSError:

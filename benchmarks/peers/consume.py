@@ -1,4 +1,4 @@
-"""What every engine's program does with rows in random order: it reads them all, and prints what was in them.
+"""Consumes rows in random order, the same for every engine's program: reads them all, and prints a summary.
 
 Guarantee: batches are dropped as they come; summing two columns of eight bytes, out of a hundred, costs every engine
 the same.

@@ -1,6 +1,6 @@
 """Exoshuffle at db-benchmark: each question as a user would put it, read from Parquet and written to it.
 
-There is no aggregate for a correlation, so ``group_q9`` makes it of sums, which are exact: they are of whole numbers.
+There is no aggregate for a correlation, so ``group_q9`` computes it from sums, which are exact for whole numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _R2 = f"pow({_CROSS}, 2)::double / ({_FIRST}::double * {_SECOND})"
 
 
 def regression(x: Dataset) -> Dataset:
-    """The square of the correlation of ``v1`` and ``v2``."""
+    """Computes the square of the correlation of ``v1`` and ``v2``."""
     products = x.with_columns(xy="v1 * v2", xx="v1 * v1", yy="v2 * v2")
     sums = {"x": "v1", "y": "v2", "xy": "xy", "xx": "xx", "yy": "yy"}
     moments = products.group_by("id2", "id4").agg(

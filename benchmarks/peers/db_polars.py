@@ -17,7 +17,7 @@ Tables = Callable[[str], "pl.LazyFrame"]
 
 
 def group_q1(table: Tables) -> pl.LazyFrame:
-    """See ``benchmarks.db_questions``, as for all of these."""
+    """See ``benchmarks.db_questions``, which describes all of these."""
     return table("x").group_by("id1").agg(_sum("v1"))
 
 
@@ -129,13 +129,13 @@ ANSWERS: dict[str, Callable[[Tables], pl.LazyFrame]] = {
 
 def answer(job: Job) -> None:
     """Answers the question that is the job's operator."""
-    # All are opened first: this sets what Polars reads when it is imported.
+    # All are opened first: this sets the variables that Polars reads when it is imported.
     tables = {folder.name: scan(job, str(folder)) for folder in Path(job.input).iterdir()}
     write(ANSWERS[job.operator](tables.__getitem__), job)
 
 
 def _sum(column: str) -> pl.Expr:
-    """Of 64 bits, whatever the column has."""
+    """Sums in 64 bits, whatever the type of the column."""
     import polars as pl
 
     value = pl.col(column)

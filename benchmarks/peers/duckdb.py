@@ -48,7 +48,7 @@ def join(job: Job) -> None:
 
 
 def connect(job: Job) -> duckdb.DuckDBPyConnection:
-    """A connection within the limits of the job."""
+    """Opens a connection within the limits of the job."""
     import duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -65,7 +65,7 @@ def _rows(job: Job) -> str:
 
 
 def write(connection: duckdb.DuckDBPyConnection, job: Job, query: str) -> None:
-    """Writes what a query finds to the output of the job."""
+    """Writes the result of a query to the output of the job."""
     connection.execute(
         f"COPY ({query}) TO '{job.output}' (FORMAT parquet, COMPRESSION uncompressed)"
     )

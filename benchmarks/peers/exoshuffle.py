@@ -1,4 +1,4 @@
-"""Exoshuffle as a user would call it: sorting by its own command, the rest as programs of a few lines."""
+"""Exoshuffle as a user would call it: sorting by its own command, other operators as programs of a few lines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from benchmarks.peers.job import NOT_INSTALLED, Job, run_named
 
 
 def command() -> Path:
-    """The ``exoshuffle`` program of this environment."""
+    """Returns the ``exoshuffle`` program of this environment."""
     return Path(sys.executable).with_name("exoshuffle")
 
 
 def sort(job: Job) -> None:
-    """See ``Job``. Becomes the command, so that nothing but it is measured."""
+    """See ``Job``. Becomes the command, so that only the command is measured."""
     if not command().exists():
         print(f"{command()} does not exist; run make build", file=sys.stderr)
         sys.exit(NOT_INSTALLED)
@@ -42,14 +42,14 @@ def sort(job: Job) -> None:
 
 
 def random_shuffle(job: Job) -> None:
-    """See ``Job``; on whatever engine runs."""
+    """See ``Job``; runs on the engine that was started."""
     import exoshuffle as xs
 
     consume(xs.read_parquet(job.input).random_shuffle(1).iter_batches())
 
 
 def group_by(job: Job) -> None:
-    """See ``Job``; on whatever engine runs."""
+    """See ``Job``; runs on the engine that was started."""
     import exoshuffle as xs
 
     groups = xs.read_parquet(job.input).with_columns(k=f"key % {job.num_keys}").group_by("k")
@@ -58,7 +58,7 @@ def group_by(job: Job) -> None:
 
 
 def join(job: Job) -> None:
-    """See ``Job``; on whatever engine runs."""
+    """See ``Job``; runs on the engine that was started."""
     import exoshuffle as xs
 
     lineitem, orders = (xs.read_parquet(f"{job.input}/{name}") for name in ("lineitem", "orders"))
@@ -68,7 +68,7 @@ def join(job: Job) -> None:
 
 @contextlib.contextmanager
 def started(job: Job) -> Iterator[None]:
-    """The embedded engine within the limits of the job."""
+    """Starts the embedded engine within the limits of the job."""
     import exoshuffle as xs
 
     xs.init(memory_limit=job.memory_limit_bytes, spill_dirs=job.scratch, num_cpus=job.num_threads)
@@ -79,7 +79,7 @@ def started(job: Job) -> Iterator[None]:
 def within(
     start: Callable[[Job], AbstractContextManager[None]], *programs: Callable[[Job], None]
 ) -> dict[str, Callable[[Job], None]]:
-    """The programs by their names, each on the engine that ``start`` starts for its job."""
+    """Returns the programs by their names, each on the engine that ``start`` starts for its job."""
 
     def on_engine(program: Callable[[Job], None], job: Job) -> None:
         with start(job):

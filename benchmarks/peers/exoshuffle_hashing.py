@@ -1,4 +1,4 @@
-"""Exoshuffle from whatever package comes first on the path; says at last whether its native module hashes rows."""
+"""Exoshuffle from the package that comes first on the path; says at last whether its native module hashes rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.peers.job import Job, run_named
 
 
 def hashes_rows() -> bool:
-    """Whether the header of a slice that a map writes has a sum of hashes (``crates/kernels/src/sections.rs``)."""
+    """Returns whether the header of a map's slice has a sum of hashes (``crates/kernels/src/sections.rs``)."""
     import pyarrow as pa
 
     from exoshuffle import _native
@@ -26,7 +26,7 @@ def hashes_rows() -> bool:
 
 
 def telling(program: Callable[[Job], None]) -> Callable[[Job], None]:
-    """The program; the last line that it prints is JSON."""
+    """Returns the program with JSON as its last line, which says whether rows are hashed."""
 
     @functools.wraps(program)
     def run(job: Job) -> None:

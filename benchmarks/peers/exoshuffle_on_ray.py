@@ -18,7 +18,7 @@ def sort(job: Job) -> None:
 
 @contextlib.contextmanager
 def started(job: Job) -> Iterator[None]:
-    """Ray with the CPUs and the object store of the job."""
+    """Starts Ray with the CPUs and the object store of the job."""
     import ray  # noqa: F401  to say that it is missing in the way that the others do
 
     import exoshuffle as xs

@@ -14,21 +14,21 @@ NOT_INSTALLED = 69  # EX_UNAVAILABLE of sysexits.h
 
 @dataclass(frozen=True)
 class Job:
-    """What to do with Parquet files; what is written is uncompressed Parquet.
+    """A job on Parquet files; its output is uncompressed Parquet.
 
     Attributes:
-        operator: ``sort``: by the column ``key``, and write. ``random_shuffle``: put the rows into random order and
-            read them all as Arrow record batches (``benchmarks.peers.consume``). ``group_by``: by the remainder
-            ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``), and write ``k``, the number ``n`` of
-            rows, and of the column ``row`` the sum ``total`` and the minimum ``lowest``. ``join``: the tables
-            ``lineitem`` and ``orders``, folders in the input, by order, and write all their columns. A question of
-            ``benchmarks.db_questions``: see there.
+        operator: ``sort`` sorts by the column ``key``, and writes. ``random_shuffle`` puts the rows into random order
+            and reads them all as Arrow record batches (``benchmarks.peers.consume``). ``group_by`` groups by the
+            remainder ``k`` of ``key`` divided by ``num_keys`` (with the sign of ``key``). It writes ``k``, the number
+            ``n`` of rows, and the sum ``total`` and the minimum ``lowest`` of the column ``row``. ``join`` joins the
+            tables ``lineitem`` and ``orders``, folders in the input, by order, and writes all their columns.
+            ``benchmarks.db_questions`` describes its questions.
         input: The folder.
         output: File or folder to create.
         scratch: Folder for temporary files.
         num_threads: CPUs to use.
         memory_limit_bytes: The engine's own limit; None: its default.
-        num_keys: Of ``group_by``.
+        num_keys: Number of keys of ``group_by``.
     """
 
     operator: str
@@ -40,7 +40,7 @@ class Job:
     num_keys: int = 0
 
     def to_json(self) -> str:
-        """The job as one command-line argument."""
+        """Returns the job as one command-line argument."""
         return json.dumps(dataclasses.asdict(self))
 
 
@@ -48,13 +48,13 @@ def run(*programs: Callable[[Job], None]) -> None:
     """Runs the job of the command line, confined to as many CPUs as it may have.
 
     Args:
-        *programs: What the engine can do; the name of each is that of an operator.
+        *programs: The abilities of the engine; the name of each is that of an operator.
     """
     run_named({program.__name__: program for program in programs})
 
 
 def run_named(programs: Mapping[str, Callable[[Job], None]]) -> None:
-    """``run``, of programs by the name of the operator."""
+    """Does the same as ``run``, with programs by the name of the operator."""
     job = Job(**json.loads(sys.argv[1]))
     program = programs[job.operator]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job.num_threads])

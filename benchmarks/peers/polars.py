@@ -17,7 +17,7 @@ def sort(job: Job) -> None:
 
 
 def group_by(job: Job) -> None:
-    """See ``Job``. Polars' own remainder has the sign of the divisor, so it is taken of the absolute value."""
+    """See ``Job``. Polars' own remainder has the sign of the divisor, so this takes that of the absolute value."""
     rows = scan(job, job.input)
     import polars as pl
 
@@ -27,7 +27,7 @@ def group_by(job: Job) -> None:
 
 
 def scan(job: Job, folder: str) -> pl.LazyFrame:
-    """The Parquet files of a folder, within the limits of the job."""
+    """Scans the Parquet files of a folder, within the limits of the job."""
     os.environ["POLARS_MAX_THREADS"] = str(job.num_threads)
     if job.memory_limit_bytes is not None:
         os.environ["POLARS_OOC_MEMORY_BUDGET_MB"] = str(job.memory_limit_bytes // 1_000_000)

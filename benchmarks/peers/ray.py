@@ -16,7 +16,7 @@ def sort(job: Job) -> None:
     import ray
 
     _start(job)
-    # Without this, files of the output carry no numbers in the order of the keys.
+    # Without this, the numbers of output files are not in the order of the keys.
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     ray.data.read_parquet(job.input).sort("key").write_parquet(job.output, compression="none")
     ray.shutdown()

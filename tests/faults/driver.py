@@ -1,6 +1,6 @@
 """A program that uses the embedded engine, to be killed and interrupted: ``python -m tests.faults.driver WHAT SPILL``.
 
-Prints a line of JSON when it has come so far.
+It prints a line of JSON when it is ready.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.faults.programs import Spot, Wrapped, payload, stop_running
 
 
 def wait_in_all_ways() -> None:
-    """Has spilled, an actor, a worker in the middle of a task and one that is idle; waits for ever."""
+    """Spills, and starts an actor, a worker in the middle of a task and one that is idle; waits for ever."""
     kept = [xs.put(Wrapped(payload(number, 10_000_000))) for number in range(30)]
     actor = xs.remote(Mortal).remote()
     xs.get(actor.call.remote())
@@ -38,7 +38,7 @@ def start_a_worker() -> None:
 
 
 def print_in_a_worker() -> None:
-    """Prints, without a worker that ends in peace."""
+    """Prints from a worker, whose end is not a clean one."""
 
     def shout() -> None:
         print("from a worker")  # noqa: T201  the point of it
@@ -49,7 +49,7 @@ def print_in_a_worker() -> None:
 
 
 def leave() -> None:
-    """Ends with a task that runs."""
+    """Ends while a task runs."""
     spot = Spot()
     task = xs.remote(spot.stop_here).remote()
     spot.process()

@@ -22,27 +22,27 @@ from exoshuffle.errors import ForkedEngineError
 
 #: Rows of the dataset.
 NUM_ROWS = 50_000
-#: Generous: a child that waits for what never comes fails the test, and does not hang it.
+#: Generous: a child that waits for something that never comes fails the test, and does not hang it.
 _PATIENCE_SECONDS = 60
 
 
 def init() -> None:
-    """An engine; a child may call it too."""
+    """Starts an engine; a child may call it too."""
     xs.init(memory_limit="500MB", num_cpus=2, spill_dirs=sys.argv[2])
 
 
 def dataset(seed: int = 1) -> xs.Dataset:
-    """Rows in random order."""
+    """Returns rows in random order."""
     return xs.read_parquet(str(Path(sys.argv[2]).parent / "in.parquet")).random_shuffle(seed)
 
 
 def numbers(rows: xs.Dataset) -> list[int]:
-    """What is in the dataset, in its order."""
+    """Returns the numbers in the dataset, in its order."""
     return [number for batch in rows.iter_batches() for number in batch["n"].to_pylist()]
 
 
 def double(number: int) -> int:
-    """A task."""
+    """Doubles a number, as a task."""
     return 2 * number
 
 
@@ -54,12 +54,12 @@ class Adder:
     """An actor."""
 
     def add(self, one: int, other: int) -> int:
-        """The sum."""
+        """Returns the sum."""
         return one + other
 
 
 def await_child(process: int) -> int:
-    """The status of a child; kills one that does not end."""
+    """Returns the status of a child; kills one that does not end."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -85,13 +85,13 @@ def in_child(run: Any) -> int:
 
 
 def expect_refused(use: Any, parent: int) -> None:
-    """The error says which process has the engine, and what to do."""
+    """Checks that the error says which process has the engine, and what to do."""
     with pytest.raises(ForkedEngineError, match=rf"process {parent}, .*init\(\)"):
         use()
 
 
 def implicit_use() -> None:
-    """Every public call in a child is refused at once; the parent goes on."""
+    """Checks that every public call in a child is refused at once; the parent goes on."""
     parent = os.getpid()
     init()
     engine = xs.futures.current_engine()
@@ -139,7 +139,7 @@ def implicit_use() -> None:
 
 
 def ends() -> None:
-    """Children that end in all ways, with references, blocks and batches in their hands, harm nothing."""
+    """Checks that children that end in all ways, holding references, blocks and batches, harm nothing."""
     init()
     kept = [xs.put(bytes([number]) * 2_000_000) for number in range(8)]
     seen = pa.array(range(1_000_000))
@@ -163,7 +163,8 @@ def ends() -> None:
     for way, expected in ways.items():
         process = os.fork()
         if process == 0:
-            # Unwinds, so that what the parent has open is left, and atexit runs, as in a program of its own.
+            # The child unwinds, so that the parent's open contexts are left, and atexit runs, as in a program of its
+            # own.
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
             sys.argv[0] = "child"
             raise SystemExit(_ended(way))
@@ -183,7 +184,7 @@ def _ended(way: Any) -> int:
 
 
 def own_engines() -> None:
-    """Children with engines of their own, at once, while threads of the parent use its."""
+    """Runs children with engines of their own, at once, while threads of the parent use its engine."""
     init()
     expected = numbers(dataset())
     stop = threading.Event()
@@ -214,7 +215,7 @@ def _square(number: int) -> int:
 
 
 def _total(seed: int) -> int:
-    """For a process that has no engine, or starts one of its own."""
+    """Sums in a process that has no engine, or starts one of its own."""
     init()
     total = sum(numbers(dataset(seed)))
     xs.shutdown()
@@ -222,7 +223,7 @@ def _total(seed: int) -> int:
 
 
 def pools() -> None:
-    """``multiprocessing`` by fork, spawn and forkserver: without the engine, and with one of their own."""
+    """Uses ``multiprocessing`` by fork, spawn and forkserver: without the engine, and with one of their own."""
     init()
     kept = xs.put(b"z" * 1_000_000)
     total = NUM_ROWS * (NUM_ROWS - 1) // 2
@@ -241,7 +242,7 @@ def _load(worker: int, queue: Any) -> None:
 
 
 def loader() -> None:
-    """As a data loader: workers are forked while the parent iterates, and iterate themselves."""
+    """Acts as a data loader: workers are forked while the parent iterates, and iterate themselves."""
     init()
     mine = dataset(9).iter_batches()
     rows = next(mine).num_rows
@@ -263,7 +264,7 @@ def loader() -> None:
 
 
 def server() -> None:
-    """As a server that forks its workers: what serves first starts an engine, and one that dies is replaced."""
+    """Acts as a server that forks its workers: the first one starts an engine, and one that dies is replaced."""
     init()
     kept = xs.put(b"s" * 1_000_000)
 
@@ -278,7 +279,7 @@ def server() -> None:
 
 
 def prefork() -> None:
-    """As a server that makes its dataset, forks, and only then asks for rows, in all of them."""
+    """Acts as a server that makes its dataset, forks, and only then asks for rows, in all of the processes."""
     rows = dataset()
 
     def serve() -> None:
@@ -289,7 +290,7 @@ def prefork() -> None:
 
 
 def nested() -> None:
-    """``fork`` and ``subprocess`` in the functions of tasks, in worker processes and on threads."""
+    """Calls ``fork`` and ``subprocess`` in the functions of tasks, in worker processes and on threads."""
     init()
 
     def forking(how: str) -> str:
@@ -320,7 +321,7 @@ def nested() -> None:
 
 
 def lives_on() -> None:
-    """A child lives on when its parent has been killed: the parent's workers end all the same."""
+    """Checks that a child lives on when its parent has been killed: the parent's workers end all the same."""
     init()
     worker = xs.get(xs.remote(os.getpid).remote())
     process = os.fork()
@@ -331,7 +332,7 @@ def lives_on() -> None:
     signal.pause()
 
 
-#: Those that end by themselves.
+#: The programs that end by themselves.
 PROGRAMS = {
     one.__name__: one
     for one in (implicit_use, ends, own_engines, pools, loader, server, prefork, nested)

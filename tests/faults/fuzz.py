@@ -1,6 +1,6 @@
-"""A random program over references: the steps, and the model of what each reference must read as.
+"""A random program over references: the steps, and the model of the value that each reference must have.
 
-One seed is one sequence of steps; how they interleave with the engine's threads and workers is not in it.
+One seed is one sequence of steps. How they interleave with the engine's threads and workers is not part of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_WAITING, MAX_ACTORS, MAX_STREAMS, MAX_DEATHS = 2, 2, 3, 8
 
 @dataclass(eq=False)
 class Actor:
-    """An actor and what it keeps."""
+    """An actor and the references it keeps."""
 
     handle: Any
     pid: int
@@ -62,7 +62,7 @@ class Program:
         self.actors: list[Actor] = []
         self.streams: list[Stream] = []
         self.waiting: list[xs.Ref] = []
-        #: Also of those that still do calls, after their handle was dropped.
+        #: Includes actors that still do calls after their handle was dropped.
         self.actor_pids: set[int] = set()
         self.dying: list[int] = []
         self.deaths_left = MAX_DEATHS
@@ -93,7 +93,7 @@ class Program:
         }
 
     def run(self, num_steps: int) -> None:
-        """Makes the steps, then reads all that is left."""
+        """Makes the steps, then reads all references that are left."""
         functions, weights = list(self.steps), list(self.steps.values())
         for number in range(num_steps):
             step = self.random.choices(functions, weights)[0]
@@ -108,7 +108,7 @@ class Program:
         return self.random.sample(self.live, min(len(self.live), self.random.randint(1, most)))
 
     def leaf(self, count: int = 1) -> Leaf:
-        """A payload of its own; ``count`` seeds in a row are taken."""
+        """Returns a payload of its own; ``count`` seeds in a row are taken."""
         seed, self.next_seed = self.next_seed, self.next_seed + count
         return Leaf(seed, self.random.choice(SIZES))
 
@@ -119,16 +119,16 @@ class Program:
         return self.random.choice(["process", "process", "process", "thread"])
 
     def task(self, function: Callable[..., Any], **options: Any) -> Any:
-        """A remote function that may be killed as often as it happens."""
+        """Returns a remote function that may be killed as often as it happens."""
         return xs.remote(function, **{"max_retries": 100, "executor": self.executor(), **options})
 
     def keep(self, ref: Any, spec: Spec, risks: Sequence[Risk] = ()) -> None:
-        """Something that can be cancelled makes ``ref``."""
+        """Keeps ``ref``, made by something that can be cancelled."""
         cancelled = Risk(TaskCancelledError)
         self.live.append(Entry(ref, spec, frozenset({cancelled, *risks}), cancelled))
 
     def keep_waiting(self, ref: xs.Ref) -> None:
-        """The task may wait for others; bounds how many of these there are, and so of workers."""
+        """Keeps a task that may wait for others; bounds how many of these there are, and so of workers."""
         self.waiting.append(ref)
         while len(self.waiting) > MAX_WAITING:
             done, self.waiting = xs.wait(self.waiting, timeout=PATIENCE_SECONDS)
@@ -178,7 +178,7 @@ class Program:
             self.keep_waiting(ref)
 
     def argument(self, entry: Entry) -> tuple[Any, Spec]:
-        """The object, a slice or several."""
+        """Returns the object, a slice or several."""
         choice = self.random.randrange(3)
         if is_many(entry) and choice:
             first = self.random.randrange(len(entry.ref))
@@ -321,7 +321,7 @@ class Program:
             del actor.kept[index]
 
     def hand_over(self) -> None:
-        """A task stores references with an actor; no attempt of it may be repeated."""
+        """Lets a task store references with an actor; no attempt of it may be repeated."""
         alive = [actor for actor in self.actors if not actor.risk.happened]
         if not alive:
             return
@@ -340,14 +340,14 @@ class Program:
         if how == "die" and actor.is_process and self.deaths_left:
             self.die(actor)
         else:
-            # Calls of one that was dropped are done, those of one that was killed may not be.
+            # The calls of a dropped actor are done; those of a killed one may not be.
             self.actors.remove(actor)
             if how == "kill":
                 xs.kill(actor.handle)
                 actor.risk.happened = True
 
     def die(self, actor: Actor) -> None:
-        """The actor's process is killed; it comes back empty, or later calls say that it is gone."""
+        """Kills the actor's process; it comes back empty, or later calls say that it is gone."""
         if actor.restarts_left == 0:
             actor.risk.happened = True
             self.kill(actor.pid)
@@ -367,7 +367,7 @@ class Program:
     # --- steps: kill -9 ------------------------------------------------------------------------
 
     def kill_worker(self) -> None:
-        """One that runs tasks, or is idle, or just starts."""
+        """Kills a worker that runs tasks, or is idle, or just starts."""
         workers = [child for child in worker_processes() if child.pid not in self.actor_pids]
         if workers and self.deaths_left:
             self.kill(self.random.choice(workers).pid)
@@ -379,13 +379,13 @@ class Program:
             os.kill(pid, signal.SIGKILL)
 
     def await_deaths(self) -> None:
-        """What was killed has ended: nobody will take it for a worker that lives."""
+        """Waits until killed processes have ended, so that nobody takes them for workers that live."""
         poll(lambda: all(map(has_ended, self.dying)))
         self.dying.clear()
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, with all its threads; its parent may not have waited for it yet."""
+    """Returns whether a process has ended, with all its threads; its parent may not have waited for it yet."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -394,15 +394,15 @@ def has_ended(pid: int) -> bool:
 
 
 def is_many(entry: Entry) -> bool:
-    """Whether it is an object of several slices."""
+    """Returns whether it is an object of several slices."""
     return isinstance(entry.ref, xs.Ref) and len(entry.ref) > 1
 
 
 def references(entries: Sequence[Entry]) -> Group:
-    """A list of references to these."""
+    """Returns a list of references to these."""
     return Group(tuple(entry.spec for entry in entries), are_references=True)
 
 
 def risks_of(entries: Sequence[Entry]) -> list[Risk]:
-    """All risks of these."""
+    """Returns all risks of these."""
     return [risk for entry in entries for risk in entry.risks]

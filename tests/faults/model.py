@@ -1,4 +1,4 @@
-"""What a random program over references has to read: the model that the fuzz test compares with."""
+"""The model that the fuzz test compares with: the values that a random program over references has to read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Spec = Leaf | Group
 
 
 def digest_of(specs: Sequence[Spec]) -> int:
-    """What ``programs.digest`` returns for values of these specs."""
+    """Returns the number that ``programs.digest`` returns for values of these specs."""
     total = 0
     for spec in specs:
         total = _crc_of(spec, total)
@@ -69,13 +69,13 @@ class Risk:
 
 @dataclass(eq=False)
 class Entry:
-    """A reference and what it must read as, unless one of its risks has happened.
+    """A reference and its expected value, unless one of its risks has happened.
 
     Attributes:
         ref: The reference.
-        spec: What it must read as.
-        risks: Its own and those of all that it was made of.
-        cancelled: The one of them that happens when it is cancelled.
+        spec: The value that it must have.
+        risks: Its own risks and those of everything it was made of.
+        cancelled: The risk among them that happens when it is cancelled.
     """
 
     ref: xs.Ref | SliceRef
@@ -84,7 +84,7 @@ class Entry:
     cancelled: Risk | None = None
 
     def check(self) -> bool:
-        """Reads it, and all that it refers to; says whether it is still there.
+        """Reads it, and all that it refers to; returns whether it is still there.
 
         Raises:
             AssertionError: It reads as something else.

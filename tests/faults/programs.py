@@ -1,4 +1,4 @@
-"""What the fault tests run as tasks and actors. Workers import this module: it must not import pytest."""
+"""Tasks and actors of the fault tests. Workers import this module: it must not import pytest."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Wrapped:
 
 
 def payload(seed: int, size: int) -> bytes:
-    """Bytes that tell which seed they are of."""
+    """Returns bytes that tell which seed they come from."""
     return seed.to_bytes(8, "little") * (size // 8)
 
 
 def make(seed: int, size: int, kind: str) -> Any:
-    """The payload, kept in one of three ways; a raw block only inside a task."""
+    """Returns the payload, kept in one of three ways; a raw block only inside a task."""
     data = payload(seed, size)
     if kind != "raw":
         return Wrapped(data) if kind == "wrapped" else data
@@ -46,7 +46,7 @@ def make(seed: int, size: int, kind: str) -> Any:
 
 
 def make_many(seed: int, size: int, kind: str, count: int) -> Any:
-    """The payloads of ``count`` seeds in a row, a slice each."""
+    """Returns the payloads of ``count`` seeds in a row, a slice each."""
     parts = [payload(seed + index, size) for index in range(count)]
     if kind != "raw":
         return [Wrapped(part) for part in parts] if kind == "wrapped" else parts
@@ -58,7 +58,7 @@ def make_many(seed: int, size: int, kind: str, count: int) -> Any:
 
 
 def digest(*values: Any, **named: Any) -> int:
-    """A number for values of all kinds; for references, that of the value."""
+    """Returns a number for values of all kinds; for references, that of the value."""
     total = 0
     for value in (*values, *named.values()):
         total = zlib.crc32(_bytes_of(value), total)
@@ -80,7 +80,7 @@ def _bytes_of(value: Any) -> Any:
 
 
 def relay(inside: dict[str, list[Any]], seed: int, size: int) -> list[Any]:
-    """The references that it got, in reverse, and two of its own."""
+    """Returns the references that it got, in reverse, and two of its own."""
     made = xs.remote(make, max_retries=100).remote(seed, size, "bytes")
     return [*reversed(inside["refs"]), xs.put(make(seed + 1, size, "wrapped")), made]
 
@@ -91,7 +91,7 @@ def hand_over(keeper: ActorHandle, inside: list[Any], seed: int, size: int) -> N
 
 
 class FuzzedError(Exception):
-    """What ``fail_at_first`` raises."""
+    """The error that ``fail_at_first`` raises."""
 
     retryable = True
 
@@ -107,13 +107,13 @@ def fail_at_first(attempts: ActorHandle, failures: int, dies: bool, seed: int, s
 
 
 def produce(seed: int, size: int, count: int) -> Iterator[bytes]:
-    """Payloads of seeds in a row."""
+    """Yields payloads of seeds in a row."""
     for index in range(count):
         yield payload(seed + index, size)
 
 
 def take_some(seed: int, size: int, count: int) -> list[Any]:
-    """References to the first half of what another generator produces."""
+    """Returns references to the first half of another generator's items."""
     run = xs.remote(produce, num_returns="streaming", max_retries=100)
     stream = run.remote(seed, size, count)
     return [next(stream) for _ in range(count // 2)]
@@ -133,7 +133,7 @@ class Keeper:
         self._kept += refs
 
     def give(self) -> list[Any]:
-        """All that it keeps."""
+        """Returns all that it keeps."""
         return self._kept
 
     def forget(self, index: int) -> None:
@@ -141,19 +141,19 @@ class Keeper:
         del self._kept[index]
 
     def digest(self) -> int:
-        """The number of what it keeps."""
+        """Returns the number of the values that it keeps."""
         return digest(*self._kept)
 
     def make(self, seed: int, size: int, kind: str) -> Any:
-        """As the task."""
+        """Does the same as the task."""
         return make(seed, size, kind)
 
     def produce(self, seed: int, size: int, count: int) -> Iterator[bytes]:
-        """As the task."""
+        """Does the same as the task."""
         return produce(seed, size, count)
 
     def process(self) -> int:
-        """Where it lives; when this is known, all earlier calls are done."""
+        """Returns its process; when this is known, all earlier calls are done."""
         return os.getpid()
 
 
@@ -168,16 +168,16 @@ class Spot:
         self.gate = Gate()
 
     def stop_here(self) -> None:
-        """For tasks: goes on when the test says so."""
+        """Stops a task here until the test says that it goes on."""
         self.tell_process()
         self.gate.await_opening()
 
     def tell_process(self) -> None:
-        """For tasks."""
+        """Tells the process of a task."""
         xs.get(self._pids.append.remote(os.getpid()))
 
     def process(self) -> int:
-        """The process of the first task that came."""
+        """Returns the process of the first task that came."""
         poll(lambda: bool(xs.get(self._pids.items.remote())))
         return int(xs.get(self._pids.items.remote())[0])
 
@@ -186,12 +186,12 @@ class Spot:
         os.kill(self.process(), signal.SIGKILL)
 
     def open(self) -> None:
-        """Those who wait, and who come later, go on."""
+        """Lets waiting tasks, and those that come later, go on."""
         self.gate.open()
 
 
 def stop_running(spot: Spot, inside: list[Any]) -> bytes:
-    """Stops with nothing in its hands."""
+    """Stops while it holds nothing."""
     spot.stop_here()
     return bytes(xs.get(inside[0]).data)
 
@@ -233,12 +233,12 @@ def stop_yielding(spot: Spot, count: int) -> Iterator[bytes]:
 
 
 def close_everything() -> None:
-    """Closes what the worker and the engine talk through."""
+    """Closes the descriptors through which the worker and the engine talk."""
     os.closerange(3, 100)
 
 
 def fork_and_use_the_engine() -> str:
-    """What a forked child gets when it uses the engine."""
+    """Returns the error of a forked child that uses the engine."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         try:
@@ -254,7 +254,7 @@ def fork_and_use_the_engine() -> str:
 
 
 def fork_and_return() -> int:
-    """The child returns from the task as well."""
+    """Forks; the child returns from the task as well."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -262,7 +262,7 @@ def fork_and_return() -> int:
 
 
 def leave_a_child_and_die(how: str, pids: ActorHandle) -> None:
-    """The child lives on, with what it has inherited."""
+    """Leaves a child that lives on, with everything that it has inherited."""
     if how == "fork":
         child = os.fork()
         if child == 0:
@@ -275,7 +275,7 @@ def leave_a_child_and_die(how: str, pids: ActorHandle) -> None:
 
 
 def write_to(data: Wrapped) -> str:
-    """What becomes of writing to an argument, through Python."""
+    """Writes to an argument, through Python, and returns the outcome."""
     with memoryview(data.data) as view:
         try:
             view[0] = 1
@@ -285,7 +285,7 @@ def write_to(data: Wrapped) -> str:
 
 
 def write_behind_pythons_back(data: Wrapped) -> None:
-    """The same, through its address."""
+    """Writes to an argument through its address."""
     import ctypes
 
     import pyarrow as pa
@@ -294,55 +294,55 @@ def write_behind_pythons_back(data: Wrapped) -> None:
 
 
 class Reader:
-    """An actor that keeps what it has read."""
+    """An actor that keeps the data that it has read."""
 
     def __init__(self) -> None:
         self._data: Any = None
 
     def read(self, data: Wrapped) -> int:
-        """Keeps it; looks at every byte."""
+        """Keeps the data; reads every byte."""
         self._data = data
         return zlib.crc32(data.data)
 
     def process(self) -> int:
-        """Where it lives."""
+        """Returns its process."""
         return os.getpid()
 
 
 class Deaths:
-    """An actor that knows who has died already."""
+    """An actor that knows which tasks have died already."""
 
     def __init__(self) -> None:
         self._dead: set[str] = set()
 
     def claim(self, key: str) -> bool:
-        """Whether it is the first time."""
+        """Returns whether it is the first time."""
         first = key not in self._dead
         self._dead.add(key)
         return first
 
     def count(self) -> int:
-        """How many there were."""
+        """Returns how many there were."""
         return len(self._dead)
 
 
 class MortalTasks(LabelTasks):
-    """Every third task kills its worker once: some before they do their work, some after."""
+    """Kills the worker of every third task once: some tasks before they do their work, some after."""
 
     def __init__(self, num_partitions: int) -> None:
         super().__init__(num_partitions)
         self.deaths = helper(Deaths)
 
     def map(self, index: int, split: list[int]) -> list[Any]:
-        """As ``LabelTasks``, the second time at the latest."""
+        """Does the same as ``LabelTasks``, the second time at the latest."""
         return self._die_once(f"map {index}", super().map, index, split)
 
     def merge(self, *blocks: list[Any]) -> list[Any]:
-        """As ``LabelTasks``, the second time at the latest."""
+        """Does the same as ``LabelTasks``, the second time at the latest."""
         return self._die_once(f"merge {blocks[0][0]}", super().merge, *blocks)
 
     def reduce(self, partition: int, slices: list[list[Any]]) -> tuple[int, list[Any]]:
-        """As ``LabelTasks``, the second time at the latest."""
+        """Does the same as ``LabelTasks``, the second time at the latest."""
         done: tuple[int, list[Any]] = self._die_once(
             f"reduce {partition}", super().reduce, partition, slices
         )

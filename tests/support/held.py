@@ -1,7 +1,7 @@
 """Lists what this process holds of the system: threads, processes, descriptors, shared memory, files to spill into.
 
-The needs of the open engine are not counted. They are told by name and not by number: its threads, its workers and the
-means to talk to them, and one descriptor of its arena. So a leftover worker shows beside those that live.
+The needs of the open engine are not counted. They are told by name and not by number: its threads, its workers with
+their connections, and one descriptor of its arena. So a leftover worker shows beside those that live.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-//! The allocator of the native module: jemalloc, which keeps memory that it is about to use again, and gives idle
-//! memory back when memory is short.
+//! The allocator of the native module: jemalloc. It keeps memory that it is about to use again, and gives idle memory
+//! back when memory is short.
 //!
 //! Freed memory is kept and reused: on virtual machines fresh pages cost more to touch than to fill (0.3-2 GB/s). Kept
-//! memory must go back when the limit is near, whichever thread freed it: jemalloc does that. mimalloc does not. With
-//! its version 3, now and then a sort of 1.2 GB under 200 MB held 120 MB of which 2 were in use, and peaked at 224-283
-//! MB. Sorting 4 GB took 12.6-14.6 s of user time, with mimalloc 2 14.7-16.1 s (three runs each, one build after the
+//! memory must go back when the limit is near, whichever thread freed it: jemalloc does that. Version 3 of mimalloc
+//! does not: now and then a sort of 1.2 GB under 200 MB held 120 MB, of which 2 were in use. It peaked at 224-283 MB.
+//! Sorting 4 GB took 12.6-14.6 s of user time, with mimalloc 2 14.7-16.1 s (three runs each, one build after the
 //! other).
 //!
 //! Zeros are written. jemalloc would give kept memory back to the system and take fresh memory instead. Sorting 4 GB of

@@ -1,4 +1,4 @@
-//! What lies idle goes back. A program of its own, because it looks at the resident memory of all of it.
+//! Idle memory goes back. A program of its own, because it looks at the resident memory of the whole process.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -23,7 +23,7 @@ fn resident_bytes() -> u64 {
 #[test]
 fn idle_memory_goes_back() {
     let before = resident_bytes();
-    // Not one piece: what is larger than 8 MB goes back by itself.
+    // Not one piece: pieces larger than 8 MB go back by themselves.
     let pieces: Vec<_> = (0..200).map(|_| vec![1_u8; 1_000_000]).collect();
     drop(black_box(pieces));
     let kept = resident_bytes();

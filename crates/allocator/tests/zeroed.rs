@@ -1,4 +1,4 @@
-//! Zeroed memory comes from what is kept. A program of its own, because what others free would be taken too.
+//! Zeroed memory comes from kept memory. A program of its own, because it would also take memory that other tests free.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -14,7 +14,7 @@ static ALLOCATOR: Recycling = Recycling;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Pages that the system has given to this thread.
+/// Returns the number of pages that the system has given to this thread.
 fn pages_touched() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();

@@ -1,5 +1,5 @@
-//! Damaged files yield an error that names them, or the right rows; never a panic, never other rows in silence where
-//! the format has a checksum.
+//! Damaged files yield an error that names them, or the right rows. They never yield a panic, and never other rows in
+//! silence where the format has a checksum.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

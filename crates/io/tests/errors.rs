@@ -18,7 +18,7 @@ fn listing(dir: &Path) -> Result<exoshuffle_io::Source, IoError> {
     open_source(&[dir.display().to_string()], &ReadOptions::default())
 }
 
-/// The error of reading all files of a directory to their end.
+/// Returns the error of reading all files of a directory to their end.
 fn error_of(files: &[(&str, &str)]) -> String {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {

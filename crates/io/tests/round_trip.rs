@@ -1,4 +1,4 @@
-//! What is written is read back, in every format, in splits of any size, whole or projected.
+//! Written rows are read back, in every format, in splits of any size, whole or projected.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -46,7 +46,7 @@ fn round_trip(table: &RecordBatch, options: WriteOptions, target_bytes: u64) {
     check_projection(&source, &read, &found, target_bytes);
 }
 
-/// Projections in any order, and samples, agree with the whole.
+/// Checks that projections in any order, and samples, agree with the whole.
 fn check_projection(
     source: &exoshuffle_io::Source,
     read: &ReadOptions,
@@ -316,7 +316,7 @@ fn files_roll_at_their_target_size() {
                 .all(|file| (150_000..2_000_000).contains(&file.bytes)),
             "{files:?}"
         );
-        // Of other formats, it is of columns that folders give.
+        // In other formats, a schema is that of columns that folders give.
         let is_text = is_text_format(format);
         let read = ReadOptions {
             schema: is_text.then(|| table.schema()),

@@ -1,6 +1,6 @@
-//! The record kernel by itself, on one core: sorts the records of a file as a reduce task does, a buffer at a time, and
+//! The record kernel by itself, on one core. Sorts the records of a file as a reduce task does, a buffer at a time, and
 //! prints the seconds of every sort. `benchmarks/record_kernel.py` runs it beside `std_sort.cpp`, which takes the same
-//! arguments and measures the same way; `records.rs` is the bench for finding out where the time goes.
+//! arguments and measures the same way. `records.rs` is the bench for finding out where the time goes.
 
 #![allow(
     clippy::print_stdout,
@@ -14,16 +14,16 @@ use std::time::Instant;
 use exoshuffle_kernels::gensort::{KEY_BYTES, RECORD_BYTES};
 use exoshuffle_kernels::records::{sort_into, RecordError, RecordShape};
 
-/// What a reduce task writes at once.
+/// The bytes that a reduce task writes at once.
 const BUFFER_BYTES: usize = 4 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // `cargo bench` adds `--bench` to what it was given.
+    // `cargo bench` adds `--bench` to the given arguments.
     let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|one| one != "--bench")
         .collect();
-    // Without arguments it is being run by a plain `cargo bench`, which wants all benches and has no file.
+    // Without arguments a plain `cargo bench` runs it, which wants all benches and has no file.
     let [path, sorts] = arguments.as_slice() else {
         println!("usage: record_kernel RECORDS_FILE SORTS");
         return Ok(());
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sorts once more, not timed, and looks at what comes out.
+/// Sorts once more, not timed, and checks the result.
 fn require_sorted(
     shape: RecordShape,
     input: &[u8],

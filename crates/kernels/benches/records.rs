@@ -40,7 +40,7 @@ fn ordered_by(
     rows.into_flattened()
 }
 
-/// The inputs that a sort must not be slow on.
+/// Returns the inputs that a sort must not be slow on.
 fn inputs() -> Vec<(&'static str, Vec<u8>)> {
     let random = records(RecordKind::Binary);
     let with_keys = |key: fn(&mut [u8])| {

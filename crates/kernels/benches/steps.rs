@@ -1,4 +1,4 @@
-//! The smaller kernels on one core, beside those of `table.rs`: what decides where rows go, and what checks them.
+//! The smaller kernels on one core, beside those of `table.rs`: they decide where rows go, and check them.
 //! Criterion reports time per iteration; a million rows make 1 ms per iteration 1 ns per row.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that fails should stop")]

@@ -43,7 +43,7 @@ fn layout(key: usize) -> RowLayout {
     .unwrap()
 }
 
-/// `begin` is what all strings begin with.
+/// Makes a batch in which all strings begin with `begin`.
 fn batch(start: u64, rows: u64, begin: &str) -> RecordBatch {
     let range = || start..start + rows;
     let keys = Int64Array::from_iter_values(range().map(|i| mix(i) as i64));

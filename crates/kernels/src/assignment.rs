@@ -120,8 +120,8 @@ impl Assignment {
         }
     }
 
-    /// Returns the assignment as bytes, for another process: a tag byte, then the boundaries or the number of
-    /// partitions, then the level of a hash if it is above 0.
+    /// Returns the assignment as bytes, for another process. A tag byte comes first, then the boundaries or the number
+    /// of partitions, then the level of a hash if it is above 0.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (tag, rest) = match self {
             Self::Range(boundaries) => (RANGE, boundaries.to_bytes()),
@@ -208,8 +208,8 @@ impl Assignment {
     }
 }
 
-/// Deals rows to partitions in turn. Splits begin at partitions that spread as multiples of the golden ratio do:
-/// however many small splits there are, their rows do not crowd in the first partitions.
+/// Deals rows to partitions in turn. Splits begin at partitions that spread as multiples of the golden ratio do. So the
+/// rows of many small splits do not crowd in the first partitions.
 fn deal(count: PartitionCount, first: Position, partitions: &mut [u32]) {
     let count = u64::from(count.0);
     let start = (u64::from(first.split.wrapping_mul(0x9E37_79B9)) * count) >> 32;

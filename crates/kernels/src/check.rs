@@ -51,7 +51,7 @@ pub enum CheckError {
         slice: usize,
         /// Where in it.
         offset: usize,
-        /// What was wrong there.
+        /// The fault there.
         reason: &'static str,
     },
     /// The bytes that arrived are not those that a map sent.

@@ -9,7 +9,7 @@ use crate::check::CheckError;
 /// The result of every fallible kernel.
 pub type Result<T, E = KernelError> = std::result::Result<T, E>;
 
-/// What can go wrong inside a kernel.
+/// An error of a kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -86,7 +86,7 @@ pub enum KernelError {
     CorruptSlice {
         /// Where in the slice reading failed.
         offset: u64,
-        /// What was wrong there.
+        /// The fault there.
         reason: &'static str,
     },
     /// A hash was asked for where there is nothing to hash.
@@ -100,7 +100,7 @@ pub enum KernelError {
     CorruptKeys {
         /// "samples", "boundaries" or "assignment".
         what: &'static str,
-        /// What was wrong.
+        /// The fault.
         reason: &'static str,
     },
     /// The output buffer has the wrong size.

@@ -1,9 +1,9 @@
 //! Frames: how columns that do not fit into rows travel beside them.
 //!
-//! A section of such a schema that has rows is a frame `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of
-//! the other columns]`. The stream of a frame holds one batch, its rows in the order of the frame's rows. Inside nested
-//! columns, views and dictionaries travel as plain values. Otherwise every slice would carry all the values of the
-//! input.
+//! A section of such a schema that has rows is a frame
+//! `[rows_bytes u64][columns_bytes u64][rows][Arrow IPC stream of the other columns]`. The stream of a frame holds one
+//! batch, its rows in the order of the frame's rows. Inside nested columns, views and dictionaries travel as plain
+//! values. Otherwise every slice would carry all the values of the input.
 
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -91,8 +91,7 @@ fn fill_binary(record: &mut [u8; RECORD_BYTES], number: u128, random: u128) {
     record[96..].copy_from_slice(&[0xCC, 0xDD, 0xEE, 0xFF]);
 }
 
-/// Fills in `[key][2 spaces][number, 32 hex digits][2 spaces][13 hex digits, each four times]["\r
-/// "]`.
+/// Fills in `[key][2 spaces][number, 32 hex digits][2 spaces][13 hex digits, each four times]["\r\n"]`.
 fn fill_ascii(record: &mut [u8; RECORD_BYTES], number: u128, random: u128) {
     record[..KEY_BYTES].copy_from_slice(&ascii_key(random));
     record[10..12].copy_from_slice(b"  ");

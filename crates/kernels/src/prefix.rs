@@ -1,11 +1,11 @@
 //! Prefixes: the first 64 or 128 bits of a row's key, packed so that they compare like the key does.
 //!
-//! Key columns are packed from the most significant bit down: one bit for null placement where the field is nullable,
-//! then the value, inverted for descending keys. A string takes the room that is left. It ends with one byte that tells
-//! its length, or that it goes on; so short strings are decided exactly. A `State` says what did not fit: the key
-//! column, and the depth within its bytes up to which two rows with equal prefix are known to be equal. Packing again
-//! from there decides further. So rows are ordered by digits all the way and never need a comparison sort of many long
-//! keys.
+//! Key columns are packed from the most significant bit down. A nullable field begins with one bit for null placement;
+//! then comes the value, inverted for descending keys. A string takes the room that is left. It ends with one byte that
+//! tells its length, or that it goes on; so short strings are decided exactly. A `State` says what did not fit. It
+//! holds the key column, and the depth within its bytes up to which two rows with equal prefix are known to be equal.
+//! Packing again from there decides further. So rows are ordered by digits all the way and never need a comparison sort
+//! of many long keys.
 //!
 //! A single nullable 8-byte key is packed into 64 bits although it needs 65. Null shares a prefix with the smallest or
 //! largest value, and only there the prefix is not exact.

@@ -1,6 +1,6 @@
 //! The hash of a row, from rounds of AES: two for every 16 bytes, and four to mix the result.
 //!
-//! Guarantee: the hash is the same on every machine, whether it has instructions for AES or looks rounds up in a table,
+//! Guarantee: the hash is the same on machines with instructions for AES and on those that look rounds up in a table,
 //! because maps and reduces may run on different ones. The keys are no secret: it finds accidents, not attacks.
 //!
 //! A row of 100 bytes takes 7 ns, read from memory in order (`benches/steps.rs`). Rounds from the table take 24 times

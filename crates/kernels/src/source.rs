@@ -1,7 +1,7 @@
 //! The columns of one input batch as plain typed buffers, checked against the layout.
 //!
-//! A reader may deliver another variant of a column's family than the schema declares: any offset width or views for
-//! strings and binary, plain values for a dictionary, a dictionary for plain values. Nulls in a column that is declared
+//! A reader may deliver another variant of a column's family than the schema declares. Strings and binary may have any
+//! offset width or be views; dictionaries and plain values may stand for each other. Nulls in a column that is declared
 //! free of them are refused here, so nothing downstream can turn them into garbage.
 
 use arrow_array::cast::AsArray;

@@ -1,4 +1,4 @@
-//! Hash and round robin assignments against what they promise; ranges are tested with sorting.
+//! Hash and round robin assignments keep their promises; ranges are tested with sorting.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails should stop")]
 
@@ -24,7 +24,7 @@ fn key(column: usize) -> SortKey {
     }
 }
 
-/// A layout of one key column, and a batch for it.
+/// Returns a layout of one key column, and a batch for it.
 fn one_column(declared: &DataType, array: ArrayRef) -> (RowLayout, RecordBatch) {
     let field = |kind: &DataType| Arc::new(Schema::new(vec![Field::new("k", kind.clone(), true)]));
     let layout = RowLayout::try_new(&field(declared), &[key(0)]).unwrap();
@@ -32,7 +32,7 @@ fn one_column(declared: &DataType, array: ArrayRef) -> (RowLayout, RecordBatch) 
     (layout, batch)
 }
 
-/// Bytes of the rows of each slice, behind its header.
+/// Returns the bytes of the rows of each slice, behind its header.
 fn sizes(
     layout: &RowLayout,
     batch: &RecordBatch,
@@ -46,7 +46,7 @@ fn sizes(
 
 const START: Position = Position { split: 0, row: 0 };
 
-/// The partition of every row, row by row.
+/// Returns the partition of every row, row by row.
 fn partitions(layout: &RowLayout, batch: &RecordBatch, assignment: &Assignment) -> Vec<usize> {
     let of_row = |row| {
         let sizes = sizes(layout, &batch.slice(row, 1), assignment, START);
@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// Chi-square of how often each of the cells was hit.
+/// Returns chi-square of how often each of the cells was hit.
 fn chi_square(counts: &[u64]) -> f64 {
     let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     counts
@@ -148,7 +148,7 @@ fn distinct_keys_spread_evenly() {
     }
 }
 
-/// Computed from the description in `hash.rs` by other means: machines and versions must agree.
+/// Compares with hashes computed from the description in `hash.rs` by other means: machines and versions must agree.
 #[test]
 fn hashes_stay_what_they_are() {
     let ints = Int64Array::from(vec![Some(0), Some(1), Some(-1), Some(42), None]);

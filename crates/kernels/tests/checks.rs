@@ -18,7 +18,7 @@ use support::tables::{shape, table, Shape};
 
 const HEADER_BYTES: usize = 40;
 
-/// The slice that each split sends to one partition.
+/// Returns the slice that each split sends to one partition.
 fn slices(layout: &RowLayout, splits: &[Vec<RecordBatch>]) -> Vec<Vec<u8>> {
     let assignment = Assignment::round_robin(1).unwrap();
     let slice = |(split, batches): (u32, &Vec<RecordBatch>)| {

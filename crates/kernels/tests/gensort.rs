@@ -13,7 +13,7 @@ fn shape() -> RecordShape {
     RecordShape::try_new(RECORD_BYTES, KEY_BYTES).unwrap()
 }
 
-/// The summary of records 0 to `records` - 1, made piece by piece.
+/// Returns the summary of records 0 to `records` - 1, made piece by piece.
 fn summary(kind: RecordKind, records: usize, piece: usize) -> Summary {
     let mut summary = Summary::new(shape());
     for start in (0..records).step_by(piece) {
@@ -33,7 +33,7 @@ fn checksums_are_those_of_gensort() {
     assert!(!million.is_sorted());
 }
 
-/// The sums come from an independent implementation of the published procedure.
+/// Compares with sums of an independent implementation of the published procedure.
 #[test]
 fn skewed_checksums_are_those_of_gensort() {
     let binary = summary(RecordKind::SkewedBinary, 5000, 700);

@@ -19,14 +19,14 @@ const PARTITIONS: usize = 50;
 const CELLS: usize = 25;
 const SEEDS: [u64; 6] = [0, 1, 2, 3, 1 << 63, u64::MAX];
 
-/// The numbers of the first rows of a source.
+/// Returns the numbers of the first rows of a source.
 type Numbers<'a> = dyn Fn(u64, usize) -> Vec<u64> + 'a;
 
-/// The numbers of the first rows of a source, for a seed.
+/// Returns the numbers of the first rows of a source, for a seed.
 type Generator<'a> = dyn Fn(u64, u64, usize) -> Vec<u64> + 'a;
 
-/// Chi-square of counts that should all be the same, in deviations from its mean. Far below it is as suspect as far
-/// above: numbers may be too even.
+/// Returns chi-square of counts that should all be the same, in deviations from its mean. Far below the mean is as
+/// suspect as far above: numbers may be too even.
 fn deviation(counts: &[u64], degrees: usize) -> f64 {
     let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     let chi_square: f64 = counts
@@ -36,7 +36,8 @@ fn deviation(counts: &[u64], degrees: usize) -> f64 {
     (chi_square - degrees as f64) / (2.0 * degrees as f64).sqrt()
 }
 
-/// Rows of each source per partition of the numbers; and of all sources together, which shows what they share.
+/// Compares rows of each source per partition of the numbers; and of all sources together, which shows their common
+/// parts.
 fn sources_by_partitions(numbers: &Numbers<'_>) -> [f64; 2] {
     let mut counts = vec![0; SOURCES * PARTITIONS];
     let mut totals = vec![0; PARTITIONS];
@@ -53,7 +54,7 @@ fn sources_by_partitions(numbers: &Numbers<'_>) -> [f64; 2] {
     ]
 }
 
-/// Where rows stood before by where they stand afterwards, both as a part of the whole.
+/// Compares where rows stood before with where they stand afterwards, both as a part of the whole.
 fn positions_by_positions(before: &[u64], after: &[u64]) -> f64 {
     let rank = |numbers: &[u64]| {
         let mut order: Vec<usize> = (0..numbers.len()).collect();
@@ -71,7 +72,7 @@ fn positions_by_positions(before: &[u64], after: &[u64]) -> f64 {
     deviation(&counts, (CELLS - 1) * (CELLS - 1))
 }
 
-/// The largest deviation of all that is looked at, with its name.
+/// Returns the largest of all deviations, with its name.
 fn worst(numbers: &Generator<'_>) -> (f64, String) {
     const ROWS: usize = 62_500;
     let mut found = Vec::new();
@@ -124,7 +125,7 @@ fn cells_are_multinomial() {
     assert!(deviation.abs() < 5.0, "{name}: {deviation} deviations");
 }
 
-/// One round of mixing, as in `mix.rs`.
+/// Does one round of mixing, as in `mix.rs`.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

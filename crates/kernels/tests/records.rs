@@ -13,7 +13,7 @@ use exoshuffle_kernels::valsort::Summary;
 use exoshuffle_kernels::{Position, Sections, Tally};
 use proptest::prelude::*;
 
-/// What every slice begins with.
+/// Bytes of the header of every slice.
 const HEADER_BYTES: usize = 40;
 
 /// How the bytes of the records are distributed.
@@ -42,7 +42,7 @@ impl Input {
         &record[..self.shape.key_bytes()]
     }
 
-    /// The records cut into up to `pieces` slices of different lengths, some of them empty.
+    /// Returns the records cut into up to `pieces` slices of different lengths, some of them empty.
     fn slices(&self, pieces: usize) -> Vec<&[u8]> {
         let mut rest = &self.records[..];
         let mut slices = Vec::new();

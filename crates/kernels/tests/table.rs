@@ -19,7 +19,7 @@ use support::columns::{delivered, Random};
 use support::oracle::{compare_rows, Value};
 use support::tables::{shape, table, Shape};
 
-/// What every slice begins with.
+/// Bytes of the header of every slice.
 const HEADER_BYTES: usize = 40;
 
 fn block(scatter: &Scatter) -> Vec<Vec<u8>> {
@@ -32,7 +32,7 @@ fn block(scatter: &Scatter) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The assignment by boundaries out of samples.
+/// Returns the assignment by boundaries out of samples.
 fn ranges(layout: &RowLayout, samples: &[&[u8]], partitions: usize) -> Assignment {
     let boundaries = choose_boundaries(&layout.key_layout(), samples, partitions);
     Assignment::Range(boundaries.unwrap())
@@ -51,7 +51,7 @@ fn scatter_split(
     block(&Scatter::plan(layout, batches, assignment, first).unwrap())
 }
 
-/// Slices, opened.
+/// Opens slices.
 fn opened(slices: Vec<Buffer>, partition: usize) -> Arc<Sections> {
     Arc::new(Sections::open(slices, partition as u32, Some(0), None).unwrap())
 }
@@ -61,7 +61,7 @@ fn sorted(layout: &RowLayout, slices: Vec<Vec<u8>>) -> GatheredRows {
     GatheredRows::sorted(layout, opened(slices, 0), 0).unwrap()
 }
 
-/// The sorted rows in batches of `step`, with the declared types, which strings may have had before.
+/// Returns the sorted rows in batches of `step`, with the declared types, which strings may have had before.
 fn collect(schema: &SchemaRef, rows: GatheredRows, step: usize) -> RecordBatch {
     let output_schema = rows.output_schema();
     let rows = Arc::new(rows);
@@ -233,7 +233,7 @@ proptest! {
             let sections = Arc::new(sections);
             for gather in [GatheredRows::sorted, GatheredRows::in_order] {
                 if let Ok(rows) = gather(&layout, Arc::clone(&sections), 0) {
-                    // Nested columns may be refused here; the bytes of strings are not looked at.
+                    // Nested columns may be refused here; the bytes of strings are not checked.
                     Arc::new(rows).batches(100).for_each(drop);
                 }
             }

@@ -117,7 +117,7 @@ struct Member {
     weight: Weight,
 }
 
-/// What a process was found to have, and its resident size then.
+/// The measured memory of a process, and its resident size at that time.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Gives idle memory in the allocators of a worker process back to the system while the process has more than is set
+//! Gives idle memory in the allocators of a worker process back to the system while the process exceeds the memory set
 //! apart for its task.
 //!
 //! The engine's process has a guard that does so where the limit of the program is near, but it cannot reach into other

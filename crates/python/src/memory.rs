@@ -1,5 +1,5 @@
-//! Keeps the program under its memory limit. Idle memory in allocators goes back to the system when the limit is near,
-//! and a worker process that would take the program beyond it is stopped.
+//! Keeps the program under its memory limit. Idle memory in allocators goes back to the system when the limit is near.
+//! A worker process that would take the program beyond the limit is stopped.
 //!
 //! Freed memory is kept for reuse, since fresh pages cost more to touch than to fill. The engine's budget covers memory
 //! in use; idle memory beside it is harmless only as long as there is room. A thread looks every few milliseconds, so

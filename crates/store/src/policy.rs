@@ -12,7 +12,7 @@ pub(crate) struct Pressure {
     pub(crate) threshold_bytes: u64,
     /// Bytes of blocks and reservations.
     pub(crate) committed_bytes: u64,
-    /// Those of them in blocks that are being spilled.
+    /// The part of them in blocks that are being spilled.
     pub(crate) leaving_bytes: u64,
     /// Bytes that waiting requests ask for.
     pub(crate) wanted_bytes: u64,
@@ -55,8 +55,8 @@ impl Pressure {
     }
 }
 
-/// Picks the victims of one spill from `candidates` (block, bytes), oldest first: enough for `excess_bytes`, not more
-/// than `batch_bytes` unless one block alone is larger, and none of the newest that make up `spared_bytes`.
+/// Picks the victims of one spill from `candidates` (block, bytes), oldest first. They are enough for `excess_bytes`,
+/// and not more than `batch_bytes` unless one block alone is larger. None is of the newest that make up `spared_bytes`.
 pub(crate) fn choose_victims(
     (excess_bytes, spared_bytes): (u64, u64),
     batch_bytes: u64,
@@ -105,7 +105,7 @@ pub(crate) struct Patience {
     pub(crate) disk_full_timeout: Duration,
 }
 
-/// What a waiting request does next.
+/// The next move of a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
     /// Wait until something changes.

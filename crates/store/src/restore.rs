@@ -4,14 +4,12 @@
 //! only then are the resident blocks pinned. If one of these was spilled in the meantime, the allocation is dropped and
 //! made anew, larger. A spilled block never becomes resident again, so this ends.
 //!
-//! A pinned block cannot be spilled. In the reduces of a shuffle, each task has a slice of every block: blocks were
-//! never free to be spilled, and outputs found no room. A sort of 1 GB within 0.4 GB then took 15 s instead of 3 now
-//! and then. So small parts of blocks are copied, from the moment an output finds nothing to spill until memory is no
+//! A pinned block cannot be spilled. In the reduces of a shuffle, each task has a slice of every block. So blocks were
+//! never free to be spilled, and outputs found no room: a sort of 1 GB within 0.4 GB took 15 s instead of 3 now and
+//! then. So small parts of blocks are copied, from the moment an output finds nothing to spill until memory is no
 //! longer short. They are not copied whenever memory is short. Where no output is made, pins keep blocks from being
-//! spilled for memory that tasks reserve ahead of their turn; without these pins, grouping 40 million rows took a tenth
+//! spilled for memory that tasks reserve ahead of their turn. Without these pins, grouping 40 million rows took a tenth
 //! longer.
-//! copied. Not whenever memory is short: where no output is made, pins keep blocks from being spilled for memory that
-//! tasks reserve ahead of their turn, and grouping 40 million rows took a tenth longer without.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a store holds and has done, at one moment.
+//! The holdings and the counters of a store, at one moment.
 
 /// Counts of a [`Store`](crate::Store). Bytes of blocks include their rounding to whole units of the arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

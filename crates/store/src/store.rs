@@ -81,8 +81,8 @@ impl Store {
     /// [`Store::allocate`].
     ///
     /// # Cost
-    /// Slices in memory cost nothing. Spilled ones cost a read each, one more for about 256 neighbouring slices, and
-    /// memory of their own for as long as any slice of this fetch lives.
+    /// Slices in memory cost nothing. Spilled ones cost a read each, and one more for about 256 neighbouring slices.
+    /// They take memory of their own for as long as any slice of this fetch lives.
     pub fn fetch(&self, wanted: &[(BlockId, Option<usize>)]) -> Result<Vec<Slice>> {
         restore::fetch(&self.shared, wanted)
     }

@@ -1,4 +1,4 @@
-//! The arena of a store, seen from another process. This process keeps no books: the process that has the store tells
+//! The arena of a store, seen from another process. This process keeps no books. The process that has the store tells
 //! it where a slice or a block lies ([`Slice::pieces`](crate::Slice::pieces),
 //! [`BlockMut::pieces`](crate::BlockMut::pieces)), and holds it for as long as it is mapped here.
 //!
@@ -53,8 +53,8 @@ impl ArenaView {
     /// As [`slice`](Self::slice).
     ///
     /// # Safety
-    /// The other process must hold the `BlockMut` with these pieces until the mapped one is dropped, and nobody else
-    /// may read or write its data until then.
+    /// The other process must hold the `BlockMut` with these pieces until the mapped one is dropped. Nobody else may
+    /// read or write its data until then.
     pub unsafe fn block(&self, pieces: &[(u64, u64)]) -> io::Result<MappedBlock> {
         self.map(pieces, Access::Write).map(MappedBlock)
     }

@@ -23,7 +23,7 @@ fn fetched(store: &Store, block: BlockId, wanted: &[usize]) -> Vec<Slice> {
     slices
 }
 
-/// A store of eight units, of which so many hundredths may be taken before memory is short, with one block.
+/// Makes a store of eight units with one block. Memory is short once so many hundredths of it are taken.
 fn store_of(hundredths: u32) -> (Setup, Store, BlockId) {
     let mut setup = Setup::new(8, 1);
     setup.options.spill_threshold = f64::from(hundredths) / 100.0;
@@ -33,7 +33,7 @@ fn store_of(hundredths: u32) -> (Setup, Store, BlockId) {
     (setup, store, block)
 }
 
-/// An output finds neither room nor anything to be spilled: all is pinned or reserved.
+/// Lets an output find neither room nor anything to be spilled: all is pinned or reserved.
 fn starve(store: &Store, block: BlockId) {
     let _pinned = store.fetch(&[(block, None)]).unwrap();
     let _rest = store.reserve(6 * UNIT).unwrap();

@@ -1,4 +1,4 @@
-//! Scripted failures of the disk, and what requests are told.
+//! Scripted failures of the disk, and the errors that requests get.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use exoshuffle_store::{Priority, Store, StoreError, StoreOptions};
 use support::{broken, content, no_space, push_out, put, Script, Setup, UNIT};
 
-/// A store whose block 0 of three slices is on disk, at the start of the first file.
+/// Makes a store whose block 0 of three slices is on disk, at the start of the first file.
 fn with_spilled_block(
     script: &std::sync::Arc<Script>,
 ) -> (Setup, Store, exoshuffle_store::BlockId) {

@@ -1,4 +1,4 @@
-//! A child that the process has forked: it is told that the store is not its own, and harms nothing of its parent's.
+//! A child that the process has forked gets an error from the store, and harms nothing of its parent's.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -8,10 +8,10 @@ mod support;
 use exoshuffle_store::{Priority, StoreError};
 use support::{content, put, Setup};
 
-/// Runs `child` in a forked process; returns whether it came to its end and all was as it said.
+/// Runs `child` in a forked process; returns whether it came to its end and returned true.
 fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child allocates and frees, which the allocator sees to, touches nothing else of other threads, and ends
-    // without coming back.
+    // SAFETY: the child allocates and frees, which the allocator is made for. It touches nothing else that belongs to
+    // other threads, and ends without coming back.
     unsafe {
         let process = libc::fork();
         if process == 0 {
@@ -37,7 +37,7 @@ fn what_a_child_drops_and_closes_stays_with_its_parent() {
     let handles = std::mem::ManuallyDrop::new(handles);
     let child = || {
         let mine = unsafe {
-            // SAFETY: in the child only, which has a copy of its own.
+            // SAFETY: only in the child, which has a copy of its own.
             std::ptr::read(&raw const *handles)
         };
         let (store, block, reservation, slices) = mine;

@@ -11,7 +11,7 @@ use std::thread;
 use exoshuffle_store::{BlockId, Store, StoreError};
 use support::{content, put, Script, Setup, UNIT};
 
-/// A store with one spilled block of slices of 100 bytes, and no reads so far.
+/// Makes a store with one spilled block of slices of 100 bytes, and no reads so far.
 fn with_spilled_block(num_slices: usize) -> (Setup, Arc<Script>, Store, BlockId) {
     let setup = Setup::new(16, 1);
     let script = Script::new(|_| Ok(()));

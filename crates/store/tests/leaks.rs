@@ -1,4 +1,5 @@
-//! An open store keeps its memory in bounds, a closed one leaves no descriptor, no mapping and no file. Alone in its process, so that the counts are its own.
+//! An open store keeps its memory in bounds; a closed one leaves no descriptor, no mapping and no file. Alone in its
+//! process, so that the counts are its own.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -22,7 +23,7 @@ fn mappings() -> usize {
         .count()
 }
 
-/// Memory that the system holds for the arena, as the system counts it.
+/// Returns the memory that the system holds for the arena, as the system counts it.
 fn measured_arena_bytes() -> u64 {
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let is_arena = |path: &std::path::PathBuf| {

@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The store next to what it should hold.
+/// The store next to its expected content.
 struct Model {
     store: Store,
     view: ArenaView,
@@ -80,7 +80,7 @@ impl Model {
             Step::Reserve(bytes) => {
                 let stats = self.store.stats();
                 let taken = stats.used_blocks_bytes + stats.reserved_bytes;
-                // Alone in the world, whoever waits for his own pins waits for ever.
+                // A thread that waits for its own pins, alone in the world, waits for ever.
                 if taken + bytes > stats.budget_bytes {
                     self.let_go();
                 }
@@ -126,7 +126,7 @@ impl Model {
         for (slice, expect) in &self.held {
             assert!(slice.as_slice() == expect, "a held slice has changed");
             if let Some(pieces) = slice.pieces() {
-                // SAFETY: the slice is held for longer than what is mapped of it.
+                // SAFETY: the slice is held for longer than its mapping.
                 let mapped = unsafe { self.view.slice(&pieces) }.unwrap();
                 assert!(mapped.as_slice() == expect, "the view shows something else");
             }

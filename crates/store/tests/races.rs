@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use exoshuffle_store::{BlockId, Helpless, Priority, Store, StoreError};
 use support::{broken, content, put, Script, Setup, UNIT};
 
-/// A store whose first block is being written; the write goes on when told how it ends.
+/// A store whose first block is being written; the write goes on once it is told how it ends.
 struct Held {
     _setup: Setup,
     store: Arc<Store>,
@@ -54,7 +54,7 @@ fn a_block_pinned_while_it_is_written_stays_until_unpinned() {
     let held = hold_a_write();
     let slices = held.store.fetch(&[(held.block, Some(1))]).unwrap();
     held.go.send(Ok(())).unwrap();
-    // Room beside the pinned block comes at once; the block itself only when it is let go.
+    // Room beside the pinned block comes at once; the block's own room only when it is let go.
     let beside = held.store.reserve(3 * UNIT).unwrap();
     assert_eq!(held.store.stats().used_blocks_bytes, UNIT);
     assert!(slices[0].as_slice() == content(5, 1, 2000));
@@ -118,7 +118,7 @@ fn a_request_that_is_interrupted_leaves_the_queue() {
     assert!(matches!(interrupted, StoreError::Interrupted(why) if why.to_string() == "a signal"));
     drop(all);
     assert_eq!(store.stats().reserved_bytes, 0);
-    // Would be refused if it had to wait behind the other.
+    // The request would be refused if it had to wait behind the other.
     store.reserve(UNIT).unwrap();
 }
 
@@ -132,7 +132,7 @@ fn who_waits_for_what_only_others_can_free_asks_whether_they_will() {
     }));
     let store = setup.open();
     let block = store.allocate(&[0, 1000], Priority::Output).unwrap().seal();
-    // What it holds itself cannot be spilled.
+    // A block that the thread holds itself cannot be spilled.
     let held = store.fetch(&[(block, Some(0))]).unwrap();
     let since = Instant::now();
     let refused = store.reserve(4 * UNIT).unwrap_err();
@@ -147,7 +147,7 @@ fn who_waits_for_what_only_others_can_free_asks_whether_they_will() {
 
 #[test]
 fn closing_ends_a_spill_between_writes() {
-    // Three writes long; a second one would wait for ever.
+    // The spill takes three writes; the second one would wait for ever.
     let held = hold_a_write_of(256, &[9 << 20]);
     let store = Arc::clone(&held.store);
     let closing = std::thread::spawn(move || store.close());

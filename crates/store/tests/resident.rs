@@ -1,5 +1,5 @@
-//! Blocks that found no memory and lie in files, which the budget does not count, are resident only while somebody looks at
-//! them. In a process of its own, since it looks at all mappings.
+//! Blocks that found no memory lie in files, which the budget does not count. They are resident only while somebody
+//! looks at them. In a process of its own, since it looks at all mappings.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, like tests"
@@ -10,7 +10,7 @@ use std::fs;
 
 use support::{content, put, Setup, UNIT};
 
-/// What of the files in a directory is resident in this process.
+/// Returns the bytes of files in a directory that are resident in this process.
 fn resident_file_bytes(directory: &std::path::Path) -> u64 {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let mut is_inside = false;

@@ -8,7 +8,7 @@ mod support;
 use exoshuffle_store::{BlockId, PAGE_BYTES};
 use support::{content, put, Script, Setup, UNIT};
 
-/// Slices of a few bytes, some of none and a few of several pages, in 13 units.
+/// Returns the sizes of slices: most of a few bytes, some of none and a few of several pages, in 13 units.
 fn sizes() -> Vec<usize> {
     (0..2_000)
         .map(|slice| match slice % 500 {

@@ -19,7 +19,7 @@ fn fetch(store: &Store, block: BlockId, slice: usize) -> Slice {
     store.fetch(&[(block, Some(slice))]).unwrap().remove(0)
 }
 
-/// Checks that the view shows what the slice holds; returns the number of pieces.
+/// Checks that the view shows the bytes of the slice; returns the number of pieces.
 fn check(view: &ArenaView, slice: &Slice, expect: &[u8]) -> usize {
     let pieces = slice.pieces().unwrap();
     let total: u64 = pieces.iter().map(|(_, len)| len).sum();
@@ -30,7 +30,8 @@ fn check(view: &ArenaView, slice: &Slice, expect: &[u8]) -> usize {
     pieces.len()
 }
 
-/// Leaves every other unit of an arena of 16 free, so that every larger block is scattered; returns what holds the rest.
+/// Leaves every other unit of an arena of 16 free, so that every larger block is scattered. Returns the blocks in the
+/// other units.
 fn scatter(store: &Store) -> Vec<BlockId> {
     let size = UNIT as usize - 4096;
     let blocks: Vec<_> = (0..16)
@@ -82,7 +83,7 @@ fn slices_of_a_scattered_block_are_contiguous_in_the_view() {
 #[test]
 fn restored_slices_are_seen_too() {
     let mut setup = Setup::new(16, 1);
-    // Nothing is spilled but for the reservation below.
+    // Only the reservation below makes anything spill.
     setup.options.spill_threshold = 1.0;
     let store = setup.open();
     let view = view_of(&store);
@@ -166,7 +167,7 @@ fn pieces_are_known_after_the_block_is_freed_and_the_store_closed() {
     check(&view, &slice, &content(3, 1, 200));
 }
 
-/// The access of this process to the page of `address`, as the system shows it: `rw-s`.
+/// Returns the access of this process to the page of `address`, as the system shows it: `rw-s`.
 fn access_to(address: *const u8) -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let covers = |line: &&str| {

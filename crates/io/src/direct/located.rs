@@ -1,7 +1,7 @@
 //! Paths of files whose bytes are in another place: a file that was decompressed, or standard input that was kept.
 //!
-//! Such a path holds both: the path that people know and, between two marks that no path can have, the place. So it
-//! travels wherever paths do, and messages show only the known path.
+//! A path of this kind holds both: the path that people know and, between two marks that no path can have, the place.
+//! So it travels wherever paths do, and messages show only the known path.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

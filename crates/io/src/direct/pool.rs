@@ -5,7 +5,7 @@
 //! nobody wanted for [`IDLE_FOR`] goes too. A reduce needs a tenth of the buffers of a map, and the buffers that maps
 //! leave idle would count against the memory limit.
 //!
-//! A process may fork at any time. Its child has the pool as it was between two uses, and not in the middle of one by a
+//! A process may fork at any time. Its child has the pool as it was between two uses, never in the middle of a use by a
 //! thread that the child does not have.
 
 use std::cell::Cell;
@@ -213,7 +213,7 @@ fn map(bytes: usize) -> std::io::Result<NonNull<u8>> {
         return Err(std::io::Error::last_os_error());
     }
     // No huge pages: a virtual machine that gives free memory back to its host does so in these. A first touch of 200
-    // MB took 0.6-1.6 s in them, and 0.17 s in small pages, most of which were in use a moment ago.
+    // MB took 0.6-1.6 s in them. In small pages, most of which were in use a moment ago, it took 0.17 s.
     NonNull::new(address.cast()).ok_or_else(|| std::io::Error::other("mapped at address zero"))
 }
 

@@ -31,7 +31,7 @@ impl Random {
         (self.next() >> 11) % bound
     }
 
-    /// Text with everything that makes text formats hard, never empty.
+    /// Returns text with everything that makes text formats hard, never empty.
     pub fn text(&mut self) -> String {
         const PIECES: [&str; 12] = [
             "a",
@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-/// Types that every table format holds.
+/// Returns types that every table format holds.
 pub fn plain_types() -> Vec<DataType> {
     use DataType::{Boolean, Date32, Float64, Int64, Timestamp, Utf8};
     vec![
@@ -68,7 +68,7 @@ pub fn plain_types() -> Vec<DataType> {
     ]
 }
 
-/// Types that Parquet and IPC hold besides.
+/// Returns types that Parquet and IPC hold besides.
 pub fn rich_types() -> Vec<DataType> {
     use DataType::{
         Binary, BinaryView, Decimal128, Dictionary, FixedSizeBinary, Float32, Int16, Int32, Int64,
@@ -110,7 +110,7 @@ pub fn nested_types() -> Vec<DataType> {
     vec![list, DataType::Struct(fields.into())]
 }
 
-/// A table of random columns of the given types.
+/// Returns a table of random columns of the given types.
 pub fn table(random: &mut Random, rows: usize, types: &[DataType]) -> RecordBatch {
     let columns = 1 + random.below(6);
     let fields: Vec<Field> = (0..columns)
@@ -122,7 +122,7 @@ pub fn table(random: &mut Random, rows: usize, types: &[DataType]) -> RecordBatc
     table_of(random, rows, Arc::new(Schema::new(fields)))
 }
 
-/// Random rows of a schema.
+/// Returns random rows of a schema.
 pub fn table_of(random: &mut Random, rows: usize, schema: SchemaRef) -> RecordBatch {
     let columns = schema
         .fields()
@@ -257,7 +257,7 @@ pub fn read_all(source: &Source, options: &ReadOptions, target_bytes: u64) -> Re
     arrow_select::concat::concat_batches(&source.schema, &batches).unwrap()
 }
 
-/// Casts what the reader delivers to the types of the schema.
+/// Casts the batches of a reader to the types of the schema.
 pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     for (found, declared) in batch.schema().fields().iter().zip(schema.fields()) {
         assert_eq!(
@@ -289,12 +289,12 @@ pub fn assert_same(found: &RecordBatch, expected: &RecordBatch) {
     }
 }
 
-/// The format of this name.
+/// Returns the format of this name.
 pub fn named(name: &str) -> Format {
     name.parse().unwrap()
 }
 
-/// Whether types of columns are not in the file.
+/// Returns whether types of columns are not in the file.
 pub fn is_text_format(format: Format) -> bool {
     ["csv", "jsonl"].contains(&format.name())
 }

@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Types that have an order.
+/// Returns types that have an order.
 pub fn sortable_types() -> Vec<DataType> {
     use DataType as T;
     let dictionary = |key: T, values: T| T::Dictionary(Box::new(key), Box::new(values));
@@ -76,7 +76,7 @@ pub fn sortable_types() -> Vec<DataType> {
     ]
 }
 
-/// Types that can only travel along.
+/// Returns types that can only travel along.
 pub fn payload_types() -> Vec<DataType> {
     use DataType as T;
     let pair = Fields::from(vec![
@@ -94,7 +94,7 @@ pub fn payload_types() -> Vec<DataType> {
     ]
 }
 
-/// A column of `rows` values out of about `distinct` different ones.
+/// Returns a column of `rows` values out of about `distinct` different ones.
 pub fn column(
     data_type: &DataType,
     nullable: bool,
@@ -158,7 +158,7 @@ fn integer(width: usize, random: &mut Random) -> i256 {
     ][random.below(6)]
 }
 
-/// Values that are the same in all float widths.
+/// Returns values that are the same in all float widths.
 fn float(random: &mut Random) -> f64 {
     let small = random.below(100) as f64 / 4.0;
     [
@@ -180,7 +180,7 @@ fn bytes(length: usize, random: &mut Random) -> Vec<u8> {
         .collect()
 }
 
-/// Strings around the lengths that matter, many with a long common beginning, some ending in zero bytes.
+/// Returns strings around the lengths that matter, many with a long common beginning, some ending in zero bytes.
 fn text(random: &mut Random) -> String {
     let begin = [
         "",
@@ -245,7 +245,7 @@ fn array(data_type: &DataType, values: &[Value]) -> ArrayRef {
     }
 }
 
-/// Any fixed-width type from its little-endian bytes.
+/// Makes any fixed-width type from its little-endian bytes.
 fn fixed(data_type: &DataType, values: &[Value]) -> ArrayRef {
     let width = match data_type {
         DataType::FixedSizeBinary(width) => *width as usize,
@@ -270,7 +270,7 @@ fn fixed(data_type: &DataType, values: &[Value]) -> ArrayRef {
     make_array(data.nulls(Some(validity(values))).build().unwrap())
 }
 
-/// Half precision bits of the values that `float` makes: multiples of 1/4 below 25, and the special ones.
+/// Returns half precision bits of the values that `float` makes: multiples of 1/4 below 25, and the special ones.
 fn half(v: f64) -> u16 {
     let bits = v.to_bits();
     let sign = (bits >> 48) as u16 & 0x8000;
@@ -315,7 +315,7 @@ fn list(items: &DataType, values: &[Value]) -> ArrayRef {
     }
 }
 
-/// A child column of a struct.
+/// Returns a child column of a struct.
 fn nested(data_type: &DataType, values: &[Value]) -> ArrayRef {
     let numbers = values.iter().map(|v| {
         if let Value::Int(n) = v {
@@ -338,7 +338,8 @@ fn validity(values: &[Value]) -> NullBuffer {
     values.iter().map(|v| !matches!(v, Value::Null)).collect()
 }
 
-/// The same rows as a reader may deliver them: strings as views, dictionaries decoded, columns not starting at 0.
+/// Returns the same rows as a reader may deliver them: strings as views, dictionaries decoded, columns not starting at
+/// 0.
 pub fn delivered(batch: &RecordBatch, random: &mut Random) -> RecordBatch {
     let columns = batch.columns().iter().map(|array| {
         let other = match array.data_type() {
@@ -364,7 +365,7 @@ pub fn delivered(batch: &RecordBatch, random: &mut Random) -> RecordBatch {
     RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns).unwrap()
 }
 
-/// The array as a slice out of a larger one.
+/// Returns the array as a slice out of a larger one.
 fn shifted(array: &ArrayRef) -> ArrayRef {
     let twice = arrow_select::concat::concat(&[array.as_ref(), array.as_ref()]).unwrap();
     twice.slice(array.len(), array.len())

@@ -1,11 +1,11 @@
-//! What the kernels must agree with: values as plain enums, compared the obvious way.
+//! The oracle of the kernels: values as plain enums, compared the obvious way.
 
 use std::cmp::Ordering;
 
 use arrow_buffer::i256;
 use exoshuffle_kernels::SortKey;
 
-/// One value of any column; payload without an order has none.
+/// One value of any column; a payload without an order has no value.
 #[derive(Debug, Clone)]
 pub enum Value {
     Null,

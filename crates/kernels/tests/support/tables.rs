@@ -1,4 +1,4 @@
-//! Random tables in splits of batches, with what the kernels must make of them.
+//! Random tables in splits of batches, with the results that the kernels must give.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ impl Table {
         RowLayout::try_new(&self.schema, &self.keys).unwrap()
     }
 
-    /// Every `step`-th row of every split as a sample.
+    /// Returns every `step`-th row of every split as a sample.
     pub fn samples(&self, layout: &RowLayout, step: usize) -> Vec<Vec<u8>> {
         let sample_split = |(split, batches): (usize, &Vec<RecordBatch>)| {
             let all = concat_batches(&self.schema, batches).unwrap();
@@ -166,7 +166,7 @@ impl Table {
         self.splits.iter().enumerate().map(sample_split).collect()
     }
 
-    /// The positions of the boundaries that evenly spaced samples must give, with their rows.
+    /// Returns the positions of the boundaries that evenly spaced samples must give, with their rows.
     pub fn expected_boundaries(
         &self,
         step: usize,
@@ -186,7 +186,7 @@ impl Table {
         }
     }
 
-    /// All rows in a stable sort's order.
+    /// Returns all rows in a stable sort's order.
     pub fn sorted(&self) -> RecordBatch {
         let all = concat_batches(&self.schema, self.splits.iter().flatten()).unwrap();
         let mut order: Vec<usize> = (0..self.rows.len()).collect();

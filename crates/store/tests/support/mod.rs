@@ -23,10 +23,10 @@ use tempfile::TempDir;
 /// Units of the arena.
 pub const UNIT: u64 = 64 << 10;
 
-/// Asked before every write into a directory; may refuse it, or hold it up.
+/// Called before every write into a directory; may refuse it, or hold it up.
 pub type OnWrite = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
 
-/// What goes wrong, and what was read.
+/// The script of failures, and the counts of reads.
 pub struct Script {
     on_write: Mutex<OnWrite>,
     /// The byte of every file that is read inverted.
@@ -47,7 +47,7 @@ impl Script {
         *self.flipped.lock().unwrap() = byte;
     }
 
-    /// Reads so far, of whatever size.
+    /// Returns the number of reads so far, of whatever size.
     pub fn num_reads(&self) -> usize {
         self.num_reads.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ pub fn broken() -> io::Error {
     io::Error::from_raw_os_error(5)
 }
 
-/// A store of `units` with `directories` temporary spill directories that never gives up waiting.
+/// The parts of a store of `units` with `directories` temporary spill directories that never gives up waiting.
 pub struct Setup {
     pub directories: Vec<TempDir>,
     pub options: StoreOptions,
@@ -141,7 +141,7 @@ impl Setup {
     }
 }
 
-/// The bytes that slice `slice` of block number `seed` has.
+/// Returns the bytes that slice `slice` of block number `seed` has.
 pub fn content(seed: u64, slice: usize, len: usize) -> Vec<u8> {
     let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (slice as u64 + 1);
     let mut next = || {

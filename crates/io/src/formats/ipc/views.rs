@@ -1,7 +1,7 @@
 //! Text and binary as views, without the bytes that no row of a batch points to.
 //!
 //! A batch that was cut from a larger one may come with all buffers of that. 2,500 batches of one row each had 82 kB of
-//! them each, and code that holds batches took 590 MB within 512 for rows of 50 kB.
+//! them each. Code that holds batches then took 590 MB within 512 for rows of 50 kB.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The JSON lines decoder. Missing keys are null. A key that the schema does not have is an error, since its values
-//! would be lost. Keys beside the columns are checked only where all columns are asked for; keys within a column
-//! always.
+//! would be lost. Beside the columns that holds only where all columns are asked for; within a column it holds wherever
+//! that column is asked for.
 //!
 //! Numbers of columns whose type was inferred have a decoder of their own, which takes only numbers and loses no digit.
 //! Numbers of columns whose type was given are decoded as text, also from within quotes, and parsed afterwards. The

@@ -16,7 +16,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// Adds a number as it is written. Returns false, and adds nothing, if the text is no number, or more than its
-    /// value: an article number with leading zeros, or a telephone number with a plus.
+    /// value. Article numbers with leading zeros and telephone numbers with a plus are more.
     pub(super) fn add(&mut self, text: &str) -> bool {
         let Some(number) = Written::parse(text) else {
             return false;

@@ -23,7 +23,7 @@ pub(super) struct QuotedEmpty {
     found: Vec<Place>,
 }
 
-/// What the last byte was.
+/// The kind of the last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     RecordEnd,
