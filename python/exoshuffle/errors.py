@@ -194,8 +194,8 @@ class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it sho
 class TaskError(ExoshuffleError):
     """A task failed for good. ``__cause__`` is the exception of the last attempt, with its traceback.
 
-    If that exception comes from the user's function, this error is also of its class, so that ``except KeyError``
-    finds it, and has its arguments and attributes. Some classes are left out, since they would mislead those who wait:
+    If that exception comes from the user's function, this error has its class, arguments and attributes, too, so that
+    ``except KeyError`` finds it. Some classes are left out, since they would mislead those who wait:
     ``TimeoutError``, the ends of iterations, and what ends programs (``SystemExit``, ``KeyboardInterrupt``).
 
     Attributes:

@@ -5,8 +5,7 @@ order. Null meets nothing, and NaN is greater than all numbers. If right rows ar
 order counts (``backward``, ``nearest``), or the first one (``forward``), as in Polars.
 
 How: both sides are sorted by the same columns. So the matches of a left piece lie in the right pieces that its keys
-reach over, and each left row needs one of these (``pieces``). Within two pieces, a merge matches the rows
-(``matching``).
+reach over. Each left row needs one of these (``pieces``). Within two pieces, a merge matches the rows (``matching``).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class BatchInput:
 
     Attributes:
         reader: How to read.
-        steps: What to do with the batches.
+        steps: The steps for the batches.
         config: How to order what comes out of them.
         tag: As in ``SplitInput``.
     """

@@ -43,7 +43,7 @@ class Shuffle:
 
     Attributes:
         name: The operator's name, for progress and plans.
-        sides: What the maps of each input do.
+        sides: The work of the maps of each input.
         assign: Makes the assignment of rows to partitions.
         is_sampled: Whether the assignment needs sampled keys.
         finish: Makes the result of a partition.
