@@ -20,7 +20,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ ForkedEngineError               used in a process that was forked from the engine's
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
     │  ├─ TaskCancelledError
-    ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
+    │  ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
     │  ├─ ActorDiedError                  the actor is gone, and with it the call
     │  └─ ProtocolError                   driver and workers are of different versions
     └─ TaskError                          a task failed: name, attempt and cause; also of the cause's class

@@ -40,11 +40,11 @@ class TaskOptions:
             too. It is a ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
         max_retries: How many times to run the task again after a failure that is not the function's own. Its worker
-            died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may have another
-            cause: a signal from outside, or the system's want of memory. These do not count, up to a bound. The
-            embedded engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they
-            count for calls of actors. While no task of a name finishes, the embedded engine retries only so many of
-            their crashes: the CPUs and ``max_retries`` together. 0 means that no failure is tried again.
+            died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may come from
+            outside, by a signal or by the system's want of memory. These do not count, up to a bound. The embedded
+            engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they count for
+            calls of actors. While no task of a name finishes, the embedded engine retries fewer crashes of such tasks
+            than there are CPUs and ``max_retries`` together. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
             at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:

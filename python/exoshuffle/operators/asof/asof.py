@@ -214,7 +214,7 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str) -> Output:
 
 
 def _is_sorted(keys: pa.Table) -> bool:
-    """Returns whether rows of one key are in order; False if there are several keys or nulls among them."""
+    """Returns whether rows of one key are in order; False for several keys, and if nulls or NaN are among them."""
     import pyarrow.compute as pc
 
     if keys.num_columns != 1 or keys.column(0).null_count:

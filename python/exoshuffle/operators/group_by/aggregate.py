@@ -182,7 +182,7 @@ class GroupBy:
         operands = Operands(table, self.keys)
         lists = [item for item in self.aggregates if item.function == "list"]
         if not (lists and table.num_rows and is_one_group(operands)):
-            lists = []  # of row numbers, by DuckDB
+            lists = []  # DuckDB makes lists of row numbers
         results = operands.in_order(self._final_sql(operands, lists))
         found = [
             list_of(table[aggregate.column])
