@@ -20,7 +20,7 @@ Guarantee: a message names the value, the limit and the remedy in one sentence; 
     │  ├─ ForkedEngineError               used in a process that was forked from the engine's
     │  ├─ BlockLostError                  an object's bytes are gone and cannot be recomputed
     │  ├─ TaskCancelledError
-    ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
+    │  ├─ WorkerDiedError                 the process of a task or actor ended while it ran (retryable)
     │  ├─ ActorDiedError                  the actor is gone, and with it the call
     │  └─ ProtocolError                   driver and workers are of different versions
     └─ TaskError                          a task failed: name, attempt and cause; also of the cause's class
@@ -194,8 +194,8 @@ class RemoteTraceback(Exception):  # noqa: N818  not an error of its own: it sho
 class TaskError(ExoshuffleError):
     """A task failed for good. ``__cause__`` is the exception of the last attempt, with its traceback.
 
-    If that exception comes from the user's function, this error is also of its class, so that ``except KeyError``
-    finds it, and has its arguments and attributes. Some classes are left out, since they would mislead those who wait:
+    If that exception comes from the user's function, this error has its class, arguments and attributes, too, so that
+    ``except KeyError`` finds it. Some classes are left out, since they would mislead those who wait:
     ``TimeoutError``, the ends of iterations, and what ends programs (``SystemExit``, ``KeyboardInterrupt``).
 
     Attributes:

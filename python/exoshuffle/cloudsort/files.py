@@ -24,8 +24,8 @@ def each_file(
     """Calls a function with the number of every file, as many at once as there are CPUs; returns the results.
 
     Args:
-        call: Gets the number of a file, and an object that tells it to stop: after an interrupt, which is raised in
-            this thread only, or when another call has failed. Running calls are waited for.
+        call: Gets the number of a file, and an object that tells it to stop. It has to stop after an interrupt, which
+            is raised in this thread only, or when another call has failed. Running calls are waited for.
         file_bytes: Size of each file.
         progress: Is told of every file that is done.
     """

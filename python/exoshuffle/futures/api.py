@@ -127,8 +127,8 @@ def wait(
     It moves no data. After ``timeout`` seconds it returns what is done by then.
 
     Raises:
-        OptionsError: Not a list of references, ``num_ready`` above their number, or a timeout that is not a number of
-            seconds.
+        OptionsError: Not a list of references, ``num_ready`` not from 0 to their number, or a timeout that is not a
+            number of seconds.
     """
     _check_timeout(timeout)
     refs = list(_each("wait", refs, Ref))

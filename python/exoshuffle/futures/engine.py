@@ -1,4 +1,4 @@
-"""What an engine is: the protocol that strategies are written against.
+"""The protocol of engines, which strategies are written against.
 
 Guarantee: strategies and task sets use nothing of an engine but this. Why a context variable for the current engine:
 ``allocate_block`` is called inside tasks, which must not know who runs them.
@@ -20,7 +20,7 @@ from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 #: Version of this protocol. A driver and its workers must have the same.
 PROTOCOL = 4
 
-#: What can be behind ``Engine.spill_dirs``.
+#: The kinds of disk that can be behind ``Engine.spill_dirs``.
 DiskKind = Literal["ssd", "rotational", "network"]
 
 
@@ -36,8 +36,8 @@ class Node:
     """A place where tasks run.
 
     Attributes:
-        name: What ``TaskOptions.node`` and ``locate`` call it.
-        resources: What it has in all, by resource: ``CPU``, ``GPU`` and declared ones.
+        name: Its name in ``TaskOptions.node`` and ``locate``.
+        resources: Its amounts in all, by resource: ``CPU``, ``GPU`` and declared ones.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Node:
 
 
 class Engine(Protocol):
-    """Runs tasks and keeps their results. Its ``name`` is what ``init`` calls it."""
+    """Runs tasks and keeps their results. Its ``name`` is the one that ``init`` takes."""
 
     name: str
     #: Bytes that the whole program may take on a node.

@@ -33,18 +33,18 @@ class TaskOptions:
         resources: Further declared resources by name, for example ``{"disk": 1}``.
         memory: Working memory in bytes that the task needs beside its arguments and its result; reserved from the
             engine's budget before the task starts. If this and the arguments can never be in memory together, the
-            embedded engine fails the task, with a ``MemoryLimitError`` as the cause. If a worker process has more than
-            this when the program comes near its limit, the engine stops it, and the processes that it started, with a
-            ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by this number, but measures only
-            the memory of a node. If Ray ends a task because a node is full, that is a ``FunctionMemoryError``, too, or
-            a ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
+            embedded engine fails the task, with a ``MemoryLimitError`` as the cause. When the program comes near its
+            limit, the engine stops a worker process that has more than this, and the processes that it started. That
+            is a ``FunctionMemoryError``. Tasks on threads cannot be stopped. Ray schedules by this number, but measures
+            only the memory of a node. If Ray ends a task because a node is full, that is a ``FunctionMemoryError``,
+            too. It is a ``WorkerDiedError`` if it happened more often than ``max_retries`` says.
         node: Name of the node to run on, as far as that is possible (soft); default: the engine chooses.
-        max_retries: How many times to run the task again after a failure that is not the function's own: its worker
-            died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may have another
-            cause: a signal from outside, or the system's want of memory. These do not count, up to a bound. The
-            embedded engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they
-            count for calls of actors. While no task of a name finishes, the embedded engine retries only so many of
-            their crashes: the CPUs and ``max_retries`` together. 0 means that no failure is tried again.
+        max_retries: How many times to run the task again after a failure that is not the function's own. Its worker
+            died, its result was lost, or an exception had ``retryable = True``. Some deaths of workers may come from
+            outside, by a signal or by the system's want of memory. These do not count, up to a bound. The embedded
+            engine's bound grows with the other work done; Ray's is 16 for a task and a minute. On Ray they count for
+            calls of actors. While no task of a name finishes, the embedded engine retries fewer crashes of such tasks
+            than there are CPUs and ``max_retries`` together. 0 means that no failure is tried again.
         name: Name in errors and events; default: the function's.
         executor: ``"process"`` runs a Python function in a worker process, so that Python code of several tasks runs
             at once and a crash costs one attempt. ``"thread"`` runs it on a thread of this process, without pickling:
@@ -83,7 +83,7 @@ class TaskOptions:
 
     @functools.cached_property
     def demand(self) -> dict[str, float]:
-        """What the task occupies, by resource, without zeros."""
+        """The amounts that the task occupies, by resource, without zeros."""
         return _demand(self)
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class ActorOptions:
 
     @property
     def demand(self) -> dict[str, float]:
-        """What the actor occupies, by resource, without zeros."""
+        """The amounts that the actor occupies, by resource, without zeros."""
         return _demand(self)
 
 

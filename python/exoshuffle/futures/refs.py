@@ -15,7 +15,7 @@ from typing import Any, Protocol, overload
 
 
 class ObjectHandle(Protocol):
-    """What an engine puts behind a ``Ref``; this module only asks it to count its handles.
+    """The engine's object behind a ``Ref``; this module only asks it to count its handles.
 
     A ``Ref`` is pickled as its handle, so the engine decides how references travel.
     """
@@ -30,7 +30,7 @@ class ObjectHandle(Protocol):
 
 
 class StreamHandle(Protocol):
-    """What an engine puts behind a ``RefStream``."""
+    """The engine's object behind a ``RefStream``."""
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """Waits for item ``index``; returns None after the last; raises the error of a task that ended the stream."""

@@ -75,13 +75,13 @@ class Watchdog:
         finished_at = self._finished_at
         found = self._activities()
         if self._finished_at != finished_at:
-            return  # one has finished meanwhile
+            return  # a task has finished meanwhile
         if not found:
             self._finished_at = now
             return
         longest = max((one.seconds for one in found if one.waits_for is None), default=None)
         if longest is not None and longest < self._seconds:
-            return  # what runs has only just begun
+            return  # the running tasks have only just begun
         self._warned_at = now
         _logger.warning("%s", _report(now - finished_at, found))
 

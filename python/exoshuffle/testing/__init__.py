@@ -16,7 +16,7 @@ The author of an engine gives pytest a fixture that starts it and a class::
 
 ``Conformance`` says what the fixture has to provide, and the parts of ``EngineConformance`` say what is tested.
 
-Why the names are loaded on first use: workers import this package for the programs of the tests, and must not need
+Why the names are loaded on first use: workers import this package for the programs of the tests. They must not need
 pytest, which the conformance classes import.
 """
 

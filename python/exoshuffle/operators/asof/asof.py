@@ -5,8 +5,7 @@ order. Null meets nothing, and NaN is greater than all numbers. If right rows ar
 order counts (``backward``, ``nearest``), or the first one (``forward``), as in Polars.
 
 How: both sides are sorted by the same columns. So the matches of a left piece lie in the right pieces that its keys
-reach over, and each left row needs one of these (``pieces``). Within two pieces, a merge matches the rows
-(``matching``).
+reach over. Each left row needs one of these (``pieces``). Within two pieces, a merge matches the rows (``matching``).
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ def _right_output(field: pa.Field, left: pa.Schema, suffix: str) -> Output:
 
 
 def _is_sorted(keys: pa.Table) -> bool:
-    """Returns whether rows of one key are in order; False if there are several keys or nulls among them."""
+    """Returns whether rows of one key are in order; False for several keys, and if nulls or NaN are among them."""
     import pyarrow.compute as pc
 
     if keys.num_columns != 1 or keys.column(0).null_count:

@@ -39,7 +39,7 @@ class Matcher:
 
         Args:
             left: Keys of the left piece, in order.
-            right: Keys of the right piece, in order, with the edge at its end.
+            right: Keys of the right piece, in order, with the edge, if any, at the end that it belongs to.
             has_edge: Whether there is an edge; if so, left rows beyond it are matched elsewhere.
             keeps_beyond: Whether left rows beyond the other end are matched here.
         """

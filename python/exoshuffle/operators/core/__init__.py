@@ -1,1 +1,1 @@
-"""What all operators on tables share: tasks, order of rows, checks, sinks."""
+"""The common base of all operators on tables: tasks, order of rows, checks, sinks."""

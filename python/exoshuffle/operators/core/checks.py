@@ -50,7 +50,7 @@ def opened(
         slices: Those of one partition, in order.
         partition: Its number.
         first: Number of the first map whose output they have. None if they are of some maps only, such as when a
-            partition is taken in pieces: then none may come twice, but missing ones cannot be told.
+            partition is taken in pieces. Then none may come twice, but missing ones cannot be told.
         end: Number of maps, or None if none may be missing between but the last ones may.
         tag: The side of a join that is read; default: both.
 
@@ -58,7 +58,7 @@ def opened(
         ShuffleCheckError: Output of a map is missing, repeated or misplaced; or rows were not handed on as they came,
             also if an Arrow stream has made another error of the second, or somebody caught it.
 
-    Cost: looks at headers alone. Rows are hashed where they are scattered and gathered, which is 11 % of the processor
+    Cost: looks at headers alone. Rows are hashed where they are scattered and gathered. That is 11 % of the processor
     time of a random shuffle of 4 GB within 2 GB (``benchmarks/checks.py``, three pairs).
     """
     sections = _native.Sections(slices, partition, first, end)

@@ -27,7 +27,7 @@ class MapInput(Protocol):
 
     @property
     def config(self) -> RowsConfig:
-        """Which rows it scatters."""
+        """The configuration of the rows that it scatters."""
         ...
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
@@ -75,7 +75,7 @@ class BatchInput:
 
     Attributes:
         reader: How to read.
-        steps: What to do with the batches.
+        steps: The steps for the batches.
         config: How to order what comes out of them.
         tag: As in ``SplitInput``.
     """
@@ -94,7 +94,7 @@ class BatchInput:
         return apply_steps(others, self._numbered(index, item), place)
 
     def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
-        """Returns the batches of all splits, numbered split by split; opens each split when it is read."""
+        """Returns the batches of all splits, numbered split by split; opens each when its turn comes."""
         import pyarrow as pa
 
         def opened(split: Any) -> pa.RecordBatchReader:

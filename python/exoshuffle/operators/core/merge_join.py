@@ -34,7 +34,7 @@ class Meeting:
     Attributes:
         left: Number of the left piece.
         right: Number of the right piece; None if the right side has none.
-        edge: Number of the right piece whose ``edge_of`` is wanted beside it; None for no piece.
+        edge: Number of the right piece whose ``edge_of`` is needed, too; None for no piece.
         keeps_beyond: Whether left rows beyond the end of the right piece that has no edge are joined here, too.
     """
 

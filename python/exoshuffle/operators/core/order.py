@@ -112,7 +112,7 @@ class RowsConfig:
     Attributes:
         read_options: JSON of the reader's options.
         schema: Arrow schema as IPC bytes.
-        order: What rows are ordered by.
+        order: The order of the rows.
     """
 
     read_options: str

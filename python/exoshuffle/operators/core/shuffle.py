@@ -43,7 +43,7 @@ class Shuffle:
 
     Attributes:
         name: The operator's name, for progress and plans.
-        sides: What the maps of each input do.
+        sides: The work of the maps of each input.
         assign: Makes the assignment of rows to partitions.
         is_sampled: Whether the assignment needs sampled keys.
         finish: Makes the result of a partition.
@@ -84,7 +84,7 @@ class Shuffle:
         return self.finish.hands_on or self.is_one_group
 
     def alone_bytes(self, num_bytes: int, num_rows: int) -> int:
-        """Returns the bytes that finishing all rows as one group takes; 0 unless they are one that is not divided."""
+        """Returns the bytes that finishing all rows as one group takes; 0 if they are none, or can be divided."""
         return self.finish.alone_bytes(num_bytes, num_rows) if self.is_one_group else 0
 
 

@@ -48,7 +48,7 @@ _ended = threading.local()
 def _keeping_errors(batches: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from batches
-    except GeneratorExit:  # whoever consumes them failed, and says why
+    except GeneratorExit:  # the consumer failed, and says why
         raise
     except BaseException as error:  # a function may leave by sys.exit
         _ended.error = error

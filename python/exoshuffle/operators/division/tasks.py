@@ -126,7 +126,7 @@ class DividedTasks(TableTasks):
                 keys.append(found.rename_columns([f"k{index}" for index in range(len(names))]))
         try:
             firsts = pa.concat_tables(keys, promote_options="permissive")
-        except pa.ArrowException:  # types of both sides that are alike, but not to pyarrow
+        except pa.ArrowException:  # the types of both sides are alike, but not to pyarrow
             return False, False, []
         is_one = len(first_rows(firsts, firsts.column_names)) == 1
         return is_one, any(column.null_count for column in firsts.columns), counts

@@ -10,7 +10,7 @@
 
 Rows that aggregates can combine travel uncombined only if keys hardly repeat. If one key repeats all the same, its rows
 are combined here, and the groups are those of a shuffle whose maps combine. Functions that need a group whole
-(``list``, ``median``, ``map_groups``) get it as Arrow data, which is read and freed one run of slices at a time.
+(``list``, ``median``, ``map_groups``) get it as Arrow data. It is read one run of slices at a time, and then freed.
 """
 
 from __future__ import annotations

@@ -114,8 +114,7 @@ class GroupBy:
             InputError: A sum of decimals of more than 38 digits.
 
         Cost: holds the needed columns of the split. Combining takes another 20 to 50 bytes per row, up to 150 for
-            distinct
-        values and 230 for their sketch (measured with keys and values of 8 bytes each).
+        distinct values and 230 for their sketch (measured with keys and values of 8 bytes each).
         """
         table = as_table(rows).select(list(self.columns))
         if not self.combines:
@@ -182,7 +181,7 @@ class GroupBy:
         operands = Operands(table, self.keys)
         lists = [item for item in self.aggregates if item.function == "list"]
         if not (lists and table.num_rows and is_one_group(operands)):
-            lists = []  # of row numbers, by DuckDB
+            lists = []  # DuckDB makes lists of row numbers
         results = operands.in_order(self._final_sql(operands, lists))
         found = [
             list_of(table[aggregate.column])

@@ -1,7 +1,7 @@
 """The aggregate functions, as data: the types they take, the parts that maps send of a column, and the result.
 
-A function has two forms. ``direct`` is SQL over rows. A function with *parts* can also be combined by maps: for each
-part, maps send one row per key, or the few that matter, and the result is made of the merged parts. Parts are shared: a
+A function has two forms. ``direct`` is SQL over rows. A function with *parts* can also be combined by maps. For each
+part, maps send one row per key, or the few that matter; the result is made of the merged parts. Parts are shared: a
 sum, a mean and a standard deviation of one column send its count once.
 
 If a value must come back as it was, its row number stands for it, and the value is then taken from the table. Templates

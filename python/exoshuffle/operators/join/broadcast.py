@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEFT, RIGHT = 0, 1
-#: Which sides every task can have, the better one first. A side whose rows can be in the result without a match is not
-#: one, as the left side of a left join: only a task with all of the other side knows that such a row has no match.
+#: Which sides every task can have, the better one first. A side is left out if its rows can be in the result without a
+#: match, as the left side of a left join. Only a task with all of the other side knows that such a row has no match.
 BROADCAST_SIDES = {
     "inner": (RIGHT, LEFT),
     "left": (RIGHT,),

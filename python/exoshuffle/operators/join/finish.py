@@ -1,6 +1,6 @@
 """Joins a partition, and divides one that is too large.
 
-A large partition is shuffled again by other bits of the hash. No hash divides the rows of one key: then the larger side
+A large partition is shuffled again by other bits of the hash. No hash divides the rows of one key. Then the larger side
 is cut, and each piece is joined with all of the smaller side, if the kind of join allows it.
 """
 

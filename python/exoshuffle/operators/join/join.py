@@ -102,8 +102,8 @@ class Join:
     def result_rows(self, num_rows: Sequence[int]) -> int:
         """Estimates the rows of the result, from those of both sides.
 
-        It assumes that the keys of the side with fewer rows are unique, as in a table that others refer to, and that
-        every row of the other side has its match.
+        It assumes that the keys of the side with fewer rows are unique, as in a table that others refer to. It also
+        assumes that every row of the other side has its match.
         """
         if self.how in _LEFT_ONLY:
             return num_rows[0]

@@ -1,7 +1,7 @@
 """The work of the maps of both sides of a join, so that rows with equal keys meet.
 
-Guarantee: keys that are equal in their common type hash alike on both sides. If the key of a side is of another type,
-the side gets a hidden column with the key in the common type, under a name that no column has.
+Guarantee: keys that are equal in their common type hash alike on both sides. A side with a key of another type gets a
+hidden column with the key in the common type, under a name that no column has.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _side(
 ) -> JoinSide:
     """Returns a side with its keys. ``columns`` has name and type of a key in the common type, and its own column."""
     added = tuple(made for made in columns if not hashes_alike(schema.field(made[2]).type, made[1]))
-    if added:  # without any step a side is scattered as it is read, in one native call
+    if added:  # without steps, one native call reads and scatters a side
         steps = (*steps, KeyColumns(added))
     keys = [made[0] if made in added else made[2] for made in columns]
     return JoinSide(steps_schema(steps, schema), steps, tuple(keys))

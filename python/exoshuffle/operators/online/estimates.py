@@ -21,14 +21,14 @@ variance (Satterthwaite). For means they are k − 1, since a group that is in f
 The likeness of splits says nothing of rows that none of them has. So errors of counts and sums are at least
 
     Z·√((1 − m/M)·(c + 2))/c of the estimate: counts vary by it because rows lie by chance (Agresti and Coull, for 2);
-    for a group that is alone in splits, as in files that are sorted by it: its error if it were alone in as many or as
-    few of the unread splits as Wilson's interval for the share of such splits allows.
+    for a group that is alone in splits, as in files that are sorted by it: the error if it were alone in the most or
+    the fewest unread splits that Wilson's interval for the share of such splits allows.
 
 Guarantee: after all splits errors are zero. Before, none is. Errors that are not known are null: after one split, for
 means whose values are all of one split or the same in all, and for sums of zeros. The truth is within the error in
-about 95 % of cases as far as chance made the sample like the rest. It was simulated from 12 % of 32 splits on, of
-equal, unequal and random sizes, with mixed, rare and sorted keys: 90 % at least. With two or three splits the error is
-a rough guess, mostly too large. It can be far too small in three cases: few splits have most rows, and other ones than
+about 95 % of cases as far as chance made the sample like the rest. Simulations gave 90 % at least: from 12 % of 32
+splits on, of equal, unequal and random sizes, with mixed, rare and sorted keys. With two or three splits the error is a
+rough guess, mostly too large. It can be far too small in three cases: few splits have most rows, and other ones than
 the rest; a group is rare (it is seen late, and then too large); few values make up a sum. Squares are summed as
 doubles, so errors below 1e-7 of a mean are not told.
 """

@@ -5,13 +5,13 @@ draws the conclusions from that.
 
 Guarantee: after all splits results are those of ``GroupBy`` and errors are zero.
 
-Why not counts and sums alone: maps and folds merge the rows of different splits, and then the spread between splits,
-from which errors are computed, is gone. So a map adds products of counts, sums and the size of the split to its partial
-results, and whether a group is the only one of the split. A fold adds them up.
+Why not counts and sums alone: maps and folds merge the rows of different splits. Then the spread between splits, from
+which errors are computed, is gone. So a map adds products of counts, sums and the size of the split to its partial
+results. It also adds whether a group is the only one of the split. A fold adds all these up.
 
-A *state* is a table with a row per group and its first split, since values are chosen (min, max, first, last) in input
-order, whatever the order of reading. A value that was chosen from a later split has its own row. So a state grows
-with the number of groups, and not with rows or splits.
+A *state* is a table with a row per group and its first split. It needs the split since values are chosen (min, max,
+first, last) in input order, whatever the order of reading. A value that was chosen from a later split has its own row.
+So a state grows with the number of groups, and not with rows or splits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Time zones of columns in expressions: functions of a timestamp with a zone work in that zone.
 
-``date_trunc('day', ts)`` is midnight in the zone of ``ts``, and ``hour(ts)`` is what a clock there shows. '2024-01-01'
-beside ``ts`` is midnight there, as in DuckDB with its ``TimeZone`` set to the zone, and as in Polars. Results that are
-timestamps with a zone have that of the columns.
+``date_trunc('day', ts)`` is midnight in the zone of ``ts``, and ``hour(ts)`` is what a clock there shows. The text
+'2024-01-01' beside ``ts`` is midnight there. DuckDB with its ``TimeZone`` set to the zone does the same, and so does
+Polars. Results that are timestamps with a zone have that of the columns.
 
 An expression may read columns of several zones: each part of it that reads columns of one zone works in that zone. A
 function that would have to work in two zones at once is refused; timestamps themselves can be compared, as moments.

@@ -153,7 +153,7 @@ def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Tabl
         return pa.Table.from_batches([result])
     if not isinstance(result, Mapping):
         if inspect.iscoroutine(result):
-            result.close()  # else Python warns that nobody has awaited it
+            result.close()  # else Python warns that it was never awaited
         raise SchemaError(
             f"map_batches: the function returned {type(result).__name__}; return a pyarrow Table, a RecordBatch or a "
             "dictionary of columns"

@@ -1,6 +1,6 @@
 """The steps of a sample: every row gets a pseudo-random number, and rows with small numbers are kept.
 
-Guarantee: the number depends on a seed and on which row it is, (source, row in the source), and on nothing else: not on
+Guarantee: the number depends only on a seed and on which row it is, (source, row in the source). It does not depend on
 how the input was cut, nor on its reader. It equals that of a random shuffle (``crates/kernels/src/permutation.rs``; a
 test compares them). So the n rows with the smallest numbers are the first n of a random shuffle with the same seed.
 

@@ -1,7 +1,7 @@
 """Turns Python values that a user's function returned into an Arrow array of the promised type.
 
 Guarantee: the array has exactly these values, or there is an error. ``pyarrow.array(values, type)`` refuses values of
-another sort, but silently cuts values that are too fine or too large: 1.9 to 1, a moment to its date, 1e300 to an
+another sort. But it silently cuts values that are too fine or too large: 1.9 to 1, a moment to its date, 1e300 to an
 infinite float. So its result is compared with the array that it makes without a type. Numbers may be rounded to the
 nearest float, as everywhere.
 """

@@ -49,7 +49,7 @@ class Best:
         import pyarrow as pa
 
         names = list(dict.fromkeys(key.column for key in self.keys))
-        number = " ".join(["row", *names])  # longer than any of the names, so none of them
+        number = " ".join(["row", *names])  # it is longer than any of the names, so it is new
         keyed = table.select(names).append_column(number, row_numbers(table.num_rows))
         schema = keyed.schema.remove_metadata()
         sorter = RowsConfig("{}", schema.serialize().to_pybytes(), ByKeys(self.keys)).build()
