@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import exoshuffle as xs
-from examples import engine_in_line, strategy_two_level
+from examples import strategy_two_level
+from examples.engine_in_line import __main__ as sorting_in_line
+from examples.engine_in_line.engine import InLineEngine
 from exoshuffle.futures import Engine
 from exoshuffle.testing import (
     ActorConformance,
@@ -26,7 +28,7 @@ from exoshuffle.testing import (
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    yield xs.init(engine_in_line.InLineEngine(2, num_gpus=1, resources={"token": 1}))
+    yield xs.init(InLineEngine(2, num_gpus=1, resources={"token": 1}))
     xs.shutdown()
 
 
@@ -44,7 +46,7 @@ class TestInLine(
     executors = ("process",)
 
 
-@pytest.mark.parametrize("example", [engine_in_line, strategy_two_level])
+@pytest.mark.parametrize("example", [sorting_in_line, strategy_two_level])
 def test_examples_run(example: Any, capsys: pytest.CaptureFixture[str]) -> None:
     example.main()
     assert "sorted" in capsys.readouterr().out

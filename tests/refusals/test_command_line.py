@@ -132,6 +132,60 @@ SORT: dict[str, tuple[list[str], str, int, list[str]]] = {
         ["file", "directory"],
     ),
     "spill directory without files": (["good", *BY, "--spill-dir", "/proc"], "out", 2, ["/proc"]),
+    "unknown key": (["good", "--by", "kye"], "out", 1, ["kye", "'key', 'text'"]),
+    "unsortable key": (["nested.parquet", *BY], "out", 1, ["'key'", "List", "twice"]),
+    "empty key": (["good", "--by", ""], "out", 2, ["--by"]),
+    "unreadable key": (["good", "--by", "key sideways"], "out", 2, ["key sideways", "for example"]),
+    "no key": (["good"], "out", 2, ["--by", "for example"]),
+    "key exceeds record": (
+        ["odd.dat", "--record-size", "50", "--key-size", "51"],
+        "out",
+        2,
+        ["51", "50"],
+    ),
+    "record of no bytes": (
+        ["odd.dat", "--record-size", "0"],
+        "out",
+        2,
+        ["record_bytes is 0", "at least 1"],
+    ),
+    "negative record size": (
+        ["odd.dat", "--record-size", "-5"],
+        "out",
+        2,
+        ["record_bytes is -5", "at least 1"],
+    ),
+    "delimiter of two": (
+        ["values.csv", *BY, "--delimiter", "||"],
+        "out",
+        2,
+        ["||", "one ASCII character"],
+    ),
+    "column type without a type": (
+        ["values.csv", *BY, "--column-type", "key"],
+        "out",
+        2,
+        ["'key'", "NAME=TYPE", "zip=text"],
+    ),
+    "column type unknown": (
+        ["values.csv", *BY, "--column-type", "key=varchar"],
+        "out",
+        2,
+        ["'key'", "'varchar'", "text, bool"],
+    ),
+    "two types of a column": (
+        ["values.csv", *BY, "--column-type", "key=text", "--column-type", "key=int64"],
+        "out",
+        2,
+        ["'key'", "'text'", "'int64'", "leave out one"],
+    ),
+    "column type of no column": (
+        ["values.csv", *BY, "--column-type", "kye=text"],
+        "out",
+        2,
+        ["'kye'", "values.csv", "'key', 'v'"],
+    ),
+    "records by a column": (["odd.dat", "--record-size", "50", *BY], "out", 2, ["--by", "key"]),
 }
 
 

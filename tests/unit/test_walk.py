@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from examples.engine_in_line import InLineEngine
+from examples.engine_in_line.engine import InLineEngine
 from exoshuffle import _native
 
 PACKAGE = Path(xs.__file__).parent

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
-from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.sql.relational import plain_type
 
@@ -78,8 +77,7 @@ def _key_bytes(chosen: Sequence[_Chosen]) -> int:
 
 def _has_long_keys(side: Side) -> bool:
     """Whether keys have text or other values that may be long."""
-    names = [key.column for key in side.order.keys] if isinstance(side.order, ByKeys) else []
-    return any(_may_be_long(side.schema.field(name).type) for name in names)
+    return any(_may_be_long(side.schema.field(name).type) for name in side.order.columns)
 
 
 def _may_be_long(kind: pa.DataType) -> bool:

@@ -19,7 +19,6 @@ from exoshuffle.futures import get
 from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.at_once import ANY_BYTES, rows_at_once
 from exoshuffle.operators.core.inputs import BatchInput
-from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.sql.groups import first_rows
 from exoshuffle.plan.workload import Workload
 
@@ -78,9 +77,9 @@ def counts_by_values(job: ShuffleJob) -> bool:
         job, inputs=[(source, side) for source, _ in job.inputs], shuffle=plain
     )
     number, items = max(enumerate(job.items), key=lambda numbered: len(numbered[1]))
-    assert isinstance(side.order, ByKeys)
-    keys = tuple(key.column for key in side.order.keys)
-    few = functools.partial(_hardly_combine, keys=keys, most=most, combines=job.shuffle.combines)
+    few = functools.partial(
+        _hardly_combine, keys=side.order.columns, most=most, combines=job.shuffle.combines
+    )
     map_input = _map_input(alone, number)
     run = measuring(in_split, map_input, job.plan.map_memory_bytes)
     return bool(get(run.remote(map_input, items[len(items) // 2], few)))

@@ -86,6 +86,11 @@ class Files:
         """What this is made from."""
         return ()
 
+    @property
+    def label(self) -> str:
+        """What it does, for people."""
+        return counted(len(self.source.files), f"{self.source.format} file")
+
 
 @dataclass(frozen=True)
 class Stepped:
@@ -108,6 +113,11 @@ class Stepped:
     def children(self) -> tuple[Node, ...]:
         """As in ``Files``."""
         return (self.child,)
+
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return type(self.step).__name__.lower()
 
 
 @dataclass(frozen=True)
@@ -133,6 +143,12 @@ class Shuffled:
         """As in ``Files``."""
         return self.children[0].num_rows if self.shuffle.keeps_rows else None
 
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        keys = ", ".join(self.shuffle.sides[0].order.columns)
+        return self.shuffle.name.removesuffix("_by") + (f" by {keys}" if keys else "")
+
 
 @dataclass(frozen=True)
 class United:
@@ -150,6 +166,11 @@ class United:
         """As in ``Files``."""
         rows = [child.num_rows for child in self.children]
         return None if None in rows else sum(row for row in rows if row is not None)
+
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return "union"
 
 
 @dataclass(frozen=True)
@@ -174,6 +195,11 @@ class Limited:
     def children(self) -> tuple[Node, ...]:
         """As in ``Files``."""
         return (self.child,)
+
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return f"limit {self.count}"
 
 
 @dataclass(frozen=True)
@@ -205,6 +231,11 @@ class Windowed:
         """As in ``Files``."""
         return (self.child,)
 
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return f"random_shuffle within {self.window}"
+
 
 @dataclass(frozen=True)
 class MergeJoined:
@@ -235,6 +266,11 @@ class MergeJoined:
     def num_rows(self) -> int | None:
         """As in ``Files``."""
         return None
+
+    @property
+    def label(self) -> str:
+        """As in ``Files``."""
+        return f"{self.join.name} on {', '.join(self.join.keys[0])}"
 
 
 Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
@@ -296,19 +332,5 @@ def dictionary_columns(node: Node) -> list[bool]:
 
 def describe(node: Node) -> str:
     """A line about the tree, for people."""
-    if isinstance(node, Files):
-        return counted(len(node.source.files), f"{node.source.format} file")
-    below = ", ".join(describe(child) for child in node.children)
-    if isinstance(node, Stepped):
-        return f"{below} | {type(node.step).__name__.lower()}"
-    if isinstance(node, Limited):
-        return f"{below} | limit {node.count}"
-    if isinstance(node, United):
-        return f"{below} | union"
-    if isinstance(node, Windowed):
-        return f"{below} | random_shuffle within {node.window}"
-    if isinstance(node, MergeJoined):
-        return f"{below} | {node.join.name} on {', '.join(node.join.keys[0])}"
-    order = node.shuffle.sides[0].order
-    keys = ", ".join(key.column for key in order.keys) if isinstance(order, ByKeys) else ""
-    return f"{below} | {node.shuffle.name.removesuffix('_by')}" + (f" by {keys}" if keys else "")
+    below = ", ".join(map(describe, node.children))
+    return f"{below} | {node.label}" if below else node.label

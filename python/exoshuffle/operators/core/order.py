@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 class Order(Protocol):
     """An order of rows."""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values decide; none where something else does."""
+        ...
+
     def build(self, read_options: str, schema: bytes) -> Any:
         """Returns the native object for rows of this schema."""
 
@@ -34,6 +39,11 @@ class ByKeys:
     """
 
     keys: tuple[SortKey, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See ``Order``."""
+        return tuple(key.column for key in self.keys)
 
     def build(self, read_options: str, schema: bytes) -> Any:
         """See ``Order``.
@@ -81,6 +91,11 @@ class ByRecordKey:
     record_bytes: int
     key_bytes: int
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See ``Order``."""
+        return ()
+
     def build(self, read_options: str, schema: bytes) -> Any:
         """See ``Order``."""
         del schema
@@ -99,6 +114,11 @@ class ByChance:
 
     seed: int
     window: int | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See ``Order``."""
+        return ()
 
     def build(self, read_options: str, schema: bytes) -> Any:
         """See ``Order``."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle import _native
 from exoshuffle.futures import SliceRef, allocate_block, get
 from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened, placed
-from exoshuffle.operators.core.order import ByKeys, RowsConfig
 from exoshuffle.operators.core.sink import handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.core.tasks import TableTasks
@@ -115,7 +114,7 @@ class DividedTasks(TableTasks):
         keys: list[pa.Table] = []
         counts: list[list[int]] = []
         for source in self.inputs:
-            names = key_columns(source.config)
+            names = source.config.order.columns
             counts.append([])
             for index, run in enumerate(runs):
                 rows = as_reader(source.rows(index, get(run))).read_all().select(names)
@@ -160,7 +159,7 @@ class DividedTasks(TableTasks):
             for index, run in enumerate(runs):
                 rows = as_reader(source.rows(index, get(run))).read_all()
                 num_rows += rows.num_rows
-                counts.update(counted_keys(rows, key_columns(source.config)))
+                counts.update(counted_keys(rows, source.config.order.columns))
         key, count = next(iter(counts.most_common(1)), ("", 0))
         return key, count / max(num_rows, 1)
 
@@ -185,19 +184,13 @@ class PieceTasks(DividedTasks):
                 yield from self.sink(partition, self.finish(sections))
 
 
-def key_columns(config: RowsConfig) -> list[str]:
-    """Returns the columns that rows are ordered by; none if the order is not by columns."""
-    order = config.order
-    return [key.column for key in order.keys] if isinstance(order, ByKeys) else []
-
-
 def _shortened(value: Any) -> str:
     """Returns a value of a key as text for a message."""
     text = repr(value)
     return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"
 
 
-def counted_keys(rows: pa.Table, names: list[str]) -> dict[str, int]:
+def counted_keys(rows: pa.Table, names: Sequence[str]) -> dict[str, int]:
     """Returns how many rows the most frequent keys have."""
     from exoshuffle.operators.sql.relational import as_python, computed, storable
 

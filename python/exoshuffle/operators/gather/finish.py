@@ -25,7 +25,7 @@ from exoshuffle.operators.core.sinks import TableSink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again, in_pieces, too_large
-from exoshuffle.operators.division.tasks import DividedTasks, key_columns
+from exoshuffle.operators.division.tasks import DividedTasks
 from exoshuffle.operators.gather.combined import Combined, CombinedInput
 from exoshuffle.operators.steps.step import Step, apply_steps
 from exoshuffle.plan.division import Again, Division, Large, Rejoined, Streamed
@@ -115,7 +115,7 @@ class Gathered(Finish):
             return self._passed_on(tasks, large)
         if self.combined:
             return Again(_combining(tasks, large, self.combined), num_partitions=1)
-        if key_columns(self.config) and not large.is_indivisible:
+        if self.config.order.columns and not large.is_indivisible:
             return Again(again(tasks, large))
         if self.recounted:
             return _recounting(tasks, large, self.recounted)

@@ -16,7 +16,6 @@ from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again, in_pieces, too_large
-from exoshuffle.operators.division.tasks import key_columns
 from exoshuffle.operators.join.join import Join
 from exoshuffle.plan.division import MAX_LEVEL, Again, Division, Large, Pieces, Whole
 
@@ -74,7 +73,7 @@ class Joined(Finish):
 
     def divide(self, tasks: TableTasks, large: Large) -> Division:
         """See ``Finish``."""
-        if key_columns(self.left) and not large.is_indivisible:
+        if self.left.order.columns and not large.is_indivisible:
             return Again(again(tasks, large), num_sides=2)
         pieces = pieces_of(self.join.how, tasks.starts[1], large)
         if pieces:

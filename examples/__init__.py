@@ -1,0 +1,1 @@
+"""Programs that show how to extend the library."""
