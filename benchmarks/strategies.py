@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +40,7 @@ from exoshuffle.strategies import (
     Strategy,
     TaskSet,
 )
+from exoshuffle.strategies.task_set import ManyResults
 
 NUM_FILES = 8
 RECORD_BYTES = 100
@@ -88,9 +89,9 @@ class CountedTasks:
         return self.tasks.executor
 
     @property
-    def reduce_returns(self) -> Any:
-        """See ``TaskSet``."""
-        return getattr(self.tasks, "reduce_returns", 1)
+    def reduce_returns(self) -> int | Literal["streaming"]:
+        """See ``ManyResults``."""
+        return self.tasks.reduce_returns if isinstance(self.tasks, ManyResults) else 1
 
     def map(self, index: int, split: Any) -> Any:
         """See ``TaskSet``."""
