@@ -13,6 +13,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.dataset import execute
 from exoshuffle.futures import Ref, Refs
+from exoshuffle.plan import memory, plan
 from exoshuffle.strategies import (
     FixedBlockSize,
     FixedFiles,
@@ -22,8 +23,6 @@ from exoshuffle.strategies import (
     ShufflePlan,
     Streaming,
     TaskSet,
-    memory,
-    plan,
 )
 from exoshuffle.strategies.strategy import stage
 from tests.end_to_end.generated import assert_same_rows, generated, query
