@@ -1,80 +1,188 @@
-"""Types of the native module; see the shims in crates/python for what each call does."""
+"""The native module: what Python calls, and what each call does. Shims in crates/python wrap the crates, without logic.
+
+Calls that read, write, wait or compute release the GIL. A buffer is anything with the buffer protocol; what is handed
+out as a buffer stays valid as long as a view of it does.
+"""
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Protocol, TypeAlias, TypedDict, final
+
+from typing_extensions import Buffer, CapsuleType
+
+class _ArrowStream(Protocol):
+    """What has rows to hand out by the Arrow C stream interface, once."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class _PartFile(TypedDict):
+    """A file that was written."""
+
+    name: str
+    rows: int
+    bytes: int
+    crc32: int
+
+#: Where bytes lie in the arena: offset and length of each piece, in order.
+_Pieces: TypeAlias = list[tuple[int, int]]
 
 @final
 class Store:
+    """Blocks under a byte budget: filled once, read from then on, spilled to disk and brought back; see crates/store.
+
+    Args:
+        budget_bytes: What blocks and reservations may take together.
+        spill_dirs: Directories for spill files; without any, nothing is spilled.
+        disk_full_seconds: How long requests wait for others when no directory takes more.
+        helpless: Called ten times a second by each thread that waits for memory that only others can free, with the
+            bytes it waits for and the seconds since any were freed. What the function raises ends the wait.
+
+    Raises:
+        MemoryLimitError: The budget is too small for a block.
+        OptionsError: A directory cannot be used, or a number is none.
+    """
+
+    #: A slice is read from disk in whole pages of so many bytes.
     PAGE_BYTES: int
+    #: Memory comes in whole units of so many bytes.
     UNIT_BYTES: int
+    #: A block ends with so many bytes for the start of each slice, and for the end of the last.
     ENTRY_BYTES: int
     def __new__(
         cls,
         budget_bytes: int,
         spill_dirs: Sequence[str],
         disk_full_seconds: float = 10.0,
-        helpless: Callable[[int, float], None] | None = None,
+        helpless: Callable[[int, float], object] | None = None,
     ) -> Store: ...
-    def allocate(self, offsets: Sequence[int]) -> Block: ...
-    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Slice]: ...
-    def slice_bytes(self, block: int) -> list[int]: ...
-    def arena_fd(self) -> int: ...
-    def reserve(self, num_bytes: int) -> Reservation: ...
-    def free(self, block: int) -> None: ...
-    def stats(self) -> dict[str, int]: ...
-    def close(self) -> None: ...
+    def allocate(self, offsets: Sequence[int]) -> Block:
+        """A block to fill, whose slices start at these offsets; the last offset is the end. Waits for room."""
+
+    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Slice]:
+        """Slices, by block and number, brought back where they were spilled. Waits for room for all of them at once.
+
+        Raises:
+            CorruptBlockError: What is on disk is not what was written.
+        """
+
+    def slice_bytes(self, block: int) -> list[int]:
+        """Bytes of each slice of a block, wherever the block is."""
+
+    def arena_fd(self) -> int:
+        """A descriptor of the file that blocks are in, for an ``ArenaView`` elsewhere; the caller closes it."""
+
+    def reserve(self, num_bytes: int) -> Reservation:
+        """Working memory out of the budget. Waits for room."""
+
+    def free(self, block: int) -> None:
+        """Frees a block; its memory goes with the last slice that views it."""
+
+    def stats(self) -> dict[str, int]:
+        """Counters by name, in bytes where the name says so."""
+
+    def close(self) -> None:
+        """Wakes who waits, with ``ClosedError``, ends the threads and frees everything."""
 
 @final
 class Block:
+    """A block that is filled: a writable buffer until it is sealed."""
+
     @property
     def num_slices(self) -> int: ...
-    def seal(self) -> int: ...
-    def pieces(self) -> list[tuple[int, int]] | None: ...
+    def seal(self) -> int:
+        """Makes the block immutable, which needs all views of it to be gone; returns its number."""
+
+    def pieces(self) -> _Pieces | None:
+        """Where the block lies, for ``ArenaView.block``; None if it is in a file instead."""
+
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class Slice:
-    def pieces(self) -> list[tuple[int, int]] | None: ...
+    """A read-only buffer: a slice of a block, which stays in memory as long as the slice does."""
+
+    def pieces(self) -> _Pieces | None:
+        """Where the slice lies, for ``ArenaView.slice``; None if it is in a file instead."""
+
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Reservation:
-    def release(self) -> None: ...
+    """Working memory of a task, given back when it is released or collected."""
+
+    def release(self) -> None:
+        """Gives the memory back; harmless when repeated."""
 
 @final
 class ArenaView:
+    """The blocks of a store in another process.
+
+    Args:
+        fd: A descriptor from ``Store.arena_fd``, which the view takes over.
+    """
+
     def __new__(cls, fd: int) -> ArenaView: ...
-    def slice(self, pieces: Sequence[tuple[int, int]]) -> MappedSlice: ...
-    def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock: ...
+    def slice(self, pieces: Sequence[tuple[int, int]]) -> MappedSlice:
+        """The slice that lies in these pieces."""
+
+    def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock:
+        """The block that lies in these pieces, to be filled."""
 
 @final
 class MappedSlice:
+    """A read-only buffer: a slice of the other process, which has to keep it until this process is done."""
+
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class MappedBlock:
-    def release(self) -> None: ...
+    """A block of the other process: a writable buffer until it is released."""
+
+    def release(self) -> None:
+        """Unmaps the block, so that the other process may seal it; harmless when repeated."""
+
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class MemoryGuard:
+    """Measures the program's resident memory every few milliseconds, on a thread, until it is closed.
+
+    Args:
+        store: The store of the program.
+        release_bytes: Above this, idle memory goes back to the system.
+        stop_bytes: Above this, the worker that has most beyond what is set apart for it is stopped.
+        code_bytes: What libraries count for when their pages were released: workers have them, or they come back.
+    """
+
     def __new__(
         cls, store: Store, release_bytes: int, stop_bytes: int, code_bytes: int
     ) -> MemoryGuard: ...
-    def watch(self, process: int, allowed_bytes: int) -> None: ...
-    def peak(self) -> tuple[int, int]: ...
-    def restart_peak(self) -> None: ...
-    def room(self) -> int: ...
-    def stopped(self, process: int) -> tuple[int, int] | None: ...
-    def forget(self, process: int) -> None: ...
-    def close(self) -> None: ...
+    def watch(self, process: int, allowed_bytes: int) -> None:
+        """Counts a child of this process from now on; so much is set apart for it."""
+
+    def peak(self) -> tuple[int, int]:
+        """The most bytes that were resident: of the program, and of this process beside the store at that time."""
+
+    def restart_peak(self) -> None:
+        """Forgets the peak until now."""
+
+    def room(self) -> int:
+        """Bytes that the program could take, when it was measured last, before idle memory goes back."""
+
+    def stopped(self, process: int) -> tuple[int, int] | None:
+        """Bytes that a worker had when it was stopped, and in how many processes beside its own; None if it was not."""
+
+    def forget(self, process: int) -> None:
+        """Counts a child no more; has to be called before its number can be that of another process."""
+
+    def close(self) -> None:
+        """Ends measuring, and releases idle memory; harmless when repeated."""
 
 @final
 class Source:
@@ -106,12 +214,71 @@ class Source:
     @property
     def schema_ipc(self) -> builtins.bytes: ...
     def partitions_ipc(self) -> builtins.bytes: ...
+    def working_bytes(self, columns: set[str]) -> tuple[int, str | None]: ...
     def with_files(self, kept: Sequence[int]) -> Source: ...
     def dictionary_columns(self) -> list[bool]: ...
-    def splits(self, target_bytes: int, first_file: int = 0) -> list[str]: ...
+    def splits(self, target_bytes: int, first_file: int = 0) -> list[Split]: ...
     def splits_together(
         self, target_bytes: int, together_bytes: int, first_file: int
-    ) -> list[list[str]]: ...
+    ) -> list[list[Split]]: ...
+
+@final
+class Split:
+    """A part of one file, which one task reads.
+
+    A split travels with tasks: any process that has the file can read it, without the ``Source``. Its pickle has a
+    version, and a process of another version raises ``InputError``. ``str`` says which rows or bytes of which file it
+    is: ``rows 0 to 500 of in.parquet``.
+    """
+
+    def __new__(cls, state: builtins.bytes) -> Split:
+        """The split that ``__reduce__`` made these bytes of; a ``Source`` makes the others.
+
+        Raises:
+            InputError: The bytes were made by another version, or are damaged.
+        """
+
+    @property
+    def file(self) -> str:
+        """Path of the file, as people know it: not where its bytes are, if it was decompressed or copied."""
+
+    @property
+    def file_index(self) -> int:
+        """Number of the file in its input."""
+
+    @property
+    def first_row(self) -> int:
+        """Number of the first row within its file, the same however the file is cut.
+
+        CSV and JSON lines do not tell it: there it is the byte where the split begins, which is larger than any number
+        of a row before.
+        """
+
+    @property
+    def end(self) -> int:
+        """Where the split ends, exclusive: a row of Parquet and Arrow files, else a byte of the file."""
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None where the format does not tell."""
+
+    @property
+    def bytes(self) -> int:
+        """Estimated size when decoded."""
+
+    @property
+    def size(self) -> int:
+        """Rows where the format tells their number, else bytes of the file."""
+
+    def beginning(self, num_bytes: int) -> Split:
+        """The first rows, of about ``num_bytes`` decoded bytes; one row at least.
+
+        A split whose rows are not known stays as it is, because no one knows where a row of it ends.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[type[Split], tuple[builtins.bytes]]: ...
 
 @final
 class Sorter:
@@ -127,9 +294,13 @@ class Sorter:
     ) -> Sorter: ...
     @property
     def streams_in_place(self) -> bool: ...
-    def measure(self, splits: Sequence[str], num_rows: int, seed: int) -> tuple[int, int, int]: ...
-    def sample(self, splits: Sequence[str], index: int, num_rows: int, seed: int) -> bytes: ...
-    def sample_batches(self, batches: Any, index: int, num_rows: int, seed: int) -> bytes: ...
+    def measure(
+        self, splits: Sequence[Split], num_rows: int, seed: int
+    ) -> tuple[int, int, int]: ...
+    def sample(self, splits: Sequence[Split], index: int, num_rows: int, seed: int) -> bytes: ...
+    def sample_batches(
+        self, batches: _ArrowStream, index: int, num_rows: int, seed: int
+    ) -> bytes: ...
     def choose_boundaries(self, samples: Sequence[bytes], num_partitions: int) -> bytes: ...
     def sample_sections(
         self, sections: Sections, index: int, num_rows: int, seed: int
@@ -138,10 +309,10 @@ class Sorter:
     def even_assignment(self, num_partitions: int) -> bytes: ...
     def round_robin_assignment(self, num_partitions: int) -> bytes: ...
     def scatter(
-        self, splits: Sequence[str], index: int, assignment: bytes, tag: int = 0
+        self, splits: Sequence[Split], index: int, assignment: bytes, tag: int = 0
     ) -> Scattered: ...
     def scatter_batches(
-        self, batches: Any, index: int, assignment: bytes, tag: int = 0
+        self, batches: _ArrowStream, index: int, assignment: bytes, tag: int = 0
     ) -> Scattered: ...
     def scatter_sections(
         self, sections: Sections, index: int, assignment: bytes, tag: int = 0
@@ -151,106 +322,237 @@ class Sorter:
 
 @final
 class Scattered:
+    """Rows in the order of their partitions, waiting for the block that they go to."""
+
     @property
-    def offsets(self) -> list[int]: ...
+    def offsets(self) -> list[int]:
+        """Where each partition starts in the block, and where the last ends."""
+
     @property
-    def row_bytes(self) -> int: ...
-    def write_into(self, block: Any) -> None: ...
+    def row_bytes(self) -> int:
+        """Bytes of the largest row."""
+
+    def write_into(self, block: Buffer) -> None:
+        """Fills the block; works once."""
 
 @final
 class Rows:
+    """Rows, waiting for where they go. They can be taken out once."""
+
     @staticmethod
     def scan(
         read_options: str,
         schema: bytes,
-        splits: Sequence[str],
+        splits: Sequence[Split],
         columns: Sequence[str] | None = None,
-    ) -> Rows: ...
+    ) -> Rows:
+        """The rows of splits, in their order; all columns, or only these in this order."""
+
     @staticmethod
-    def from_batches(batches: Any) -> Rows: ...
+    def from_batches(batches: _ArrowStream) -> Rows:
+        """The rows of an Arrow stream."""
+
     @staticmethod
-    def from_ipc(buffer: Any) -> Rows: ...
-    def __arrow_c_stream__(self, requested_schema: Any | None = None) -> Any: ...
-    def raise_failure(self) -> None: ...
-    def write_files(self, directory: str, partition: int, options: str) -> PendingFiles: ...
-    def write_stream(self, descriptor: int, options: str) -> PendingFiles: ...
+    def from_ipc(buffer: Buffer) -> Rows:
+        """The rows of an Arrow IPC stream in a buffer, which is kept, not copied."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType:
+        """A stream of all rows with the declared types, made batch after batch as they are asked for."""
+
+    def raise_failure(self) -> None:
+        """Raises the error that has ended a stream of the rows, if one has; once. Streams carry its text alone."""
+
+    def write_files(self, directory: str, partition: int, options: str) -> PendingFiles:
+        """Writes part files; the last may not be on disk yet."""
+
+    def write_stream(self, descriptor: int, options: str) -> PendingFiles:
+        """Writes to an open file, as the only one there; the file is not closed."""
+
     @property
-    def is_stream(self) -> bool: ...
-    def to_ipc_stream(self) -> IpcStream: ...
-    def to_ipc_streams(self, piece_bytes: int) -> IpcStreams: ...
+    def is_stream(self) -> bool:
+        """Whether rows are read as they are asked for, so that only their end tells how many there are."""
+
+    def to_ipc_stream(self) -> IpcStream:
+        """One Arrow IPC stream of all rows, made in its block where its size is known before."""
+
+    def to_ipc_streams(self, piece_bytes: int) -> IpcStreams:
+        """Arrow IPC streams that end once they have so many bytes; one at least."""
 
 @final
 class PendingFiles:
-    def wait(self) -> list[dict[str, Any]]: ...
+    """Part files of a partition."""
+
+    def wait(self) -> list[_PartFile]:
+        """Waits until all files are on disk; works once."""
 
 @final
 class Sections:
-    def __init__(
-        self,
-        slices: Sequence[Any],
+    """The slices of a partition, which has to have a section of every map.
+
+    Args:
+        slices: Buffers, kept as long as this is.
+        partition: Its number, for errors.
+        first: The number of the first map; None: of any.
+        end: The number behind the last map; None: there are as many as there are.
+
+    Raises:
+        ShuffleCheckError: A section is missing, double, or of another map.
+    """
+
+    def __new__(
+        cls,
+        slices: Sequence[Buffer],
         partition: int = 0,
-        first: int | None = 0,
+        first: int | None = ...,
         end: int | None = None,
-    ) -> None: ...
-    def __len__(self) -> int: ...
+    ) -> Sections: ...
+    def __len__(self) -> int:
+        """The number of maps."""
+
     @property
-    def num_rows(self) -> int: ...
+    def num_rows(self) -> int:
+        """How many rows the maps say that there are."""
+
     @property
-    def first_map(self) -> int: ...
+    def first_map(self) -> int:
+        """The number of the first map; 0 if there is none."""
+
     @property
-    def failure(self) -> str | None: ...
-    def check(self, tag: int | None = None) -> None: ...
+    def failure(self) -> str | None:
+        """What was found wrong with the rows that were handed on; None if nothing was. Streams carry text alone."""
+
+    def check(self, tag: int | None = None) -> None:
+        """Raises unless all rows, or those of one tag, were handed on, and are those that the maps sent.
+
+        Raises:
+            ShuffleCheckError: They are not.
+        """
 
 @final
 class IpcStreams:
+    """An iterator of Arrow IPC streams."""
+
     def __iter__(self) -> IpcStreams: ...
     def __next__(self) -> IpcStream: ...
 
 @final
 class IpcStream:
+    """An Arrow IPC stream, waiting for the block that it goes to."""
+
     @property
-    def num_bytes(self) -> int: ...
-    def write_into(self, block: Any) -> None: ...
+    def num_bytes(self) -> int:
+        """The most bytes that the stream takes; zeros follow its end."""
+
+    def write_into(self, block: Buffer) -> None:
+        """Fills the block; works once."""
 
 @final
 class Stop:
-    def set(self) -> None: ...
+    """Ends calls on other threads: an interrupt reaches only the main thread, and a file may take minutes."""
+
+    def set(self) -> None:
+        """Has each call that was given this raise ``InterruptedError`` within a few MB."""
 
 @final
 class ValsortSummary:
+    """What valsort found in one file, or in several."""
+
     @property
     def records(self) -> int: ...
     @property
-    def checksum(self) -> int: ...
+    def checksum(self) -> int:
+        """Sum of the CRC-32 of all records, as valsort computes it."""
+
     @property
     def duplicates(self) -> int: ...
     @property
-    def unordered(self) -> int: ...
-    @property
-    def first_unordered(self) -> int | None: ...
+    def unordered(self) -> int:
+        """Records that come before the one in front of them."""
 
-def release_idle_memory() -> None: ...
-def release_idle_above(most: int) -> None: ...
-def release_libraries() -> int: ...
-def merged_offsets(blocks: Sequence[Sequence[Any]]) -> list[int]: ...
-def merge_into(blocks: Sequence[Sequence[Any]], out: Any) -> None: ...
-def merge_ranks(left: Any, right: Any, counts_ties: bool, out: Any) -> None: ...
-def check_writable(schema: bytes, format_: str) -> None: ...
-def format_of_name(name: str) -> str | None: ...
-def formats() -> list[tuple[str, str, list[str], list[bool]]]: ...
+    @property
+    def first_unordered(self) -> int | None:
+        """Number of the first of these."""
+
+def release_idle_memory() -> None:
+    """Gives back to the system what lies idle in the allocators of this process."""
+
+def release_idle_above(most: int) -> None:
+    """Gives idle memory back from now on while this process has more than so many bytes resident."""
+
+def release_libraries() -> int:
+    """Lets go of pages of libraries that nobody has changed; returns the most bytes that they had at any call."""
+
+def merged_offsets(blocks: Sequence[Sequence[Buffer]]) -> list[int]:
+    """Offsets of the block whose slices are those of several blocks, one behind the other."""
+
+def merge_into(blocks: Sequence[Sequence[Buffer]], out: Buffer) -> None:
+    """Fills that block."""
+
+def merge_ranks(left: _ArrowStream, right: _ArrowStream, counts_ties: bool, out: Buffer) -> None:
+    """For each row of a sorted left side, how many rows of a sorted right one come before, ties counted or not.
+
+    Args:
+        left: Key columns.
+        right: The same, of the other side.
+        counts_ties: Whether equal rows count.
+        out: Takes an unsigned 64-bit number for each left row.
+    """
+
+def check_writable(schema: bytes, format: str) -> None:  # noqa: A002  as everywhere else
+    """Raises ``OptionsError`` if a format cannot hold a schema, given as an Arrow IPC stream without rows."""
+
+def format_of_name(name: str) -> str | None:
+    """The format that a file's ending says; None if it says none."""
+
+def formats() -> list[tuple[str, str, list[str], list[bool]]]:
+    """The registry: name, ending and compressions of each format; whether it is text, tells types, holds any table."""
+
 def list_compressed(
-    paths: Sequence[str], format_: str | None
-) -> list[tuple[str, str | None, str | None]]: ...
-def codec_of(start: bytes) -> str | None: ...
-def located(shown: str, place: str) -> str: ...
-def shown_path(path: str) -> str: ...
+    paths: Sequence[str],
+    format: str | None,  # noqa: A002  as everywhere else
+) -> list[tuple[str, str | None, str | None]]:
+    """The files that paths and patterns stand for, each with its format and codec where it is compressed."""
+
+def codec_of(start: bytes) -> str | None:
+    """The codec that the first bytes of a file say; None if it is not compressed."""
+
+def located(shown: str, place: str) -> str:
+    """One text for a file that is shown by one path and lies at another."""
+
+def shown_path(path: str) -> str:
+    """The path by which such a file is shown."""
+
 def decompress(
     path: str, codec: str, to: tuple[int, str], bounds: tuple[int, int], stop: Stop
-) -> int: ...
+) -> int:
+    """Decompresses a file into an open one; returns its bytes.
+
+    Args:
+        path: The compressed file.
+        codec: Of ``codec_of``.
+        to: Descriptor of the open file, and what errors call it.
+        bounds: The most bytes that the decoder may take, and that a line may have.
+        stop: Ends the call.
+    """
+
 def gensort_file(
-    path: str, start: int, count: int, ascii_: bool, skew: bool, stop: Stop
-) -> tuple[int, int]: ...
-def valsort_file(path: str, record_bytes: int, key_bytes: int, stop: Stop) -> ValsortSummary: ...
-def combine_summaries(summaries: Sequence[ValsortSummary]) -> ValsortSummary: ...
-def union_schema(names: list[str], schemas: list[bytes], /) -> bytes: ...
-def bad_rows(read_options: str, schema: bytes, split: str, from_: int, /) -> tuple[bytes, int]: ...
+    path: str,
+    start: int,
+    count: int,
+    ascii: bool,  # noqa: A002  as everywhere else
+    skew: bool,
+    stop: Stop,
+) -> tuple[int, int]:
+    """Writes ``count`` records from number ``start`` to a new file; returns its bytes and CRC-32."""
+
+def valsort_file(path: str, record_bytes: int, key_bytes: int, stop: Stop) -> ValsortSummary:
+    """Looks whether the records of a file are in order."""
+
+def combine_summaries(summaries: Sequence[ValsortSummary]) -> ValsortSummary:
+    """The summary of files in a row."""
+
+def union_schema(names: list[str], schemas: list[bytes], /) -> bytes:
+    """The schema that rows of all these have, by name; schemas as Arrow IPC streams, names for errors."""
+
+def bad_rows(read_options: str, schema: bytes, split: Split, from_: int, /) -> tuple[bytes, int]:
+    """Rows of a split that cannot be read, as an Arrow IPC stream, and how many there are."""

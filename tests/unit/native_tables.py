@@ -55,7 +55,7 @@ def rows_of(*tables: pa.Table) -> list[str]:
     return [repr(tuple(row.values())) for table in tables for row in table.to_pylist()]
 
 
-def parquet_splits(directory: Path, table: pa.Table, split_bytes: int) -> list[str]:
+def parquet_splits(directory: Path, table: pa.Table, split_bytes: int) -> list[_native.Split]:
     """The table as one Parquet file with small row groups, cut into splits."""
     path = directory / "table.parquet"
     pq.write_table(table, path, row_group_size=500)

@@ -21,7 +21,9 @@ from tests.unit.native_tables import (
 )
 
 
-def partitions(made: _native.Sorter, splits: list[str], assignment: bytes) -> list[pa.Table]:
+def partitions(
+    made: _native.Sorter, splits: list[_native.Split], assignment: bytes
+) -> list[pa.Table]:
     """The rows of each partition, after a shuffle of all splits."""
     blocks = [
         slices(made.scatter([split], index, assignment)) for index, split in enumerate(splits)

@@ -19,7 +19,9 @@ def permutation(schema: pa.Schema, seed: int, options: str = "{}") -> _native.So
     return _native.Sorter.permutation(options, schema.serialize().to_pybytes(), seed)
 
 
-def shuffled(made: _native.Sorter, splits: list[str], num_partitions: int) -> list[pa.Table]:
+def shuffled(
+    made: _native.Sorter, splits: list[_native.Split], num_partitions: int
+) -> list[pa.Table]:
     """The partitions of a shuffle of all splits."""
     assignment = made.choose_boundaries([], num_partitions)
     blocks = [

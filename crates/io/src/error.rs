@@ -41,6 +41,24 @@ pub enum IoError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// What another process sent is not what this one takes.
+    #[error("{what} was made by another version of exoshuffle (version {version} of its bytes, and this is version {known}); run one version in all processes")]
+    TravelVersion {
+        /// What was sent.
+        what: &'static str,
+        /// The version of its bytes.
+        version: u8,
+        /// The version that is read here.
+        known: u8,
+    },
+    /// What another process sent is cut off or damaged.
+    #[error("{what} that came from another process is damaged: {reason}; make it again from the same files")]
+    Travel {
+        /// What was sent.
+        what: &'static str,
+        /// What is wrong with its bytes.
+        reason: String,
+    },
     /// The format of a file cannot be told from its name.
     #[error(
         "the format of '{}' cannot be told from its name; pass the format: one of {}", path.display(), crate::Format::all_names()

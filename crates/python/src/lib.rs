@@ -21,6 +21,7 @@ mod scattered;
 mod sections;
 mod sorter;
 mod source;
+mod split;
 mod store;
 mod view;
 mod write_options;
@@ -42,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::MappedBlock>()?;
     module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
+    module.add_class::<split::Split>()?;
     module.add_class::<sorter::Sorter>()?;
     module.add_class::<scattered::Scattered>()?;
     module.add_class::<rows::Rows>()?;

@@ -1,5 +1,6 @@
 //! Where rows come from, as batches: lazily, in order, on any thread.
 
+use std::borrow::Borrow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +9,7 @@ use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use exoshuffle_io::{open_split, BatchStream, Split};
+use exoshuffle_io::{open_split, BatchStream};
 use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
 
@@ -16,6 +17,7 @@ use crate::arrow_stream::stream_error;
 use crate::errors::RowError;
 use crate::sections::TaggedSections;
 use crate::source::ReadConfig;
+use crate::split::Split;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
 pub const BATCH_BYTES: usize = 1 << 19;
@@ -103,7 +105,7 @@ impl RowSource {
                 let (schema, columns) = (SchemaRef::clone(schema), columns.clone());
                 let mut opened = splits.into_iter().map(move |split| {
                     open_split(
-                        &split,
+                        split.borrow(),
                         &schema,
                         &options,
                         columns.as_deref(),

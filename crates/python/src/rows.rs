@@ -21,7 +21,8 @@ use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
 use crate::row_source::{Batches, RowSource, BATCH_BYTES};
-use crate::source::{parse_splits, ReadConfig};
+use crate::source::ReadConfig;
+use crate::split::Split;
 use crate::write_options::{partition_by, write_options};
 
 /// Bytes of rows in each batch of a stream.
@@ -74,7 +75,7 @@ impl Rows {
     fn scan(
         read_options: &str,
         schema: &[u8],
-        splits: Vec<String>,
+        splits: Vec<Split>,
         columns: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
@@ -88,7 +89,7 @@ impl Rows {
         };
         let source = RowSource::Splits {
             config: Box::new(ReadConfig::parse(read_options)?),
-            splits: parse_splits(&splits)?,
+            splits,
             schema,
             columns,
         };

@@ -1,13 +1,14 @@
 //! Sorting tables and records, and what else moves rows between partitions: sample, assign, scatter (map), sort or gather
 //! (reduce). One call per step.
 
+use std::borrow::Borrow;
 use std::iter;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{open_split, sample_split, sample_splits, Split};
+use exoshuffle_io::{open_split, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
@@ -21,7 +22,8 @@ use crate::row_kind::{follow, placed, Origin, Placed, RowKind};
 use crate::rows::Rows;
 use crate::scattered::Scattered;
 use crate::sections::Sections;
-use crate::source::{parse_splits, ReadConfig};
+use crate::source::ReadConfig;
+use crate::split::Split;
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -95,16 +97,15 @@ impl Sorter {
     fn measure(
         &self,
         py: Python<'_>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         num_rows: usize,
         seed: u64,
     ) -> PyResult<(u64, u64, u64)> {
-        let splits = parse_splits(&splits)?;
         py.detach(|| {
             let (mut rows, mut bytes, mut largest) = (0, 0, 0);
             for split in &splits {
                 let (batch, _) = sample_split(
-                    split,
+                    split.borrow(),
                     &self.schema,
                     &self.config.options,
                     None,
@@ -127,12 +128,11 @@ impl Sorter {
     fn sample<'py>(
         &self,
         py: Python<'py>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         index: u32,
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let splits = parse_splits(&splits)?;
         let sample = py.detach(|| {
             let samples = sample_splits(
                 &splits,
@@ -253,15 +253,14 @@ impl Sorter {
     fn scatter(
         &self,
         py: Python<'_>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         index: u32,
         assignment: &[u8],
         tag: u8,
     ) -> PyResult<Scattered> {
-        let splits = parse_splits(&splits)?;
         let assignment = assignment.to_vec();
         py.detach(|| {
-            let batches = splits.iter().flat_map(|split| self.read(split));
+            let batches = splits.iter().flat_map(|split| self.read(split.borrow()));
             let planned = self.kind.plan(batches, index, &assignment)?;
             Ok(Scattered(planned.tagged(tag)))
         })
@@ -324,7 +323,7 @@ impl Sorter {
 
 impl Sorter {
     /// The batches of a split, which is opened at once; the error if it cannot be.
-    fn read(&self, split: &Split) -> impl Iterator<Item = PyResult<Placed>> {
+    fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = PyResult<Placed>> {
         let opened = open_split(split, &self.schema, &self.config.options, None, BATCH_ROWS);
         let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
         let first = Origin {

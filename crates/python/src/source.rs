@@ -1,13 +1,13 @@
 //! Input files: what there is, and the splits it is read in.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use exoshuffle_io::{
-    place, shown, together, BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Split,
-    Syntax,
+    place, shown, together, BadRows, CsvOptions, Encoding, Format, Header, ReadOptions, Syntax,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::errors::{io_error, options_error};
 use crate::ipc::{batch_to_ipc, schema_from_ipc, schema_to_ipc};
+use crate::split::Split;
 
 /// The records of gensort.
 const GENSORT_RECORD_BYTES: usize = 100;
@@ -142,22 +143,6 @@ fn size(options: &Value, name: &str) -> PyResult<Option<usize>> {
     }
 }
 
-/// Parses a split that Python carried.
-pub fn parse_split(text: &str) -> PyResult<Split> {
-    serde_json::from_str(text)
-        .map_err(|error| options_error(format!("a split is no JSON: {error}")))
-}
-
-/// Parses splits that Python carried.
-pub fn parse_splits(texts: &[String]) -> PyResult<Vec<Split>> {
-    texts.iter().map(|text| parse_split(text)).collect()
-}
-
-fn split_text(split: &Split) -> PyResult<String> {
-    serde_json::to_string(split)
-        .map_err(|error| options_error(format!("a split has no JSON form: {error}")))
-}
-
 /// See `exoshuffle_io::Source`.
 #[pyclass(frozen)]
 pub struct Source {
@@ -172,7 +157,12 @@ impl Source {
         Arc::clone(&self.source.schema)
     }
 
-    fn cut(&self, py: Python<'_>, target_bytes: u64, first_file: u64) -> PyResult<Vec<Split>> {
+    fn cut(
+        &self,
+        py: Python<'_>,
+        target_bytes: u64,
+        first_file: u64,
+    ) -> PyResult<Vec<exoshuffle_io::Split>> {
         let splits = py.detach(|| self.source.splits(target_bytes));
         let mut splits = splits.map_err(io_error)?;
         for split in &mut splits {
@@ -312,24 +302,22 @@ impl Source {
         self.source.dictionary_columns().to_vec()
     }
 
-    /// The input cut into splits of about `target_bytes`, as JSON; its files are numbered from `first_file` on.
     #[pyo3(signature = (target_bytes, first_file=0))]
-    fn splits(&self, py: Python<'_>, target_bytes: u64, first_file: u64) -> PyResult<Vec<String>> {
+    fn splits(&self, py: Python<'_>, target_bytes: u64, first_file: u64) -> PyResult<Vec<Split>> {
         let splits = self.cut(py, target_bytes, first_file)?;
-        splits.iter().map(split_text).collect()
+        Ok(splits.into_iter().map(Split::from).collect())
     }
 
-    /// The same; neighbours are together that have about `together_bytes`.
     fn splits_together(
         &self,
         py: Python<'_>,
         target_bytes: u64,
         together_bytes: u64,
         first_file: u64,
-    ) -> PyResult<Vec<Vec<String>>> {
+    ) -> PyResult<Vec<Vec<Split>>> {
         let groups = together(self.cut(py, target_bytes, first_file)?, together_bytes);
-        let texts = |group: &Vec<Split>| group.iter().map(split_text).collect();
-        groups.iter().map(texts).collect()
+        let wrapped = |group: Vec<_>| group.into_iter().map(Split::from).collect();
+        Ok(groups.into_iter().map(wrapped).collect())
     }
 }
 
@@ -339,13 +327,12 @@ pub fn bad_rows<'py>(
     py: Python<'py>,
     read_options: &str,
     schema: &[u8],
-    split: &str,
+    split: Split,
     from: u64,
 ) -> PyResult<(Bound<'py, PyBytes>, u64)> {
     let (config, schema) = (ReadConfig::parse(read_options)?, schema_from_ipc(schema)?);
-    let split = parse_split(split)?;
     let (rows, lines) = py
-        .detach(|| exoshuffle_io::bad_rows(&split, &schema, &config.options, from))
+        .detach(|| exoshuffle_io::bad_rows(split.borrow(), &schema, &config.options, from))
         .map_err(io_error)?;
     Ok((PyBytes::new(py, &batch_to_ipc(&rows)?), lines))
 }

@@ -7,7 +7,6 @@ Which these are is found by tasks of their own: the result of a task counts once
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,14 +34,14 @@ class LeftOut:
     """Rows that are left out of the files of a source.
 
     Attributes:
-        source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
+        source: All files, opened so that it leaves out bad rows.
         path: Where they are written, if anywhere: a CSV file with the columns file, line, reason and text.
         kept: The files that are read, by their numbers in the source; None for all.
         counts: How many were found in which files, so that one result after another searches them once. One for all
             that are made of this by ``within``.
     """
 
-    source: Any
+    source: _native.Source
     path: str | None = None
     kept: tuple[int, ...] | None = None
     counts: dict[tuple[_Files, ...], int] = field(default_factory=dict)
@@ -54,7 +53,7 @@ class LeftOut:
 
 
 #: Files of a source, all or some.
-_Files: TypeAlias = "tuple[Any, tuple[int, ...] | None]"
+_Files: TypeAlias = tuple[_native.Source, tuple[int, ...] | None]
 
 
 def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
@@ -102,12 +101,11 @@ def _searched(files: Sequence[_Files]) -> Iterator[_Found]:
         source = whole if kept is None else whole.with_files(kept)
         file, end = -1, 0
         for split in source.splits(SEARCHED_BYTES):
-            place = json.loads(split)
             # The first part of a file has what comes before its rows.
-            start = end if place["file_index"] == file else 0
-            file, end = place["file_index"], place["end"]
+            start = end if split.file_index == file else 0
+            file, end = split.file_index, split.end
             ref = search.remote(bounded(source), source.schema_ipc, split, start)
-            yield _Found(_native.shown_path(place["path"]), start == 0, ref)
+            yield _Found(split.file, start == 0, ref)
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,9 @@ class _Found:
     ref: Any
 
 
-def find_bad_rows(read_options: str, schema: bytes, split: str, start: int) -> tuple[bytes, int]:
+def find_bad_rows(
+    read_options: str, schema: bytes, split: _native.Split, start: int
+) -> tuple[bytes, int]:
     """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
     return _native.bad_rows(read_options, schema, split, start)
 

@@ -63,7 +63,7 @@ pub(crate) struct Working {
 }
 
 /// What the pages of a large leaf column of Parquet take, all of which were looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LargePages {
     /// The number of the leaf.
     pub leaf: u64,

@@ -54,19 +54,18 @@ class SplitInput:
 
     def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
         """See ``MapInput``."""
-        return self.config.build().scatter(list(splits_of(item)), index, assignment, self.tag)
+        return self.config.build().scatter(splits_of(item), index, assignment, self.tag)
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: decodes a few pages of the key columns."""
-        splits = list(splits_of(item))
-        sample: bytes = self.config.build().sample(splits, index, num_rows, SAMPLE_SEED)
+        sample: bytes = self.config.build().sample(splits_of(item), index, num_rows, SAMPLE_SEED)
         return sample
 
     def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
         del index
         config = self.config
-        return _native.Rows.scan(config.read_options, config.schema, list(splits_of(item)))
+        return _native.Rows.scan(config.read_options, config.schema, splits_of(item))
 
 
 @dataclass(frozen=True)
