@@ -70,6 +70,53 @@ pub(crate) mod path {
     }
 }
 
+/// Schemas as Arrow IPC streams without batches.
+pub(crate) mod schema {
+    use arrow_ipc::reader::StreamReader;
+    use arrow_ipc::writer::StreamWriter;
+    use arrow_schema::{ArrowError, Schema, SchemaRef};
+    use serde::{de, ser, Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(schema: &Schema, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&encoded(schema).map_err(ser::Error::custom)?)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SchemaRef, D::Error> {
+        decoded(<&'de [u8]>::deserialize(from)?).map_err(de::Error::custom)
+    }
+
+    fn encoded(schema: &Schema) -> Result<Vec<u8>, ArrowError> {
+        StreamWriter::try_new(Vec::new(), schema)?.into_inner()
+    }
+
+    fn decoded(bytes: &[u8]) -> Result<SchemaRef, ArrowError> {
+        Ok(StreamReader::try_new(bytes, None)?.schema())
+    }
+}
+
+/// Schemas that may be absent.
+pub(crate) mod optional_schema {
+    use arrow_schema::SchemaRef;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Present(#[serde(with = "super::schema")] SchemaRef);
+
+    pub(crate) fn serialize<S: Serializer>(
+        schema: &Option<SchemaRef>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        schema.clone().map(Present).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<SchemaRef>, D::Error> {
+        let present = Option::<Present>::deserialize(from)?;
+        Ok(present.map(|Present(schema)| schema))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

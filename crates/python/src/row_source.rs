@@ -15,8 +15,8 @@ use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally}
 
 use crate::arrow_stream::stream_error;
 use crate::errors::RowError;
+use crate::read_options::ReadOptions;
 use crate::sections::TaggedSections;
-use crate::source::ReadConfig;
 use crate::split::Split;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
@@ -50,7 +50,7 @@ pub enum RowSource {
         /// What to read.
         splits: Vec<Split>,
         /// How.
-        config: Box<ReadConfig>,
+        options: ReadOptions,
         /// The schema of the source.
         schema: SchemaRef,
         /// The columns wanted; `None` for all.
@@ -97,17 +97,17 @@ impl RowSource {
             }
             Self::Splits {
                 splits,
-                config,
+                options,
                 schema,
                 columns,
             } => {
-                let (splits, options) = (splits.clone(), config.options.clone());
+                let (splits, options) = (splits.clone(), options.clone());
                 let (schema, columns) = (SchemaRef::clone(schema), columns.clone());
                 let mut opened = splits.into_iter().map(move |split| {
                     open_split(
                         split.borrow(),
                         &schema,
-                        &options,
+                        &options.0,
                         columns.as_deref(),
                         MAX_BATCH_ROWS,
                     )

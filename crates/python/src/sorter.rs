@@ -18,11 +18,11 @@ use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error};
 use crate::ipc::schema_from_ipc;
+use crate::read_options::ReadOptions;
 use crate::row_kind::{follow, placed, Origin, Placed, RowKind};
 use crate::rows::Rows;
 use crate::scattered::Scattered;
 use crate::sections::Sections;
-use crate::source::ReadConfig;
 use crate::split::Split;
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
@@ -33,14 +33,17 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub struct Sorter {
     kind: RowKind,
     schema: SchemaRef,
-    config: ReadConfig,
+    options: ReadOptions,
 }
 
 #[pymethods]
 impl Sorter {
-    /// For a table; keys are (column, descending, nulls first). Only sorting by range and hashing need keys.
     #[staticmethod]
-    fn table(read_options: &str, schema: &[u8], keys: Vec<(String, bool, bool)>) -> PyResult<Self> {
+    fn table(
+        read_options: ReadOptions,
+        schema: &[u8],
+        keys: Vec<(String, bool, bool)>,
+    ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let keys: Vec<SortKey> = keys
             .iter()
@@ -51,29 +54,25 @@ impl Sorter {
         Ok(Self {
             kind: RowKind::Table(layout),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// For fixed-length records.
     #[staticmethod]
-    fn records(read_options: &str, record_bytes: usize, key_bytes: usize) -> PyResult<Self> {
+    fn records(read_options: ReadOptions, record_bytes: usize, key_bytes: usize) -> PyResult<Self> {
         let shape = RecordShape::try_new(record_bytes, key_bytes).map_err(record_error)?;
         let schema = exoshuffle_io::record_schema(record_bytes);
         Ok(Self {
             kind: RowKind::Records(shape),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// For a table in the random order that `seed` stands for. Rows are told apart by their file and their number in it,
-    /// so the order does not depend on the splits, except for CSV and JSON lines, which do not number their rows. Batches
-    /// in memory are told apart by the number that they are scattered with. Windows of so many rows stay together.
     #[staticmethod]
     #[pyo3(signature = (read_options, schema, seed, window=None))]
     fn permutation(
-        read_options: &str,
+        read_options: ReadOptions,
         schema: &[u8],
         seed: u64,
         window: Option<NonZeroU64>,
@@ -83,17 +82,15 @@ impl Sorter {
         Ok(Self {
             kind: RowKind::Permutation(permutation.within(window)),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// Whether Arrow streams of what this sorts and gathers are made in their block; see `Rows.to_ipc_stream`.
     #[getter]
     fn streams_in_place(&self) -> bool {
         self.kind.streams_in_place(&self.schema)
     }
 
-    /// Looks at about `num_rows` rows of each split: (rows seen, their bytes in blocks, the largest).
     fn measure(
         &self,
         py: Python<'_>,
@@ -107,7 +104,7 @@ impl Sorter {
                 let (batch, _) = sample_split(
                     split.borrow(),
                     &self.schema,
-                    &self.config.options,
+                    &self.options.0,
                     None,
                     num_rows,
                     seed,
@@ -124,7 +121,6 @@ impl Sorter {
         })
     }
 
-    /// Key tuples of about `num_rows` rows of map number `index`, which reads these splits.
     fn sample<'py>(
         &self,
         py: Python<'py>,
@@ -137,7 +133,7 @@ impl Sorter {
             let samples = sample_splits(
                 &splits,
                 &self.schema,
-                &self.config.options,
+                &self.options.0,
                 self.kind.key_columns(),
                 num_rows,
                 seed.wrapping_add(u64::from(index)),
@@ -148,7 +144,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Key tuples of up to `num_rows` rows of batches in memory, which take the place of split number `index`.
     fn sample_batches<'py>(
         &self,
         py: Python<'py>,
@@ -177,7 +172,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Key tuples of up to `num_rows` rows of sections, which take the place of split number `index`.
     fn sample_sections<'py>(
         &self,
         py: Python<'py>,
@@ -194,7 +188,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// The assignment by R-1 boundaries out of samples, serialised.
     fn choose_boundaries<'py>(
         &self,
         py: Python<'py>,
@@ -206,7 +199,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The assignment by equal ranges of the only key, a number of 64 bits, serialised.
     fn even_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -218,7 +210,6 @@ impl Sorter {
         ))
     }
 
-    /// The assignment by a hash of the key columns, serialised; levels above 0 divide what those below bring together.
     #[pyo3(signature = (num_partitions, level=0))]
     fn hash_assignment<'py>(
         &self,
@@ -233,7 +224,6 @@ impl Sorter {
         ))
     }
 
-    /// The assignment of rows in turn, serialised.
     fn round_robin_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -247,8 +237,6 @@ impl Sorter {
         ))
     }
 
-    /// Reads splits, one after the other, and finds where each row goes. Slices say that they are of map number `index`,
-    /// and of the input with this tag.
     #[pyo3(signature = (splits, index, assignment, tag=0))]
     fn scatter(
         &self,
@@ -266,7 +254,6 @@ impl Sorter {
         })
     }
 
-    /// Finds where each row of batches in memory goes; they take the place of split number `index`.
     #[pyo3(signature = (batches, index, assignment, tag=0))]
     fn scatter_batches(
         &self,
@@ -284,8 +271,6 @@ impl Sorter {
         })
     }
 
-    /// Finds where each row of the sections with this tag goes, which another scatter made, for a partition to be divided;
-    /// they take the place of split number `index`.
     #[pyo3(signature = (sections, index, assignment, tag=0))]
     fn scatter_sections(
         &self,
@@ -303,7 +288,6 @@ impl Sorter {
         })
     }
 
-    /// Sorts the rows of the sections with this tag; the slices are kept alive by the result.
     #[pyo3(signature = (sections, tag=0))]
     fn sort(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -311,8 +295,6 @@ impl Sorter {
         Ok(Rows::new(source, Arc::clone(&self.schema)))
     }
 
-    /// The rows of the sections with this tag in the order of these, whatever their keys; the slices are kept alive by
-    /// the result.
     #[pyo3(signature = (sections, tag=0))]
     fn gather(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -324,7 +306,7 @@ impl Sorter {
 impl Sorter {
     /// The batches of a split, which is opened at once; the error if it cannot be.
     fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = PyResult<Placed>> {
-        let opened = open_split(split, &self.schema, &self.config.options, None, BATCH_ROWS);
+        let opened = open_split(split, &self.schema, &self.options.0, None, BATCH_ROWS);
         let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
         let first = Origin {
             source: split.file_index,

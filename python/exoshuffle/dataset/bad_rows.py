@@ -118,7 +118,7 @@ class _Found:
 
 
 def find_bad_rows(
-    read_options: str, schema: bytes, split: _native.Split, start: int
+    read_options: _native.ReadOptions, schema: bytes, split: _native.Split, start: int
 ) -> tuple[bytes, int]:
     """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
     return _native.bad_rows(read_options, schema, split, start)

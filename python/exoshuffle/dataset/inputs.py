@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +17,7 @@ from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.inputs import BatchInput, MapInput, SplitInput
 from exoshuffle.operators.core.order import ByChance, RowsConfig, by_range
 from exoshuffle.operators.core.readers import BlockReader, FileReader, splits_of
-from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import (
     Step,
@@ -471,18 +470,17 @@ def schema_of(source: _native.Source) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
 
 
-def bounded(source: _native.Source) -> str:
+def bounded(source: _native.Source) -> _native.ReadOptions:
     """Options of the reader of files, with the longest row of text or page that there is memory for."""
     engine = current_engine()
+    row = page = None
     if is_text(source):
-        most = {"max_row_bytes": max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)}
+        row = max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)
     elif source.format == "parquet":
         planned, _ = source.working_bytes(set(schema_of(source).names))
         share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
-        most = {"max_page_bytes": max(MIN_PAGE_BYTES, planned, share)}
-    else:
-        most = {}
-    return json.dumps(json.loads(source.read_options) | most)
+        page = max(MIN_PAGE_BYTES, planned, share)
+    return source.read_options.with_limits(row, page)
 
 
 def is_text(source: _native.Source) -> bool:
@@ -506,4 +504,4 @@ def _rows_of(groups: Sequence[tuple[_native.Split, ...]]) -> int:
 
 
 def _config(side: Side) -> RowsConfig:
-    return RowsConfig("{}", side.schema.serialize().to_pybytes(), side.order)
+    return rows_config(side.schema, side.order)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 import time
@@ -111,23 +110,18 @@ class WriteOptions:
         """The size of a file, if one was asked for."""
         return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
-    def to_json(self, node: Node, row_group_bytes: int, path: str = "") -> str:
-        """The options as the native writer reads them; ``path`` is that of a single file."""
-        return json.dumps(
-            {
-                "format": self.format,
-                "compression": self.compression,
-                "target_file_bytes": self.target_bytes,
-                "row_group_bytes": row_group_bytes,
-                "dictionary_columns": dictionary_columns(node),
-                "ipc_stream": is_stream(path),
-                "csv_tabs": path.lower().endswith(".tsv"),
-                **(
-                    {"partition_by": self.folders, "max_folders": MAX_FOLDERS}
-                    if self.folders
-                    else {}
-                ),
-            }
+    def native(self, node: Node, row_group_bytes: int, path: str = "") -> _native.WriteOptions:
+        """The options of the native writer; ``path`` is that of a single file."""
+        return _native.WriteOptions(
+            self.format,
+            compression=self.compression,
+            target_file_bytes=self.target_bytes,
+            row_group_bytes=row_group_bytes,
+            dictionary_columns=dictionary_columns(node),
+            ipc_stream=is_stream(path),
+            csv_tabs=path.lower().endswith(".tsv"),
+            partition_by=self.folders or None,
+            max_folders=MAX_FOLDERS,
         )
 
 
@@ -231,7 +225,7 @@ def _part_files(
         if isinstance(job, ShuffleJob) and options.folders:
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        sink = WriteSink(folder, options.to_json(node, _row_group_bytes(job.plan)))
+        sink = WriteSink(folder, options.native(node, _row_group_bytes(job.plan)))
         refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
         files = [file for ref in refs for file in get(ref)]
     check_rows(node, sum(file["rows"] for file in files))
@@ -248,7 +242,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
         check_room(node, options, folder, engine.spill_dirs)
         job = execution.job(node, "file")
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        written = options.to_json(node, _row_group_bytes(job.plan), str(output.path))
+        written = options.native(node, _row_group_bytes(job.plan), str(output.path))
         files = write_file(rows_of(job, node.schema, engine), folder, written)
     check_rows(node, sum(file["rows"] for file in files))
     (file,) = files
@@ -263,7 +257,7 @@ def _to_standard_output(node: Node, execution: Execution, options: WriteOptions)
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
         job = execution.job(node, "file")
-        written = options.to_json(node, _row_group_bytes(job.plan), STANDARD)
+        written = options.native(node, _row_group_bytes(job.plan), STANDARD)
         files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
     check_rows(node, sum(file["rows"] for file in files))
     return files, job.plan

@@ -1,6 +1,6 @@
 """What rows are ordered by, and the native object that moves rows and knows their order.
 
-Nothing native is pickled: a ``RowsConfig`` travels, and builds the native object once per process.
+The native object is not pickled: a ``RowsConfig`` travels, and builds the native object once per process.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, SchemaError, candidates
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Order(Protocol):
     """What rows are ordered by."""
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """The native object for rows of this schema."""
 
 
@@ -35,7 +35,7 @@ class ByKeys:
 
     keys: tuple[SortKey, ...] = ()
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``.
 
         Raises:
@@ -55,7 +55,7 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
     def is_comparable(name: str) -> bool:
         try:
-            ByKeys((SortKey(name),)).build("{}", encoded)
+            ByKeys((SortKey(name),)).build(_native.ReadOptions(), encoded)
         except SchemaError:
             return False
         return True
@@ -81,7 +81,7 @@ class ByRecordKey:
     record_bytes: int
     key_bytes: int
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``."""
         del schema
         return _native.Sorter.records(read_options, self.record_bytes, self.key_bytes)
@@ -99,7 +99,7 @@ class ByChance:
     seed: int
     window: int | None = None
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``."""
         return _native.Sorter.permutation(read_options, schema, self.seed, self.window)
 
@@ -109,17 +109,17 @@ class RowsConfig:
     """What to rebuild the native object from, wherever a task runs.
 
     Attributes:
-        read_options: JSON of the reader's options.
+        read_options: How files are read, where rows come from files.
         schema: Arrow schema as IPC bytes.
         order: What rows are ordered by.
     """
 
-    read_options: str
+    read_options: _native.ReadOptions
     schema: bytes
     order: Order
 
-    def build(self) -> Any:
-        """The native object (``_native.Sorter``).
+    def build(self) -> _native.Sorter:
+        """The native object.
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
@@ -128,47 +128,42 @@ class RowsConfig:
 
 
 @functools.lru_cache(maxsize=64)
-def _build(config: RowsConfig) -> Any:
+def _build(config: RowsConfig) -> _native.Sorter:
     return config.order.build(config.read_options, config.schema)
 
 
 # --- assignments: which partition a row goes to --------------------------------------------------------------------
 
 #: From the native object, samples of keys and the number of partitions to an assignment as bytes.
-Assign = Callable[[Any, Sequence[bytes], int], bytes]
+Assign = Callable[[_native.Sorter, Sequence[bytes], int], bytes]
 
 
-def by_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+def by_range(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """By boundaries from sampled keys: partitions follow each other in order and are about equally large."""
-    boundaries: bytes = sorter.choose_boundaries(list(samples), num_partitions)
-    return boundaries
+    return sorter.choose_boundaries(list(samples), num_partitions)
 
 
-def by_even_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+def by_even_range(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """By equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
     del samples
-    assignment: bytes = sorter.even_assignment(num_partitions)
-    return assignment
+    return sorter.even_assignment(num_partitions)
 
 
-def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+def by_hash(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """By a hash of the key columns: equal keys meet."""
     del samples
-    assignment: bytes = sorter.hash_assignment(num_partitions)
-    return assignment
+    return sorter.hash_assignment(num_partitions)
 
 
-def by_hash_level(sorter: Any, num_partitions: int, level: int) -> bytes:
+def by_hash_level(sorter: _native.Sorter, num_partitions: int, level: int) -> bytes:
     """By other bits of the hash: keys that ``by_hash`` and lower levels have brought together part, unless equal."""
-    assignment: bytes = sorter.hash_assignment(num_partitions, level)
-    return assignment
+    return sorter.hash_assignment(num_partitions, level)
 
 
-def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
+def round_robin(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
     """In turn, whatever the rows hold: partitions of equal numbers of rows."""
     del samples
-    assignment: bytes = sorter.round_robin_assignment(num_partitions)
-    return assignment
+    return sorter.round_robin_assignment(num_partitions)
 
 
 def assignment_named(method: str | None, has_keys: bool) -> Assign:

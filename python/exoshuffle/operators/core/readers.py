@@ -31,12 +31,12 @@ class FileReader:
     """Reads splits of files.
 
     Attributes:
-        read_options: JSON of the reader's options.
+        read_options: How files are read.
         schema: Arrow schema of the files as IPC bytes.
         columns: Which columns to read, in this order.
     """
 
-    read_options: str
+    read_options: _native.ReadOptions
     schema: bytes
     columns: tuple[str, ...]
 
