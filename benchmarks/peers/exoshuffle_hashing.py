@@ -18,7 +18,7 @@ def hashes_rows() -> bool:
     from exoshuffle import _native
 
     rows = pa.table({"key": [1]})
-    sorter = _native.Sorter.table("{}", rows.schema.serialize().to_pybytes(), [])
+    sorter = _native.Sorter.table(_native.ReadOptions(), rows.schema.serialize().to_pybytes(), [])
     scattered = sorter.scatter_batches(rows, 0, sorter.round_robin_assignment(1))
     block = bytearray(scattered.offsets[-1])
     scattered.write_into(block)

@@ -1,4 +1,4 @@
-"""The native module: what Python calls, and what each call does. Its shims are in crates/python and hold no logic.
+"""The native module: what Python calls, and what each call does. Shims in crates/python wrap the crates, without logic.
 
 Calls that read, write, wait or compute release the GIL. A buffer is anything with the buffer protocol; what is handed
 out as a buffer stays valid as long as a view of it does.
@@ -157,7 +157,7 @@ class MemoryGuard:
         store: The store of the program.
         release_bytes: Above this, idle memory goes back to the system.
         stop_bytes: Above this, the worker that has most beyond what is set apart for it is stopped.
-        code_bytes: What libraries count for when their pages were released: these come back, or workers have them.
+        code_bytes: What libraries count for when their pages were released: workers have them, or they come back.
     """
 
     def __new__(
@@ -186,79 +186,364 @@ class MemoryGuard:
 
 @final
 class Source:
+    """Files of one format, listed and looked at: what they say of themselves, and the splits they are read in.
+
+    Its pickle has a version, as that of ``Split``, and holds what was found: no file is looked at again. Two sources
+    are equal only if they are one object, because comparing thousands of files says less than it costs.
+    """
+
     def __new__(
-        cls, paths: Sequence[str], read_options: str, located: Sequence[str] | None = None
-    ) -> Source: ...
+        cls, paths: Sequence[str], read_options: ReadOptions, located: Sequence[str] | None = None
+    ) -> Source:
+        """Lists the files and reads what they say about themselves: footers, and the beginning of text.
+
+        Args:
+            paths: Files, directories and patterns.
+            read_options: How they are read.
+            located: The files with the places of their bytes (``located``), where some were decompressed or copied.
+
+        Raises:
+            InputError: A path is missing, or a file is not what it should be.
+            OptionsError: The options do not fit the files.
+            SchemaError: Columns of two files have no common type.
+        """
+
+    @classmethod
+    def from_bytes(
+        cls, paths: Sequence[str], read_options: ReadOptions, state: builtins.bytes
+    ) -> Source:
+        """The source that pickle made these bytes of.
+
+        Raises:
+            InputError: The bytes were made by another version, or are damaged.
+        """
+
     @property
-    def read_options(self) -> str: ...
+    def read_options(self) -> ReadOptions:
+        """How the files are read."""
+
     @property
-    def paths(self) -> list[str]: ...
+    def paths(self) -> list[str]:
+        """Files, directories and patterns as they were given."""
+
     @property
-    def files(self) -> list[str]: ...
+    def files(self) -> list[str]:
+        """Paths of the files, as people know them."""
+
     @property
-    def places(self) -> list[str]: ...
+    def places(self) -> list[str]:
+        """Where the bytes of the files are, which is elsewhere if they were decompressed or copied."""
+
     @property
-    def format(self) -> str: ...
+    def format(self) -> str:
+        """Name of the format of all files."""
+
     @property
-    def rows(self) -> int | None: ...
+    def rows(self) -> int | None:
+        """Rows of all files; None where the format does not tell."""
+
     @property
-    def bytes(self) -> int: ...
+    def bytes(self) -> int:
+        """Bytes on disk."""
+
     @property
-    def memory_bytes(self) -> int: ...
+    def memory_bytes(self) -> int:
+        """Estimated bytes when decoded."""
+
     @property
-    def num_groups(self) -> int: ...
+    def num_groups(self) -> int:
+        """Row groups of Parquet and batches of Arrow; 0 of other formats."""
+
     @property
-    def record_bytes(self) -> int: ...
+    def record_bytes(self) -> int:
+        """Bytes of a fixed-length record; 0 of tables."""
+
     @property
-    def key_bytes(self) -> int: ...
+    def key_bytes(self) -> int:
+        """Bytes of a record's key."""
+
     @property
-    def schema_ipc(self) -> builtins.bytes: ...
-    def partitions_ipc(self) -> builtins.bytes: ...
-    def working_bytes(self, columns: set[str]) -> tuple[int, str | None]: ...
-    def with_files(self, kept: Sequence[int]) -> Source: ...
-    def dictionary_columns(self) -> list[bool]: ...
-    def splits(self, target_bytes: int, first_file: int = 0) -> list[str]: ...
+    def schema_ipc(self) -> builtins.bytes:
+        """Schema of all files, as an Arrow IPC schema."""
+
+    def partitions_ipc(self) -> builtins.bytes:
+        """The partition columns as an Arrow IPC stream, with a row for each file."""
+
+    def working_bytes(self, columns: set[str]) -> tuple[int, str | None]:
+        """The most that reading these columns has in memory at once beside the rows, and the file that asks for it.
+
+        It is 0 where that is no more than the buffers of any task. Names that are no columns count for nothing.
+        """
+
+    def with_files(self, kept: Sequence[int]) -> Source:
+        """The same input with some of its files, given by their numbers."""
+
+    def dictionary_columns(self) -> list[bool]:
+        """For each column, whether it is dictionary encoded in all files."""
+
+    def splits(self, target_bytes: int, first_file: int = 0) -> list[Split]:
+        """The files cut into splits of about ``target_bytes`` decoded bytes; files are numbered from ``first_file`` on.
+
+        The same files and target give the same splits.
+        """
+
     def splits_together(
         self, target_bytes: int, together_bytes: int, first_file: int
-    ) -> list[list[str]]: ...
+    ) -> list[list[Split]]:
+        """The same; neighbours are together that have about ``together_bytes``, 256 at most."""
+
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., Source], tuple[list[str], ReadOptions, builtins.bytes]]: ...
+
+@final
+class ReadOptions:
+    """How files are read. Equal options are equal; their pickle has a version, as that of ``Split``.
+
+    Args:
+        format: Name of the format of all files; None if their names tell.
+        csv_delimiter: A character; None for a comma, and a tab in files whose names end in ``.tsv``.
+        csv_quote: A character around values; empty if nothing is one, None for ``"``.
+        csv_escape: A character that, within quotes, stands before one that means itself.
+        csv_comment: A character that lines begin with that are no rows.
+        csv_names: Names of columns where no line of a file says them, or an empty list for ``column_0`` and so on; None
+            if the first line does.
+        csv_skip_rows: Lines to leave out at the start of each file.
+        csv_null_values: Texts that are null beside an empty field; None for no others.
+        csv_encoding: Name of an encoding; None for UTF-8.
+        skip_bad_rows: Rows of text that cannot be read are left out; else the first one is an error.
+        hive: Folders ``key=value`` are columns.
+        schema: Types of columns, as an Arrow IPC schema.
+        record_bytes: Size of a fixed-length record; None for that of gensort.
+        key_bytes: Size of its key; None for that of gensort.
+        max_row_bytes: The longest row of text that there is memory for.
+        max_page_bytes: The largest page of Parquet that there is memory for.
+
+    Raises:
+        OptionsError: An option has a value that cannot work.
+    """
+
+    def __new__(
+        cls,
+        *,
+        format: str | None = None,
+        csv_delimiter: str | None = None,
+        csv_quote: str | None = None,
+        csv_escape: str | None = None,
+        csv_comment: str | None = None,
+        csv_names: Sequence[str] | None = None,
+        csv_skip_rows: int = 0,
+        csv_null_values: Sequence[str] | None = None,
+        csv_encoding: str | None = None,
+        skip_bad_rows: bool = False,
+        hive: bool = True,
+        schema: bytes | None = None,
+        record_bytes: int | None = None,
+        key_bytes: int | None = None,
+        max_row_bytes: int | None = None,
+        max_page_bytes: int | None = None,
+    ) -> ReadOptions: ...
+    @classmethod
+    def from_bytes(cls, state: bytes) -> ReadOptions:
+        """The options that pickle made these bytes of.
+
+        Raises:
+            InputError: The bytes were made by another version, or are damaged.
+        """
+
+    def with_limits(self, max_row_bytes: int | None, max_page_bytes: int | None) -> ReadOptions:
+        """The same options with other limits."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class WriteOptions:
+    """How files are written. Equal options are equal; their pickle has a version, as that of ``Split``.
+
+    Args:
+        format: Name of the format.
+        compression: Name of the compression of pages or buffers, as ``formats`` lists them.
+        target_file_bytes: A file that has reached this size is followed by another; None for one file a partition.
+        row_group_bytes: Encoded size of a row group of Parquet; None for 32 MiB.
+        dictionary_columns: For each column, whether Parquet tries a dictionary; None for those of dictionary type.
+        ipc_stream: Arrow data is written as a stream, without a footer.
+        csv_tabs: Values of CSV are separated by tabs.
+        partition_by: Names of the columns that become folders; None for no folders.
+        max_folders: Folders at most.
+
+    Raises:
+        OptionsError: The format or the compression is not known.
+    """
+
+    def __new__(
+        cls,
+        format: str,
+        *,
+        compression: str = "none",
+        target_file_bytes: int | None = None,
+        row_group_bytes: int | None = None,
+        dictionary_columns: Sequence[bool] | None = None,
+        ipc_stream: bool = False,
+        csv_tabs: bool = False,
+        partition_by: Sequence[str] | None = None,
+        max_folders: int = ...,
+    ) -> WriteOptions: ...
+    @classmethod
+    def from_bytes(cls, state: bytes) -> WriteOptions:
+        """The options that pickle made these bytes of.
+
+        Raises:
+            InputError: The bytes were made by another version, or are damaged.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Split:
+    """A part of one file, which one task reads.
+
+    A split travels with tasks: any process that has the file can read it, without the ``Source``. Its pickle has a
+    version, and a process of another version raises ``InputError``. ``str`` says which rows or bytes of which file it
+    is: ``rows 0 to 500 of in.parquet``.
+    """
+
+    def __new__(cls, state: builtins.bytes) -> Split:
+        """The split that ``__reduce__`` made these bytes of; a ``Source`` makes the others.
+
+        Raises:
+            InputError: The bytes were made by another version, or are damaged.
+        """
+
+    @property
+    def file(self) -> str:
+        """Path of the file, as people know it: not where its bytes are, if it was decompressed or copied."""
+
+    @property
+    def file_index(self) -> int:
+        """Number of the file in its input."""
+
+    @property
+    def first_row(self) -> int:
+        """Number of the first row within its file, the same however the file is cut.
+
+        CSV and JSON lines do not tell it: there it is the byte where the split begins, which is larger than any number
+        of a row before.
+        """
+
+    @property
+    def end(self) -> int:
+        """Where the split ends, exclusive: a row of Parquet and Arrow files, else a byte of the file."""
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None where the format does not tell."""
+
+    @property
+    def bytes(self) -> int:
+        """Estimated size when decoded."""
+
+    @property
+    def size(self) -> int:
+        """Rows where the format tells their number, else bytes of the file."""
+
+    def beginning(self, num_bytes: int) -> Split:
+        """The first rows, of about ``num_bytes`` decoded bytes; one row at least.
+
+        A split whose rows are not known stays as it is, because no one knows where a row of it ends.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[type[Split], tuple[builtins.bytes]]: ...
 
 @final
 class Sorter:
+    """Moves rows of one schema between partitions, and knows their order.
+
+    A sorter is made again where it is needed, and never pickled. Splits are read as its options say. Assignments and
+    samples are bytes, which any sorter made alike takes. ``tag`` says which input of a join rows are of, as slices do.
+    """
+
     @staticmethod
     def table(
-        read_options: str, schema: bytes, keys: Sequence[tuple[str, bool, bool]]
-    ) -> Sorter: ...
+        read_options: ReadOptions, schema: bytes, keys: Sequence[tuple[str, bool, bool]]
+    ) -> Sorter:
+        """For a table.
+
+        Args:
+            read_options: How splits are read.
+            schema: Of the rows, as an Arrow IPC schema.
+            keys: Column, whether it descends, and whether nulls come first. Sorting by range and hashing need keys.
+
+        Raises:
+            SchemaError: A key is unknown or of a type that has no order.
+        """
+
     @staticmethod
-    def records(read_options: str, record_bytes: int, key_bytes: int) -> Sorter: ...
+    def records(read_options: ReadOptions, record_bytes: int, key_bytes: int) -> Sorter:
+        """For fixed-length records, which begin with their key. They can only be sorted."""
+
     @staticmethod
     def permutation(
-        read_options: str, schema: bytes, seed: int, window: int | None = None
-    ) -> Sorter: ...
+        read_options: ReadOptions, schema: bytes, seed: int, window: int | None = None
+    ) -> Sorter:
+        """For a table in the random order that a seed stands for.
+
+        Rows are told apart by their file and their number in it, so the order does not depend on the splits, except for
+        CSV and JSON lines, which do not number their rows. Batches in memory are told apart by the number that they are
+        scattered with. Windows of so many rows stay together.
+        """
+
     @property
-    def streams_in_place(self) -> bool: ...
-    def measure(self, splits: Sequence[str], num_rows: int, seed: int) -> tuple[int, int, int]: ...
-    def sample(self, splits: Sequence[str], index: int, num_rows: int, seed: int) -> bytes: ...
-    def sample_batches(
-        self, batches: _ArrowStream, index: int, num_rows: int, seed: int
-    ) -> bytes: ...
-    def choose_boundaries(self, samples: Sequence[bytes], num_partitions: int) -> bytes: ...
-    def sample_sections(
-        self, sections: Sections, index: int, num_rows: int, seed: int
-    ) -> bytes: ...
-    def hash_assignment(self, num_partitions: int, level: int = 0) -> bytes: ...
-    def even_assignment(self, num_partitions: int) -> bytes: ...
-    def round_robin_assignment(self, num_partitions: int) -> bytes: ...
+    def streams_in_place(self) -> bool:
+        """Whether Arrow streams of what this sorts and gathers are made in their block; see ``Rows.to_ipc_stream``."""
+
+    def measure(self, splits: Sequence[Split], num_rows: int, seed: int) -> tuple[int, int, int]:
+        """Looks at about ``num_rows`` rows of each split; returns rows seen, their bytes in blocks, and the largest."""
+
+    def sample(self, splits: Sequence[Split], index: int, num_rows: int, seed: int) -> bytes:
+        """Keys of about ``num_rows`` rows of map number ``index``, which reads these splits."""
+
+    def sample_batches(self, batches: _ArrowStream, index: int, num_rows: int, seed: int) -> bytes:
+        """Keys of up to ``num_rows`` rows in memory, which take the place of split number ``index``."""
+
+    def choose_boundaries(self, samples: Sequence[bytes], num_partitions: int) -> bytes:
+        """The assignment by range whose boundaries divide the samples evenly."""
+
+    def sample_sections(self, sections: Sections, index: int, num_rows: int, seed: int) -> bytes:
+        """Keys of up to ``num_rows`` rows of sections, which take the place of split number ``index``."""
+
+    def hash_assignment(self, num_partitions: int, level: int = 0) -> bytes:
+        """The assignment by a hash of the keys; levels above 0 divide what those below bring together."""
+
+    def even_assignment(self, num_partitions: int) -> bytes:
+        """The assignment by equal ranges of the only key, a number of 64 bits."""
+
+    def round_robin_assignment(self, num_partitions: int) -> bytes:
+        """The assignment of rows in turn."""
+
     def scatter(
-        self, splits: Sequence[str], index: int, assignment: bytes, tag: int = 0
-    ) -> Scattered: ...
+        self, splits: Sequence[Split], index: int, assignment: bytes, tag: int = 0
+    ) -> Scattered:
+        """Reads splits, one after the other, as map number ``index``, and finds where each row goes."""
+
     def scatter_batches(
         self, batches: _ArrowStream, index: int, assignment: bytes, tag: int = 0
-    ) -> Scattered: ...
+    ) -> Scattered:
+        """Finds where each row in memory goes; the rows take the place of split number ``index``."""
+
     def scatter_sections(
         self, sections: Sections, index: int, assignment: bytes, tag: int = 0
-    ) -> Scattered: ...
-    def sort(self, sections: Sections, tag: int = 0) -> Rows: ...
-    def gather(self, sections: Sections, tag: int = 0) -> Rows: ...
+    ) -> Scattered:
+        """Finds where each row of sections with this tag goes, which another scatter made, to divide a partition."""
+
+    def sort(self, sections: Sections, tag: int = 0) -> Rows:
+        """Sorts the rows of the sections with this tag; the result keeps the slices alive."""
+
+    def gather(self, sections: Sections, tag: int = 0) -> Rows:
+        """The rows of the sections with this tag, in the order of these; the result keeps the slices alive."""
 
 @final
 class Scattered:
@@ -281,9 +566,9 @@ class Rows:
 
     @staticmethod
     def scan(
-        read_options: str,
+        read_options: ReadOptions,
         schema: bytes,
-        splits: Sequence[str],
+        splits: Sequence[Split],
         columns: Sequence[str] | None = None,
     ) -> Rows:
         """The rows of splits, in their order; all columns, or only these in this order."""
@@ -302,10 +587,10 @@ class Rows:
     def raise_failure(self) -> None:
         """Raises the error that has ended a stream of the rows, if one has; once. Streams carry its text alone."""
 
-    def write_files(self, directory: str, partition: int, options: str) -> PendingFiles:
+    def write_files(self, directory: str, partition: int, options: WriteOptions) -> PendingFiles:
         """Writes part files; the last may not be on disk yet."""
 
-    def write_stream(self, descriptor: int, options: str) -> PendingFiles:
+    def write_stream(self, descriptor: int, options: WriteOptions) -> PendingFiles:
         """Writes to an open file, as the only one there; the file is not closed."""
 
     @property
@@ -413,6 +698,9 @@ class ValsortSummary:
     def first_unordered(self) -> int | None:
         """Number of the first of these."""
 
+#: Rows that a file gets at least before another is begun.
+ROLL_ROWS: int
+
 def release_idle_memory() -> None:
     """Gives back to the system what lies idle in the allocators of this process."""
 
@@ -444,11 +732,15 @@ def check_writable(schema: bytes, format: str) -> None:
 def format_of_name(name: str) -> str | None:
     """The format that a file's ending says; None if it says none."""
 
+def format_of_start(start: bytes) -> str:
+    """The format of a file that begins so: CSV, if no other format claims it."""
+
 def formats() -> list[tuple[str, str, list[str], list[bool]]]:
-    """The registry: name, ending, compressions; whether a format is text, tells types, and holds any table."""
+    """The registry: name, ending and compressions of each format; whether it is text, tells types, holds any table."""
 
 def list_compressed(
-    paths: Sequence[str], format: str | None
+    paths: Sequence[str],
+    format: str | None,
 ) -> list[tuple[str, str | None, str | None]]:
     """The files that paths and patterns stand for, each with its format and codec where it is compressed."""
 
@@ -475,7 +767,12 @@ def decompress(
     """
 
 def gensort_file(
-    path: str, start: int, count: int, ascii: bool, skew: bool, stop: Stop
+    path: str,
+    start: int,
+    count: int,
+    ascii: bool,
+    skew: bool,
+    stop: Stop,
 ) -> tuple[int, int]:
     """Writes ``count`` records from number ``start`` to a new file; returns its bytes and CRC-32."""
 
@@ -488,5 +785,15 @@ def combine_summaries(summaries: Sequence[ValsortSummary]) -> ValsortSummary:
 def union_schema(names: list[str], schemas: list[bytes], /) -> bytes:
     """The schema that rows of all these have, by name; schemas as Arrow IPC streams, names for errors."""
 
-def bad_rows(read_options: str, schema: bytes, split: str, from_: int, /) -> tuple[bytes, int]:
+def pattern_finds(pattern: str, path: str) -> bool:
+    """Whether a pattern of paths would find a path, which need not exist.
+
+    Args:
+        pattern: As ``Source`` takes it, absolute or not. Links before its first pattern characters are followed.
+        path: Absolute, without links.
+    """
+
+def bad_rows(
+    read_options: ReadOptions, schema: bytes, split: Split, from_: int, /
+) -> tuple[bytes, int]:
     """Rows of a split that cannot be read, as an Arrow IPC stream, and how many there are."""

@@ -5,7 +5,6 @@ Files are made of lines of which it is known what they are; so what is read need
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,13 +155,13 @@ def check(path: Path, file: Made) -> None:
     assert "bad_rows" in file.options or not file.bad_lines, (file.text, file.options)
 
 
-def bad_lines(source: Any, splits: list[str]) -> list[int]:
+def bad_lines(source: Any, splits: list[_native.Split]) -> list[int]:
     lines, start, found = 0, 0, []
     for split in splits:
         stream, more = _native.bad_rows(source.read_options, source.schema_ipc, split, start)
         rows = pa.ipc.open_stream(stream).read_all()["line"].to_pylist()
         found += [lines + line for line in sorted(rows)]
-        lines, start = lines + more, json.loads(split)["end"]
+        lines, start = lines + more, split.end
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,10 +60,10 @@ def stretches(dataset: xs.Dataset, window: int | str) -> list[range]:
             for at in range(0, ROWS // 3, rows)
         ]
     source = FileInput(dataset.node.source)
-    cut = [json.loads(split) for split in source.pieces(window_bytes(source, window) * 2 // 3)]
-    starts = [split["file_index"] * ROWS // 3 for split in cut]
+    cut = source.pieces(window_bytes(source, window) * 2 // 3)
+    starts = [split.file_index * ROWS // 3 for split in cut]
     return [
-        range(start + split["start"], start + split["end"])
+        range(start + split.first_row, start + split.end)
         for start, split in zip(starts, cut, strict=True)
     ]
 

@@ -159,7 +159,7 @@ def test_files_are_written_once(
     dataset = xs.read_records(records).sort(strategy=strategy)
     output = tmp_path / "output"
     output.mkdir()
-    options = WriteOptions("records").to_json(dataset.node, 1_000_000)
+    options = WriteOptions("records").native(dataset.node, 1_000_000)
     sink = FailingSink(WriteSink(str(output), options), Script(2))
     job = Execution(current_engine()).job(dataset.node, "files")
     files = [file for part in xs.get(list(job.run(sink))) for file in part]

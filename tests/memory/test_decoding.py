@@ -5,7 +5,6 @@ A file of 25 kB may hold a page of 800 MB, which decoders make in one piece.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle import _native
-from exoshuffle.errors import InputError, MemoryLimitError
+from exoshuffle.errors import InputError
 from tests.memory.measuring import measured
 
 
@@ -259,34 +257,6 @@ def test_what_shares_its_beginning_and_does_not_fit_is_refused(
     refused = refuse("sort", *arguments)
     assert "250 MB" in refused.message
     assert refused.peak_bytes <= 250_000_000
-
-
-@pytest.mark.usefixtures("in_process")
-@pytest.mark.parametrize("group", ["whole", "half"])
-def test_rows_that_nobody_looked_at_are_looked_at_before_they_are_decoded(
-    group: str, tmp_path: Path
-) -> None:
-    """As in an input of more than 1 GB, of which not all pages are looked at when it is planned for."""
-    path = tmp_path / "in.parquet"
-    texts = [*SHORT, *LONG[:50]]
-    pq.write_table(
-        pa.table({"n": range(len(texts)), "s": texts}),
-        path,
-        use_dictionary=False,
-        column_encoding={"n": "PLAIN", "s": "DELTA_BYTE_ARRAY"},
-    )
-    options = json.dumps({"max_page_bytes": 25_000_000})
-    source = _native.Source([str(path)], options)
-    split = json.loads(source.splits(10**12)[0])
-    split |= {"hides_sizes": True, "bytes": 2_000_000}
-    if group == "half":
-        split |= {"end": 50_000, "rows": 50_000}
-    rows = _native.Rows.scan(options, source.schema_ipc, [json.dumps(split)])
-    if group == "half":
-        assert pa.RecordBatchReader.from_stream(rows).read_all().num_rows == 50_000
-        return
-    with pytest.raises(MemoryLimitError, match=r"rows 0 to 100050 have 5\d MB .* 2 MB were"):
-        pa.RecordBatchReader.from_stream(rows).read_all()
 
 
 #: Goes over files in a folder, one of which has long texts.

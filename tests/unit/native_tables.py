@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections.abc import Sequence
 from decimal import Decimal
@@ -26,7 +25,7 @@ def ascending(*columns: str) -> list[Key]:
 
 def sorter(schema: pa.Schema, keys: Sequence[Key] = ()) -> _native.Sorter:
     """A sorter of tables of this schema."""
-    return _native.Sorter.table("{}", schema.serialize().to_pybytes(), list(keys))
+    return _native.Sorter.table(_native.ReadOptions(), schema.serialize().to_pybytes(), list(keys))
 
 
 def slices(scattered: _native.Scattered) -> list[bytes]:
@@ -55,11 +54,11 @@ def rows_of(*tables: pa.Table) -> list[str]:
     return [repr(tuple(row.values())) for table in tables for row in table.to_pylist()]
 
 
-def parquet_splits(directory: Path, table: pa.Table, split_bytes: int) -> list[str]:
+def parquet_splits(directory: Path, table: pa.Table, split_bytes: int) -> list[_native.Split]:
     """The table as one Parquet file with small row groups, cut into splits."""
     path = directory / "table.parquet"
     pq.write_table(table, path, row_group_size=500)
-    return _native.Source([str(path)], json.dumps({})).splits(split_bytes)
+    return _native.Source([str(path)], _native.ReadOptions()).splits(split_bytes)
 
 
 def mixed_table(num_rows: int, seed: int = 0) -> pa.Table:

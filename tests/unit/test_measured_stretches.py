@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     side = Side(rows.schema, ByKeys((SortKey("k"),)))
     workload = source.measure(side)
     assert len(read) >= 3
-    assert max(json.loads(split)["bytes"] for split in read) <= READ_BYTES
+    assert max(split.bytes for split in read) <= READ_BYTES
     assert abs(workload.num_rows - ROWS) <= ROWS // 20
     samples = xs.get(source.sample(side, [(0, ""), (1, ""), (2, "")], ROWS))
     assert 3 * 12 <= sum(map(len, samples)) <= 3 * READ_BYTES * 4
@@ -79,8 +78,8 @@ def test_splits_have_room_for_the_largest_rows(steps: tuple[Any, ...], tmp_path:
     rows = xs.read_parquet(tmp_path / "in.parquet")
     source = FileInput(rows.node.source, steps)
     side = Side(rows.schema, ByKeys((SortKey("k"),)))
-    splits = [json.loads(split) for split in source.cut(side, 2_000_000, source.measure(side))]
-    sizes = [sum(map(len, texts[split["start"] : split["end"]])) for split in splits]
+    splits = source.cut(side, 2_000_000, source.measure(side))
+    sizes = [sum(map(len, texts[split.first_row : split.end])) for split in splits]
     assert max(sizes) <= 2_500_000
 
 

@@ -21,7 +21,9 @@ from tests.unit.native_tables import (
 )
 
 
-def partitions(made: _native.Sorter, splits: list[str], assignment: bytes) -> list[pa.Table]:
+def partitions(
+    made: _native.Sorter, splits: list[_native.Split], assignment: bytes
+) -> list[pa.Table]:
     """The rows of each partition, after a shuffle of all splits."""
     blocks = [
         slices(made.scatter([split], index, assignment)) for index, split in enumerate(splits)
@@ -86,7 +88,7 @@ def test_gathering_keeps_the_order_of_the_slices() -> None:
     with pytest.raises(ShuffleCheckError, match="rows of map 0"):
         other.gather(opened([blocks[0][0]]))
     with pytest.raises(OptionsError, match="only sort"):
-        _native.Sorter.records("{}", 100, 10).gather(opened([]))
+        _native.Sorter.records(_native.ReadOptions(), 100, 10).gather(opened([]))
 
 
 def test_bad_assignments_are_refused(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_bad_assignments_are_refused(tmp_path: Path) -> None:
     for damaged in (b"", b"\x07", made.hash_assignment(3)[:-1], made.hash_assignment(3) + b"\0"):
         with pytest.raises(InputError, match="assignment cannot be read"):
             made.scatter([split], 0, damaged)
-    records = _native.Sorter.records("{}", 100, 10)
+    records = _native.Sorter.records(_native.ReadOptions(), 100, 10)
     for assign in (records.hash_assignment, records.round_robin_assignment):
         with pytest.raises(OptionsError, match="only sort"):
             assign(3)

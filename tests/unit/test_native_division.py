@@ -104,7 +104,9 @@ def test_levels_of_the_hash_divide_a_partition_but_no_key(tmp_path: Path, keys: 
 
 def test_rows_in_random_order_keep_their_numbers(tmp_path: Path) -> None:
     table = mixed_table(2_000)
-    made = _native.Sorter.permutation("{}", table.schema.serialize().to_pybytes(), 5)
+    made = _native.Sorter.permutation(
+        _native.ReadOptions(), table.schema.serialize().to_pybytes(), 5
+    )
     splits = parquet_splits(tmp_path, table, 60_000)
     partition = scattered(made, splits, made.choose_boundaries([], 3))[1]
     samples = [made.sample_sections(opened(partition, 1), 0, 300, 0)]
@@ -115,7 +117,7 @@ def test_rows_in_random_order_keep_their_numbers(tmp_path: Path) -> None:
 
 
 def test_records_are_divided_too() -> None:
-    made = _native.Sorter.records("{}", 100, 10)
+    made = _native.Sorter.records(_native.ReadOptions(), 100, 10)
     draw = random.Random(3)
     partition = []
     for index, count in enumerate((50, 0, 200, 1)):

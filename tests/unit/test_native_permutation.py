@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +12,20 @@ from exoshuffle import _native
 from exoshuffle.errors import OptionsError, SchemaError
 from tests.unit.native_tables import mixed_table, opened, read_ipc, rows_of, slices
 
+#: Where nothing is read from files, or all by default.
+PLAIN = _native.ReadOptions()
 
-def permutation(schema: pa.Schema, seed: int, options: str = "{}") -> _native.Sorter:
+
+def permutation(
+    schema: pa.Schema, seed: int, options: _native.ReadOptions = PLAIN
+) -> _native.Sorter:
     """A sorter of rows in random order."""
     return _native.Sorter.permutation(options, schema.serialize().to_pybytes(), seed)
 
 
-def shuffled(made: _native.Sorter, splits: list[str], num_partitions: int) -> list[pa.Table]:
+def shuffled(
+    made: _native.Sorter, splits: list[_native.Split], num_partitions: int
+) -> list[pa.Table]:
     """The partitions of a shuffle of all splits."""
     assignment = made.choose_boundaries([], num_partitions)
     blocks = [
@@ -49,10 +55,10 @@ def write(directory: Path, suffix: str, tables: list[pa.Table]) -> list[str]:
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "dat"])
 def test_the_order_depends_on_the_seed_and_not_on_the_splits(tmp_path: Path, suffix: str) -> None:
-    options = "{}"
+    options = _native.ReadOptions()
     tables = [mixed_table(1_000, seed=i) for i in range(3)]
     if suffix == "dat":
-        options = json.dumps({"format": "records", "record_bytes": 100})
+        options = _native.ReadOptions(format="records", record_bytes=100)
         records = [b"%0100d" % i for i in range(3_000)]
         tables = [
             pa.table({"record": pa.array(records[i : i + 1000], pa.binary(100))})
@@ -83,7 +89,7 @@ def test_the_order_depends_on_the_seed_and_not_on_the_splits(tmp_path: Path, suf
 def test_nothing_is_left_of_the_old_order(tmp_path: Path) -> None:
     num_rows, cells = 40_000, 20
     table = pa.table({"n": pa.array(range(num_rows), pa.int64())})
-    source = _native.Source(write(tmp_path, "parquet", [table]), "{}")
+    source = _native.Source(write(tmp_path, "parquet", [table]), _native.ReadOptions())
     parts = shuffled(permutation(table.schema, 9), source.splits(50_000), 4)
     order = pa.concat_tables(parts)["n"].to_pylist()
     counts = [0] * cells**2
@@ -98,7 +104,7 @@ def test_nothing_is_left_of_the_old_order(tmp_path: Path) -> None:
 def test_lines_are_permuted_too(tmp_path: Path) -> None:
     path = tmp_path / "lines.csv"
     path.write_text("n\n" + "".join(f"{i}\n" for i in range(20_000)))
-    source = _native.Source([str(path)], "{}")
+    source = _native.Source([str(path)], _native.ReadOptions())
     schema = pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
     splits = source.splits(20_000)
     assert len(splits) > 3
@@ -126,13 +132,13 @@ def test_batches_are_told_apart_by_their_number() -> None:
 
 def test_sampling_and_measuring_work_as_for_tables(tmp_path: Path) -> None:
     table = mixed_table(1_000)
-    source = _native.Source(write(tmp_path, "parquet", [table]), "{}")
+    source = _native.Source(write(tmp_path, "parquet", [table]), _native.ReadOptions())
     [split] = source.splits(1 << 30)
     made = permutation(table.schema, 4)
     assert made.sample([split], 0, 10, 0) == made.sample_batches(table, 0, 10, 0) == b""
     assert made.choose_boundaries([b""], 3) == made.choose_boundaries([], 3)
     rows, num_bytes, _ = made.measure([split], 100, 0)
-    plain = _native.Sorter.table("{}", table.schema.serialize().to_pybytes(), [])
+    plain = _native.Sorter.table(_native.ReadOptions(), table.schema.serialize().to_pybytes(), [])
     assert plain.measure([split], 100, 0)[:2] == (rows, num_bytes - 8 * rows)
     with pytest.raises(OptionsError, match="can only sort"):
         made.hash_assignment(3)

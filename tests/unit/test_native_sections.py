@@ -105,7 +105,7 @@ def test_rows_stay_where_they_are_and_keep_their_slices() -> None:
 
 def record_maps() -> tuple[_native.Sorter, list[bytes]]:
     """A sorter of records, and what three maps send to one partition."""
-    made = _native.Sorter.records("{}", 20, 4)
+    made = _native.Sorter.records(_native.ReadOptions(), 20, 4)
     everything = made.choose_boundaries([], 1)
     chosen = random.Random(5)
     tables = [
@@ -134,7 +134,7 @@ def by_keys(schema: pa.Schema) -> _native.Sorter:
 
 
 def by_chance(schema: pa.Schema) -> _native.Sorter:
-    return _native.Sorter.permutation("{}", schema.serialize().to_pybytes(), 3)
+    return _native.Sorter.permutation(_native.ReadOptions(), schema.serialize().to_pybytes(), 3)
 
 
 MAPS: dict[str, Callable[[], tuple[_native.Sorter, list[bytes]]]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
 import threading
 import weakref
 from collections.abc import Iterator
@@ -72,7 +71,9 @@ def test_scattering_batches_is_scattering_the_split_of_them(tmp_path: Path) -> N
     made = sorter(table.schema, ascending("s", "k"))
     splits = parquet_splits(tmp_path, table, 50_000)
     tables = [
-        stream(_native.Rows.scan("{}", table.schema.serialize().to_pybytes(), [split]))
+        stream(
+            _native.Rows.scan(_native.ReadOptions(), table.schema.serialize().to_pybytes(), [split])
+        )
         for split in splits
     ]
     assert rows_of(*tables) == rows_of(table)
@@ -123,7 +124,7 @@ def test_other_columns_are_refused_by_name() -> None:
         made.scatter_batches(swapped, 0, everything)
     for call in (
         lambda: made.scatter_batches(empty, 0, everything),
-        lambda: _native.Sorter.records("{}", 8, 2).scatter_batches(
+        lambda: _native.Sorter.records(_native.ReadOptions(), 8, 2).scatter_batches(
             pa.table({"record": pa.array([b"x" * 9], pa.binary(9))}), 0, b""
         ),
     ):
@@ -153,7 +154,7 @@ def test_errors_of_a_stream_arrive() -> None:
 def test_records_come_out_as_a_stream(tmp_path: Path) -> None:
     path = tmp_path / "records.dat"
     path.write_bytes(bytes((i * 7919) % 251 for i in range(100 * 30_000)))
-    options = json.dumps({"format": "records", "record_bytes": 100, "key_bytes": 10})
+    options = _native.ReadOptions(format="records", record_bytes=100, key_bytes=10)
     source = _native.Source([str(path)], options)
     made = _native.Sorter.records(options, 100, 10)
     everything = made.choose_boundaries([], 1)
@@ -175,12 +176,12 @@ def test_a_scan_of_some_columns_has_these_in_this_order(tmp_path: Path) -> None:
     schema = table.schema.serialize().to_pybytes()
     [split] = parquet_splits(tmp_path, table, 1 << 30)
     for columns in (["s", "id", "l"], ["d"], list(reversed(table.column_names))):
-        result = stream(_native.Rows.scan("{}", schema, [split], columns))
+        result = stream(_native.Rows.scan(_native.ReadOptions(), schema, [split], columns))
         assert result.schema.names == columns
         assert rows_of(result) == rows_of(table.select(columns))
-    assert stream(_native.Rows.scan("{}", schema, [split], [])).num_rows == 1_500
+    assert stream(_native.Rows.scan(_native.ReadOptions(), schema, [split], [])).num_rows == 1_500
     with pytest.raises(SchemaError, match="no column 'x'"):
-        _native.Rows.scan("{}", schema, [split], ["x"])
+        _native.Rows.scan(_native.ReadOptions(), schema, [split], ["x"])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "arrow"])
@@ -195,9 +196,11 @@ def test_other_formats_scan_some_columns_too(tmp_path: Path, suffix: str) -> Non
         table = pa.table({name: pa.array(list(values)) for name, values in rows.items()})
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
-    source = _native.Source([str(path)], "{}")
+    source = _native.Source([str(path)], _native.ReadOptions())
     [split] = source.splits(1 << 30)
-    result = stream(_native.Rows.scan("{}", source.schema_ipc, [split], ["c", "a"]))
+    result = stream(
+        _native.Rows.scan(_native.ReadOptions(), source.schema_ipc, [split], ["c", "a"])
+    )
     assert result.to_pydict() == {"c": [i / 2 for i in range(50)], "a": list(range(50))}
 
 
@@ -205,18 +208,18 @@ def test_files_fail_when_they_are_opened_and_when_they_are_read(tmp_path: Path) 
     table = pa.table({"a": pa.array(range(200_000), pa.int64())})
     path = tmp_path / "table.parquet"
     pq.write_table(table, path, compression="snappy", use_dictionary=False)
-    source = _native.Source([str(path)], "{}")
+    source = _native.Source([str(path)], _native.ReadOptions())
     [split] = source.splits(1 << 30)
-    rows = _native.Rows.scan("{}", source.schema_ipc, [split])
+    rows = _native.Rows.scan(_native.ReadOptions(), source.schema_ipc, [split])
     content = bytearray(path.read_bytes())
     path.unlink()
     with pytest.raises(InputError, match=r"table\.parquet"):
         pa.RecordBatchReader.from_stream(rows)
     content[700_000:700_100] = bytes(100)
     path.write_bytes(content)
-    source = _native.Source([str(path)], "{}")
+    source = _native.Source([str(path)], _native.ReadOptions())
     [split] = source.splits(1 << 30)
-    rows = _native.Rows.scan("{}", source.schema_ipc, [split])
+    rows = _native.Rows.scan(_native.ReadOptions(), source.schema_ipc, [split])
     reader = pa.RecordBatchReader.from_stream(rows)
     with pytest.raises(pa.ArrowException, match=r"table\.parquet"):
         reader.read_all()
@@ -226,7 +229,7 @@ def test_files_fail_when_they_are_opened_and_when_they_are_read(tmp_path: Path) 
 
 def test_rows_of_a_stream_are_taken_once(tmp_path: Path) -> None:
     table = mixed_table(3_000, seed=3).drop_columns(["v"])
-    options = json.dumps({"format": "parquet", "compression": "zstd"})
+    options = _native.WriteOptions("parquet", compression="zstd")
     rows = _native.Rows.from_batches(in_batches(table, 999))
     [file] = rows.write_files(str(tmp_path), 0, options).wait()
     assert file["rows"] == 3_000
@@ -283,7 +286,9 @@ def test_a_stream_is_made_in_its_block(num_rows: int, seed: int) -> None:
 
 def test_numbers_of_a_permutation_take_no_room() -> None:
     table = pa.table({"a": pa.array(range(50_000), pa.int64())})
-    made = _native.Sorter.permutation("{}", table.schema.serialize().to_pybytes(), 1)
+    made = _native.Sorter.permutation(
+        _native.ReadOptions(), table.schema.serialize().to_pybytes(), 1
+    )
     rows = one_partition(made, table)
     assert table.nbytes < rows.to_ipc_stream().num_bytes < 1.05 * table.nbytes + 2_000
     assert sorted(read_ipc(rows)["a"].to_pylist()) == table["a"].to_pylist()
@@ -384,5 +389,7 @@ def test_streams_whose_size_is_known_are_made_in_place(kind: pa.DataType, in_pla
     schema = pa.schema([("k", pa.int64()), ("v", kind)])
     assert sorter(schema, ascending("k")).streams_in_place == in_place
     encoded = schema.serialize().to_pybytes()
-    assert _native.Sorter.permutation("{}", encoded, 1).streams_in_place == in_place
-    assert not _native.Sorter.records("{}", 100, 10).streams_in_place
+    assert (
+        _native.Sorter.permutation(_native.ReadOptions(), encoded, 1).streams_in_place == in_place
+    )
+    assert not _native.Sorter.records(_native.ReadOptions(), 100, 10).streams_in_place

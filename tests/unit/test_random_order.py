@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from exoshuffle import _native
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_even_range, by_range
 from exoshuffle.operators.steps.sample import numbers
@@ -40,7 +41,7 @@ Partitions = list[list[int]]
 def real(seed: int) -> Partitions:
     """The operator's own maps and reduces."""
     tables = [pa.table({"id": rows}) for rows in inputs()]
-    sorter = ByChance(seed).build("{}", tables[0].schema.serialize().to_pybytes())
+    sorter = ByChance(seed).build(_native.ReadOptions(), tables[0].schema.serialize().to_pybytes())
     return run(sorter, tables, by_range(sorter, [], NUM_PARTITIONS))
 
 
@@ -52,7 +53,7 @@ def numbered(seed: int) -> Partitions:
         for source, rows in enumerate(inputs())
     ]
     order = ByKeys((SortKey("number"),))
-    sorter = order.build("{}", tables[0].schema.serialize().to_pybytes())
+    sorter = order.build(_native.ReadOptions(), tables[0].schema.serialize().to_pybytes())
     return run(sorter, tables, by_even_range(sorter, [], NUM_PARTITIONS))
 
 

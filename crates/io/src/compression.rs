@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::IoError;
 
 /// How column data is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
     /// Not at all.

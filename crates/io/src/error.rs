@@ -41,6 +41,54 @@ pub enum IoError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// One character is to have two meanings in CSV.
+    #[error("{character:?} is given for two of delimiter, quote, escape and comment; give each a character of its own")]
+    SharedCharacter {
+        /// The character.
+        character: char,
+    },
+    /// An option is to be one character, and is not.
+    #[error("{name} is {text:?}; give one ASCII character that is no line end")]
+    NoCharacter {
+        /// The option.
+        name: &'static str,
+        /// What was given.
+        text: String,
+    },
+    /// An option is to be a size, and is not.
+    #[error("{name} is {value}; it must be at least 1")]
+    NoSize {
+        /// The option.
+        name: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// The key of records is larger than a record.
+    #[error("a key of {key_bytes} bytes does not fit a record of {record_bytes}; give 1 to {record_bytes}")]
+    LongKey {
+        /// The size of the key.
+        key_bytes: usize,
+        /// The size of a record.
+        record_bytes: usize,
+    },
+    /// What another process sent is not what this one takes.
+    #[error("{what} was made by another version of exoshuffle (version {version} of its bytes, and this is version {known}); run one version in all processes")]
+    TravelVersion {
+        /// What was sent.
+        what: &'static str,
+        /// The version of its bytes.
+        version: u8,
+        /// The version that is read here.
+        known: u8,
+    },
+    /// What another process sent is cut off or damaged.
+    #[error("{what} that came from another process is damaged: {reason}; make it again from the same files")]
+    Travel {
+        /// What was sent.
+        what: &'static str,
+        /// What is wrong with its bytes.
+        reason: String,
+    },
     /// The format of a file cannot be told from its name.
     #[error(
         "the format of '{}' cannot be told from its name; pass the format: one of {}", path.display(), crate::Format::all_names()

@@ -43,6 +43,11 @@ pub(crate) trait FileFormat: Sync {
         false
     }
 
+    /// Whether a file that starts so has this format, where that can be told.
+    fn starts(&self, _start: &[u8]) -> bool {
+        false
+    }
+
     /// Whether files tell the types of their columns. Where not, types can be given, and are inferred otherwise.
     fn tells_types(&self) -> bool {
         true

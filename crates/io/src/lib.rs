@@ -13,6 +13,7 @@ mod formats;
 mod guard;
 mod source;
 mod told;
+mod travel;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};
@@ -23,12 +24,12 @@ pub use format::Format;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{
-    bad_rows, open_source, open_split, sample_split, sample_splits, together, union_schema,
-    BadRows, BatchStream, CsvOptions, FileStamp, Header, LargePages, PartitionValue, ReadOptions,
-    Sample, Source, SourceFile, Split, Syntax,
+    bad_rows, open_source, open_split, pattern_finds, sample_split, sample_splits, together,
+    union_schema, BadRows, BatchStream, CsvOptions, FileStamp, GivenOptions, Header, LargePages,
+    PartitionValue, ReadOptions, Sample, Source, SourceFile, Split, Syntax,
 };
 pub use told::told;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,
-    WriteOptions,
+    WriteOptions, ROLL_ROWS,
 };

@@ -77,6 +77,10 @@ pub fn io_error(error: IoError) -> PyErr {
         | IoError::NamesGiven { .. }
         | IoError::TypeGiven { .. }
         | IoError::UnknownEncoding { .. }
+        | IoError::SharedCharacter { .. }
+        | IoError::NoCharacter { .. }
+        | IoError::NoSize { .. }
+        | IoError::LongKey { .. }
         | IoError::NoPartition { .. }
         | IoError::UnknownFormat { .. }
         | IoError::UnknownCompression { .. }

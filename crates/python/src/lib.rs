@@ -1,5 +1,8 @@
 //! The PyO3 module `exoshuffle._native`: shims only.
 //!
+//! What each call does is said once, in the stub `python/exoshuffle/_native.pyi`, which is the description of the boundary; a
+//! shim names the type or function that it wraps.
+//!
 //! A shim takes owned, typed arguments, releases the GIL, makes one call into the other crates and wraps the result. Bytes
 //! cross in both directions by Python's buffer protocol, so kernels do not know which engine owns them.
 
@@ -13,6 +16,7 @@ mod idle;
 mod ipc;
 mod memory;
 mod merge;
+mod read_options;
 mod records;
 mod row_kind;
 mod row_source;
@@ -21,6 +25,7 @@ mod scattered;
 mod sections;
 mod sorter;
 mod source;
+mod split;
 mod store;
 mod view;
 mod write_options;
@@ -42,6 +47,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::MappedBlock>()?;
     module.add_class::<memory::MemoryGuard>()?;
     module.add_class::<source::Source>()?;
+    module.add_class::<split::Split>()?;
+    module.add_class::<read_options::ReadOptions>()?;
+    module.add_class::<write_options::WriteOptions>()?;
+    module.add("ROLL_ROWS", exoshuffle_io::ROLL_ROWS)?;
     module.add_class::<sorter::Sorter>()?;
     module.add_class::<scattered::Scattered>()?;
     module.add_class::<rows::Rows>()?;
@@ -55,12 +64,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(idle::release_idle_above, module)?)?;
     module.add_function(wrap_pyfunction!(memory::release_libraries, module)?)?;
     module.add_function(wrap_pyfunction!(source::bad_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(source::pattern_finds, module)?)?;
     module.add_function(wrap_pyfunction!(source::union_schema, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merged_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_into, module)?)?;
     module.add_function(wrap_pyfunction!(merge::merge_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::check_writable, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::format_of_name, module)?)?;
+    module.add_function(wrap_pyfunction!(write_options::format_of_start, module)?)?;
     module.add_function(wrap_pyfunction!(write_options::formats, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::list_compressed, module)?)?;
     module.add_function(wrap_pyfunction!(compressed::codec_of, module)?)?;

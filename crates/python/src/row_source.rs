@@ -1,5 +1,6 @@
 //! Sources of rows, as batches: lazily, in order, on any thread.
 
+use std::borrow::Borrow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,14 +9,15 @@ use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use exoshuffle_io::{open_split, BatchStream, Split};
+use exoshuffle_io::{open_split, BatchStream};
 use exoshuffle_kernels::records::{RecordError, RecordOrder, RecordShape, SortedRecords};
 use exoshuffle_kernels::{GatheredRows, KernelError, Permutation, Section, Tally};
 
 use crate::arrow_stream::{stream_error, Batches};
 use crate::errors::RowError;
+use crate::read_options::ReadOptions;
 use crate::sections::TaggedSections;
-use crate::source::ReadConfig;
+use crate::split::Split;
 
 /// Bytes of rows that are gathered at a time: with the columns made of them, half a second-level cache.
 pub const BATCH_BYTES: usize = 1 << 19;
@@ -44,8 +46,8 @@ pub enum RowSource {
     Splits {
         /// The splits to read.
         splits: Vec<Split>,
-        /// How to read them.
-        config: Box<ReadConfig>,
+        /// How.
+        options: ReadOptions,
         /// The schema of the source.
         schema: SchemaRef,
         /// The columns wanted; `None` for all.
@@ -92,17 +94,17 @@ impl RowSource {
             }
             Self::Splits {
                 splits,
-                config,
+                options,
                 schema,
                 columns,
             } => {
-                let (splits, options) = (splits.clone(), config.options.clone());
+                let (splits, options) = (splits.clone(), options.clone());
                 let (schema, columns) = (SchemaRef::clone(schema), columns.clone());
                 let mut opened = splits.into_iter().map(move |split| {
                     open_split(
-                        &split,
+                        split.borrow(),
                         &schema,
-                        &options,
+                        &options.0,
                         columns.as_deref(),
                         MAX_BATCH_ROWS,
                     )

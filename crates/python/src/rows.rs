@@ -20,9 +20,10 @@ use crate::buffers::ByteView;
 use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
+use crate::read_options::ReadOptions;
 use crate::row_source::{RowSource, BATCH_BYTES};
-use crate::source::{parse_splits, ReadConfig};
-use crate::write_options::{partition_by, write_options};
+use crate::split::Split;
+use crate::write_options::WriteOptions;
 
 /// Bytes of rows in each batch of a stream.
 const STREAM_BYTES: usize = 4 * BATCH_BYTES;
@@ -72,9 +73,9 @@ impl Rows {
     #[staticmethod]
     #[pyo3(signature = (read_options, schema, splits, columns=None))]
     fn scan(
-        read_options: &str,
+        read_options: ReadOptions,
         schema: &[u8],
-        splits: Vec<String>,
+        splits: Vec<Split>,
         columns: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
@@ -87,8 +88,8 @@ impl Rows {
             None => Arc::clone(&schema),
         };
         let source = RowSource::Splits {
-            config: Box::new(ReadConfig::parse(read_options)?),
-            splits: parse_splits(&splits)?,
+            options: read_options,
+            splits,
             schema,
             columns,
         };
@@ -142,11 +143,11 @@ impl Rows {
         py: Python<'_>,
         directory: PathBuf,
         partition: usize,
-        options: &str,
+        options: WriteOptions,
     ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
-            let written = write_options(options)?;
-            if let Some(by) = partition_by(options) {
+            let written = exoshuffle_io::WriteOptions::clone(&options.0);
+            if let Some(by) = written.partition_by.clone() {
                 let made = PartitionedWriter::new(&directory, partition, &self.schema, written, by);
                 let mut writer = made.map_err(io_error)?;
                 for batch in self.source.batches()? {
@@ -166,14 +167,18 @@ impl Rows {
         &self,
         py: Python<'_>,
         descriptor: RawFd,
-        options: &str,
+        options: WriteOptions,
     ) -> PyResult<PendingFiles> {
         let files = py.detach(|| {
             // SAFETY: the caller keeps the descriptor open; it is borrowed only to be duplicated.
             let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let file = borrowed.try_clone_to_owned()?;
             let schema = Arc::clone(&self.schema);
-            let writer = PartWriter::to_open(file.into(), schema, write_options(options)?);
+            let writer = PartWriter::to_open(
+                file.into(),
+                schema,
+                exoshuffle_io::WriteOptions::clone(&options.0),
+            );
             self.write_all(writer.map_err(io_error)?)
         })?;
         Ok(PendingFiles(Mutex::new(Some(files))))

@@ -1,13 +1,14 @@
 //! Sorting tables and records, and the other moves of rows between partitions: sample, assign, scatter (map), sort or
 //! gather (reduce). One call per step.
 
+use std::borrow::Borrow;
 use std::iter;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use exoshuffle_io::{open_split, sample_split, sample_splits, Split};
+use exoshuffle_io::{open_split, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
 use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
@@ -17,11 +18,12 @@ use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
 use crate::errors::{io_error, kernel_error, record_error};
 use crate::ipc::schema_from_ipc;
+use crate::read_options::ReadOptions;
 use crate::row_kind::{follow, placed, Origin, Placed, RowKind};
 use crate::rows::Rows;
 use crate::scattered::Scattered;
 use crate::sections::Sections;
-use crate::source::{parse_splits, ReadConfig};
+use crate::split::Split;
 
 /// Rows per batch while reading: the columns of a batch of 100-byte rows then fit into a second-level cache.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -31,15 +33,17 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub struct Sorter {
     kind: RowKind,
     schema: SchemaRef,
-    config: ReadConfig,
+    options: ReadOptions,
 }
 
 #[pymethods]
 impl Sorter {
-    /// Makes a sorter for a table; keys are (column, descending, nulls first). Only sorting by range and hashing need
-    /// keys.
     #[staticmethod]
-    fn table(read_options: &str, schema: &[u8], keys: Vec<(String, bool, bool)>) -> PyResult<Self> {
+    fn table(
+        read_options: ReadOptions,
+        schema: &[u8],
+        keys: Vec<(String, bool, bool)>,
+    ) -> PyResult<Self> {
         let schema = schema_from_ipc(schema)?;
         let keys: Vec<SortKey> = keys
             .iter()
@@ -50,30 +54,25 @@ impl Sorter {
         Ok(Self {
             kind: RowKind::Table(layout),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// Makes a sorter for fixed-length records.
     #[staticmethod]
-    fn records(read_options: &str, record_bytes: usize, key_bytes: usize) -> PyResult<Self> {
+    fn records(read_options: ReadOptions, record_bytes: usize, key_bytes: usize) -> PyResult<Self> {
         let shape = RecordShape::try_new(record_bytes, key_bytes).map_err(record_error)?;
         let schema = exoshuffle_io::record_schema(record_bytes);
         Ok(Self {
             kind: RowKind::Records(shape),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// Makes a sorter for a table in the random order that `seed` stands for. Rows are told apart by their file and
-    /// their number in it, so the order does not depend on the splits. CSV and JSON lines are the exception: they do
-    /// not number their rows. Batches in memory are told apart by the number that they are scattered with. Windows of
-    /// so many rows stay together.
     #[staticmethod]
     #[pyo3(signature = (read_options, schema, seed, window=None))]
     fn permutation(
-        read_options: &str,
+        read_options: ReadOptions,
         schema: &[u8],
         seed: u64,
         window: Option<NonZeroU64>,
@@ -83,32 +82,29 @@ impl Sorter {
         Ok(Self {
             kind: RowKind::Permutation(permutation.within(window)),
             schema,
-            config: ReadConfig::parse(read_options)?,
+            options: read_options,
         })
     }
 
-    /// Returns whether Arrow streams of the sorted and gathered rows are made in their block; see `Rows.to_ipc_stream`.
     #[getter]
     fn streams_in_place(&self) -> bool {
         self.kind.streams_in_place(&self.schema)
     }
 
-    /// Looks at about `num_rows` rows of each split, and returns (rows seen, their bytes in blocks, the largest).
     fn measure(
         &self,
         py: Python<'_>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         num_rows: usize,
         seed: u64,
     ) -> PyResult<(u64, u64, u64)> {
-        let splits = parse_splits(&splits)?;
         py.detach(|| {
             let (mut rows, mut bytes, mut largest) = (0, 0, 0);
             for split in &splits {
                 let (batch, _) = sample_split(
-                    split,
+                    split.borrow(),
                     &self.schema,
-                    &self.config.options,
+                    &self.options.0,
                     None,
                     num_rows,
                     seed,
@@ -126,21 +122,19 @@ impl Sorter {
         })
     }
 
-    /// Returns key tuples of about `num_rows` rows of map number `index`, which reads these splits.
     fn sample<'py>(
         &self,
         py: Python<'py>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         index: u32,
         num_rows: usize,
         seed: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let splits = parse_splits(&splits)?;
         let sample = py.detach(|| {
             let samples = sample_splits(
                 &splits,
                 &self.schema,
-                &self.config.options,
+                &self.options.0,
                 self.kind.key_columns(),
                 num_rows,
                 seed.wrapping_add(u64::from(index)),
@@ -151,7 +145,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Returns key tuples of up to `num_rows` rows of batches in memory, which take the place of split number `index`.
     fn sample_batches<'py>(
         &self,
         py: Python<'py>,
@@ -180,7 +173,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Returns key tuples of up to `num_rows` rows of sections, which take the place of split number `index`.
     fn sample_sections<'py>(
         &self,
         py: Python<'py>,
@@ -197,7 +189,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &sample))
     }
 
-    /// Returns the assignment by R-1 boundaries out of samples, serialised.
     fn choose_boundaries<'py>(
         &self,
         py: Python<'py>,
@@ -209,7 +200,6 @@ impl Sorter {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns the assignment by equal ranges of the only key, a number of 64 bits, serialised.
     fn even_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -221,8 +211,6 @@ impl Sorter {
         ))
     }
 
-    /// Returns the assignment by a hash of the key columns, serialised. Levels above 0 divide rows that the levels
-    /// below bring together.
     #[pyo3(signature = (num_partitions, level=0))]
     fn hash_assignment<'py>(
         &self,
@@ -237,7 +225,6 @@ impl Sorter {
         ))
     }
 
-    /// Returns the assignment of rows in turn, serialised.
     fn round_robin_assignment<'py>(
         &self,
         py: Python<'py>,
@@ -251,27 +238,23 @@ impl Sorter {
         ))
     }
 
-    /// Reads splits, one after the other, and finds where each row goes. Slices say that they come from map number
-    /// `index`, and from the input with this tag.
     #[pyo3(signature = (splits, index, assignment, tag=0))]
     fn scatter(
         &self,
         py: Python<'_>,
-        splits: Vec<String>,
+        splits: Vec<Split>,
         index: u32,
         assignment: &[u8],
         tag: u8,
     ) -> PyResult<Scattered> {
-        let splits = parse_splits(&splits)?;
         let assignment = assignment.to_vec();
         py.detach(|| {
-            let batches = splits.iter().flat_map(|split| self.read(split));
+            let batches = splits.iter().flat_map(|split| self.read(split.borrow()));
             let planned = self.kind.plan(batches, index, &assignment)?;
             Ok(Scattered(planned.tagged(tag)))
         })
     }
 
-    /// Finds where each row of batches in memory goes; they take the place of split number `index`.
     #[pyo3(signature = (batches, index, assignment, tag=0))]
     fn scatter_batches(
         &self,
@@ -289,8 +272,6 @@ impl Sorter {
         })
     }
 
-    /// Finds where each row of the sections with this tag goes, to divide a partition. Another scatter made the
-    /// sections; they take the place of split number `index`.
     #[pyo3(signature = (sections, index, assignment, tag=0))]
     fn scatter_sections(
         &self,
@@ -308,7 +289,6 @@ impl Sorter {
         })
     }
 
-    /// Sorts the rows of the sections with this tag; the result keeps the slices alive.
     #[pyo3(signature = (sections, tag=0))]
     fn sort(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -316,8 +296,6 @@ impl Sorter {
         Ok(Rows::new(source, Arc::clone(&self.schema)))
     }
 
-    /// Returns the rows of the sections with this tag in the order of these, whatever their keys; the result keeps the
-    /// slices alive.
     #[pyo3(signature = (sections, tag=0))]
     fn gather(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
@@ -327,9 +305,9 @@ impl Sorter {
 }
 
 impl Sorter {
-    /// Returns the batches of a split, which is opened at once, or the error if it cannot be.
-    fn read(&self, split: &Split) -> impl Iterator<Item = PyResult<Placed>> {
-        let opened = open_split(split, &self.schema, &self.config.options, None, BATCH_ROWS);
+    /// The batches of a split, which is opened at once; the error if it cannot be.
+    fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = PyResult<Placed>> {
+        let opened = open_split(split, &self.schema, &self.options.0, None, BATCH_ROWS);
         let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
         let first = Origin {
             source: split.file_index,

@@ -1,51 +1,93 @@
-//! Options of the writer as they travel between processes: JSON.
+//! How files are written, and what formats there are.
 
-use exoshuffle_io::{Format, IpcLayout, PartitionBy, WriteOptions};
-use pyo3::prelude::*;
-use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::errors::{io_error, options_error};
+use exoshuffle_io::{Format, IpcLayout, PartitionBy};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyType};
+
+use crate::errors::io_error;
 use crate::ipc::schema_from_ipc;
 
-/// Reads the JSON that Python sends.
-pub fn write_options(text: &str) -> PyResult<WriteOptions> {
-    let value: Value = serde_json::from_str(text)
-        .map_err(|error| options_error(format!("write options are no JSON: {error}")))?;
-    let word = |name: &str| {
-        value
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let number = |name: &str| value.get(name).and_then(Value::as_u64);
-    let mut options = WriteOptions::new(word("format").parse().map_err(io_error)?);
-    options.compression = word("compression").parse().map_err(io_error)?;
-    options.target_file_bytes = number("target_file_bytes");
-    if let Some(bytes) = number("row_group_bytes") {
-        options.row_group_bytes = bytes as usize;
+/// See `exoshuffle_io::WriteOptions`.
+#[pyclass(frozen, eq, hash, from_py_object, module = "exoshuffle._native")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct WriteOptions(pub Arc<exoshuffle_io::WriteOptions>);
+
+#[pymethods]
+impl WriteOptions {
+    #[new]
+    #[pyo3(signature = (
+        format, *, compression="none", target_file_bytes=None, row_group_bytes=None, dictionary_columns=None,
+        ipc_stream=false, csv_tabs=false, partition_by=None, max_folders=usize::MAX
+    ))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a named option of Python's"
+    )]
+    fn new(
+        format: &str,
+        compression: &str,
+        target_file_bytes: Option<u64>,
+        row_group_bytes: Option<usize>,
+        dictionary_columns: Option<Vec<bool>>,
+        ipc_stream: bool,
+        csv_tabs: bool,
+        partition_by: Option<Vec<String>>,
+        max_folders: usize,
+    ) -> PyResult<Self> {
+        let usual = exoshuffle_io::WriteOptions::new(format.parse().map_err(io_error)?);
+        let folders = |columns| PartitionBy {
+            columns,
+            max_folders,
+        };
+        Ok(Self(Arc::new(exoshuffle_io::WriteOptions {
+            compression: compression.parse().map_err(io_error)?,
+            target_file_bytes,
+            row_group_bytes: row_group_bytes.unwrap_or(usual.row_group_bytes),
+            dictionary_columns,
+            ipc_layout: if ipc_stream {
+                IpcLayout::Stream
+            } else {
+                usual.ipc_layout
+            },
+            csv_delimiter: if csv_tabs { b'\t' } else { usual.csv_delimiter },
+            partition_by: partition_by.map(folders),
+            ..usual
+        })))
     }
-    if value.get("ipc_stream").and_then(Value::as_bool) == Some(true) {
-        options.ipc_layout = IpcLayout::Stream;
+
+    #[classmethod]
+    fn from_bytes(_: &Bound<'_, PyType>, state: &[u8]) -> PyResult<Self> {
+        let options = exoshuffle_io::WriteOptions::from_bytes(state).map_err(io_error)?;
+        Ok(Self(Arc::new(options)))
     }
-    if value.get("csv_tabs").and_then(Value::as_bool) == Some(true) {
-        options.csv_delimiter = b'\t';
+
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let state = self.0.to_bytes().map_err(io_error)?;
+        let from_bytes = py.get_type::<Self>().getattr("from_bytes")?;
+        Ok((from_bytes, (PyBytes::new(py, &state),)))
     }
-    let columns = value.get("dictionary_columns").and_then(Value::as_array);
-    options.dictionary_columns = columns.map(|columns| {
-        columns
-            .iter()
-            .map(|column| column.as_bool().unwrap_or_default())
-            .collect()
-    });
-    Ok(options)
+
+    fn __repr__(&self) -> String {
+        format!("<{:?}>", self.0)
+    }
 }
 
 /// The format that files of this name have, by their ending.
 #[pyfunction]
 pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
     Format::from_extension(&name).map(Format::name)
+}
+
+/// See `exoshuffle_io::Format::of_start`.
+#[pyfunction]
+pub fn format_of_start(start: &[u8]) -> &'static str {
+    Format::of_start(start).name()
 }
 
 /// All formats: their names, the endings of files that are written, the compressions, and whether they are text, tell the
@@ -63,21 +105,6 @@ pub fn formats() -> Vec<(&'static str, &'static str, Vec<String>, [bool; 3])> {
         (format.name(), format.ending(), compressions, facts)
     };
     Format::all().iter().map(described).collect()
-}
-
-/// What becomes folders, by the options that Python sends; `None` where nothing does.
-pub fn partition_by(text: &str) -> Option<PartitionBy> {
-    let value: Value = serde_json::from_str(text).ok()?;
-    let columns = value.get("partition_by")?.as_array()?.iter();
-    Some(PartitionBy {
-        columns: columns
-            .filter_map(|name| Some(name.as_str()?.to_owned()))
-            .collect(),
-        max_folders: value
-            .get("max_folders")
-            .and_then(Value::as_u64)
-            .unwrap_or(u64::MAX) as usize,
-    })
 }
 
 /// Raises if no table with this schema can be written in the format, before any work was done for it.

@@ -188,7 +188,7 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
         record_bytes=arguments["record_size"],
         key_bytes=arguments["key_size"],
         csv_delimiter=arguments["delimiter"],
-        csv_header=not arguments["no_header"],
+        csv_names=[] if arguments["no_header"] else None,
         **{f"csv_{name}": arguments[name] for name in ("quote", "escape", "comment", "encoding")},
         csv_skip_rows=_num_lines(arguments["skip_rows"]),
         csv_null_values=list(arguments["null_values"]),
@@ -199,7 +199,7 @@ def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
 
 
 def _num_lines(given: int | None) -> int | None:
-    if given is not None and given < 0:
+    if given is not None and not 0 <= given < 2**63:
         raise OptionsError(f"--skip-rows is {given}; it must be a number of lines from 0 on")
     return given
 

@@ -16,7 +16,6 @@ to the spill directories when the dataset is made (``spool``).
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -143,13 +142,12 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
         options["csv_quote"] = ""
     if not isinstance(encoding, str):
         raise OptionsError(f"encoding is {shown(encoding)}; give its name, such as 'utf-8'")
-    if not header and schema is not None and not isinstance(schema, Mapping):
-        options["csv_names"] = schema.names
+    if not header:
+        options["csv_names"] = [] if schema is None or isinstance(schema, Mapping) else schema.names
     return open_dataset(
         paths,
         bad_rows=bad_rows,
         format="csv",
-        csv_header=header,
         csv_skip_rows=int(skip_rows),
         csv_null_values=_texts("null_values", null_values),
         csv_encoding=encoding,
@@ -255,7 +253,7 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
     """
     if schema is None:
         return {}
-    return {"schema": list(schema_of_types(schema).serialize().to_pybytes())}
+    return {"schema": schema_of_types(schema).serialize().to_pybytes()}
 
 
 def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]:
@@ -282,7 +280,7 @@ def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]
 
 def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:
     """A dataset over files; without ``format`` the file extension decides. Reads metadata only, but for ``spooled``."""
-    options["bad_rows"], where = checked_bad_rows(bad_rows)
+    action, where = checked_bad_rows(bad_rows)
     listed: Any = paths
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
         listed = [paths]
@@ -292,9 +290,10 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
     casts = _given_types(options)
     spool = spooled(names, options.get("format"))
     options["format"] = spool.format
-    read_options = json.dumps({name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    read_options = _native.ReadOptions(skip_bad_rows=action == "skip", **given)
     source = _opened(names, read_options, spool.paths)
-    skips = options["bad_rows"] == "skip" and not FORMATS[source.format].tells_types
+    skips = action == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
     files = Files(source, left_out, kept=tuple(spool.files))
     return Dataset(Stepped(files, Cast(casts)) if casts else files)
@@ -306,15 +305,17 @@ def _given_types(options: dict[str, Any]) -> tuple[tuple[str, pa.DataType], ...]
 
     if options.get("schema") is None:
         return ()
-    given = pa.ipc.read_schema(pa.py_buffer(bytes(options["schema"])))
+    given = pa.ipc.read_schema(pa.py_buffer(options["schema"]))
     read = pa.schema([field.with_type(read_as(field.type)) for field in given], given.metadata)
-    options["schema"] = list(read.serialize().to_pybytes())
+    options["schema"] = read.serialize().to_pybytes()
     return tuple(
         (field.name, field.type) for field in given if read.field(field.name).type != field.type
     )
 
 
-def _opened(names: list[str], read_options: str, located: list[str] | None) -> Any:
+def _opened(
+    names: list[str], read_options: _native.ReadOptions, located: list[str] | None
+) -> _native.Source:
     try:
         source = _native.Source(names, read_options, located)
     except ExoshuffleError as error:

@@ -45,6 +45,15 @@ impl Format {
     }
 }
 
+impl Format {
+    /// The format of a file of which nothing but its start is known: what no format claims is CSV.
+    pub fn of_start(start: &[u8]) -> Self {
+        { ALL.into_iter() }
+            .find(|format| format.driver().starts(start))
+            .unwrap_or(text::CSV)
+    }
+}
+
 impl FromStr for Format {
     type Err = IoError;
 
@@ -90,6 +99,20 @@ mod tests {
                 let path = Path::new("x").with_extension(ending);
                 assert_eq!(Format::from_extension(&path), Some(format));
             }
+        }
+    }
+
+    #[test]
+    fn the_start_of_a_file_tells_its_format() {
+        for (start, format) in [
+            (&b"PAR1\x15"[..], parquet::FORMAT),
+            (b"ARROW1\0\0", ipc::FORMAT),
+            (b"\xff\xff\xff\xff\x90", ipc::FORMAT),
+            (b"\xef\xbb\xbf \r\n{\"a\": 1}", text::JSON_LINES),
+            (b"a,b\n", text::CSV),
+            (b"", text::CSV),
+        ] {
+            assert_eq!(Format::of_start(start), format, "{start:?}");
         }
     }
 

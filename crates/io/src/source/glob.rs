@@ -51,15 +51,56 @@ fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<(
         };
     }
     for (name, path) in entries(at)? {
-        let hidden = name.starts_with('.') && !first.starts_with('.');
-        if !hidden
-            && matches(first.as_bytes(), name.as_bytes())
-            && (rest.is_empty() || path.is_dir())
-        {
+        if is_found(first, &name) && (rest.is_empty() || path.is_dir()) {
             descend(&path, rest, found)?;
         }
     }
     Ok(())
+}
+
+/// Whether the pattern would match a path, which need not exist.
+///
+/// `path` is absolute, and no part of it is a link. Links in the part of the pattern before its first pattern characters are
+/// followed. Nothing matches a malformed pattern, nor one in a directory that does not exist.
+pub fn pattern_finds(pattern: &str, path: &Path) -> bool {
+    let components = pattern.split('/').filter(|c| !matches!(*c, "" | "."));
+    let components: Vec<&str> = components.collect();
+    if components.iter().any(|component| check(component).is_err()) {
+        return false;
+    }
+    let plain = components.iter().take_while(|c| !is_pattern(c)).count();
+    let (plain, rest) = components.split_at(plain);
+    let start = if pattern.starts_with('/') { "/" } else { "." };
+    let folder = Path::new(start).join(plain.join("/")).canonicalize();
+    let Some(below) = folder
+        .ok()
+        .and_then(|folder| path.strip_prefix(folder).ok())
+    else {
+        return false;
+    };
+    let names = below.components().map(|name| name.as_os_str().to_str());
+    let names: Option<Vec<&str>> = names.collect();
+    names.is_some_and(|names| all_match(rest, &names))
+}
+
+/// Whether components of a pattern match those of a path, as `descend` finds them.
+fn all_match(components: &[&str], names: &[&str]) -> bool {
+    let Some((first, rest)) = components.split_first() else {
+        return names.is_empty();
+    };
+    let below = names.split_first();
+    if *first == "**" {
+        let deeper = below
+            .is_some_and(|(name, below)| !name.starts_with('.') && all_match(components, below));
+        return deeper || all_match(rest, names);
+    }
+    below.is_some_and(|(name, below)| is_found(first, name) && all_match(rest, below))
+}
+
+/// Whether a component with pattern characters matches a name; a hidden one only if the pattern names the dot.
+fn is_found(component: &str, name: &str) -> bool {
+    let is_hidden = name.starts_with('.') && !component.starts_with('.');
+    !is_hidden && matches(component.as_bytes(), name.as_bytes())
 }
 
 fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
@@ -218,6 +259,37 @@ mod tests {
         assert_eq!(count("?/[x-z].csv"), 2);
         assert_eq!(count("**/.hidden.csv"), 1);
         assert_eq!(count("nothing*"), 0);
+    }
+
+    #[test]
+    fn a_path_is_found_as_if_it_existed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let finds = |pattern: &str, path: &str| {
+            pattern_finds(&format!("{}/{pattern}", root.display()), &root.join(path))
+        };
+        for (pattern, path) in [
+            ("real/*.csv", "real/x.csv"),
+            ("link/*.csv", "real/x.csv"),
+            ("**/x.csv", "x.csv"),
+            ("**/x.csv", "a/b/x.csv"),
+            ("./*/./x.csv", "a/x.csv"),
+            (".*/x", ".a/x"),
+        ] {
+            assert!(finds(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("*.csv", "real/x.csv"),
+            ("real/*", "real/.x"),
+            ("**/x.csv", ".a/x.csv"),
+            ("elsewhere/*", "x.csv"),
+            ("[x", "[x"),
+            ("x**", "xy"),
+        ] {
+            assert!(!finds(pattern, path), "{pattern} {path}");
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl FileInfo {
 }
 
 /// A row group of Parquet, a batch of IPC: rows that are stored together.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) rows: u64,
     pub(crate) memory_bytes: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Group {
 
 /// Memory that a reader of any row has at once, beside the rows: pages of Parquet and batches of Arrow IPC are decoded in
 /// one piece. Of none where that is no more than the buffers of any task.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Working {
     /// The name of the top-level column, or nothing if it is the same whichever column is read.
     pub(crate) column: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) struct Working {
 }
 
 /// What the pages of a large leaf column of Parquet take, all of which were looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LargePages {
     /// The number of the leaf.
     pub leaf: u64,

@@ -5,6 +5,7 @@ mod constants;
 mod glob;
 mod inspect;
 mod nested;
+mod options;
 mod partitions;
 mod paths;
 mod rebatch;
@@ -24,13 +25,14 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::compressed::text_name;
 use crate::error::{IoError, Result};
-use crate::{Encoding, Format};
+use crate::{travel, Format};
 
 pub(crate) use conform::{conform, places};
+pub use glob::pattern_finds;
 pub use inspect::LargePages;
 pub(crate) use inspect::{in_parallel, FileInfo, Group, Working};
+pub use options::{BadRows, CsvOptions, GivenOptions, Header, ReadOptions, Syntax};
 pub use partitions::PartitionValue;
 pub(crate) use partitions::NULL as NULL_PARTITION;
 pub(crate) use paths::list_files;
@@ -64,120 +66,16 @@ impl FileStamp {
     }
 }
 
-/// How the columns of CSV get their names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Header {
-    /// The first line of each file says them.
-    #[default]
-    Line,
-    /// Files have no such line: these names, or without any `column_0`, `column_1` …
-    Missing(Vec<String>),
-}
-
-/// The characters that give CSV its shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Syntax {
-    /// What separates values.
-    pub delimiter: u8,
-    /// What values are in that hold delimiters or line ends; `None` if nothing has that meaning.
-    pub quote: Option<u8>,
-    /// Within quotes: what stands before a character that means itself, beside doubled quotes.
-    pub escape: Option<u8>,
-    /// What lines begin with that are no rows.
-    pub comment: Option<u8>,
-}
-
-impl Default for Syntax {
-    fn default() -> Self {
-        Self {
-            delimiter: b',',
-            quote: Some(b'"'),
-            escape: None,
-            comment: None,
-        }
-    }
-}
-
-/// What becomes of rows of CSV and JSON lines that cannot be read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BadRows {
-    /// The first one is an error.
-    #[default]
-    Raise,
-    /// They are left out; [`bad_rows`](crate::bad_rows) says which.
-    Skip,
-}
-
-/// How to read CSV.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CsvOptions {
-    /// The characters that give it its shape.
-    pub syntax: Syntax,
-    /// Whether the delimiter was not given: then it is a tab in files whose names end in `.tsv`.
-    pub delimiter_by_name: bool,
-    /// How the columns get their names.
-    pub header: Header,
-    /// How many lines to leave out at the start of each file.
-    pub skip_rows: u64,
-    /// Texts that are null, in quotes or not, beside a field without anything.
-    pub null_values: Vec<String>,
-    /// How characters are written.
-    pub encoding: Encoding,
-}
-
-impl CsvOptions {
-    /// The syntax of a file.
-    pub(crate) fn syntax_of(&self, path: &Path) -> Syntax {
-        let is_tsv = |extension: &std::ffi::OsStr| extension.eq_ignore_ascii_case("tsv");
-        let mut syntax = self.syntax;
-        if self.delimiter_by_name && text_name(path).extension().is_some_and(is_tsv) {
-            syntax.delimiter = b'\t';
-        }
-        syntax
-    }
-}
-
-/// How to read the input; the same options go to `open_source`, `open_split` and `sample_split`.
-#[derive(Debug, Clone, Default)]
-pub struct ReadOptions {
-    /// The format of all files; by default told from their names.
-    pub format: Option<Format>,
-    /// How to read CSV.
-    pub csv: CsvOptions,
-    /// What becomes of rows of CSV and JSON lines that cannot be read.
-    pub bad_rows: BadRows,
-    /// Types of columns of CSV and JSON lines by name; those of others are inferred from the first 10,000 rows. Fields of
-    /// JSON lines that are not among these rows are added. Partition columns are given types by it in every format.
-    pub schema: Option<SchemaRef>,
-    /// Whether folders `key=value` are columns.
-    pub hive: bool,
-    /// Bytes per record of fixed-length records.
-    pub record_bytes: Option<usize>,
-    /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
-    pub max_row_bytes: Option<usize>,
-    /// The largest page of Parquet that there is memory for, whatever the footer made of its chunk.
-    pub max_page_bytes: Option<usize>,
-}
-
-impl ReadOptions {
-    /// Bytes of a row of text beyond which it is not kept.
-    pub(crate) fn row_limit(&self) -> usize {
-        self.max_row_bytes.unwrap_or(usize::MAX)
-    }
-
-    /// Bytes of a page beyond which it is not decoded.
-    pub(crate) fn page_limit(&self) -> u64 {
-        self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
-    }
-}
-
+/// What errors call a source.
+const NAME: &str = "an input";
 /// What is held for less is part of the buffers of any task.
 const SMALL_BYTES: u64 = 4 << 20;
 
 /// One file of an input.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SourceFile {
     /// Where it is.
+    #[serde(with = "travel::path")]
     pub path: PathBuf,
     /// Its size and modification time when it was listed.
     pub stamp: FileStamp,
@@ -199,13 +97,14 @@ pub struct SourceFile {
 }
 
 /// An input, listed and inspected.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Source {
     /// The files, in the order their rows have.
     pub files: Vec<SourceFile>,
     /// The format of all files.
     pub format: Format,
     /// The schema of all files; a column is nullable if it is in any file.
+    #[serde(with = "travel::schema")]
     pub schema: SchemaRef,
     /// Rows of all files, where the format tells.
     pub rows: Option<u64>,
@@ -437,6 +336,19 @@ impl Source {
         });
         let largest = sizes.max_by_key(|(bytes, _)| *bytes);
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
+    }
+
+    /// The input as it travels to other processes, with all that its files were found to have.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        travel::to_bytes(NAME, self)
+    }
+
+    /// The input of bytes that [`to_bytes`](Self::to_bytes) made; no file is looked at.
+    ///
+    /// # Errors
+    /// The bytes were made by another version, or are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        travel::from_bytes(NAME, bytes)
     }
 
     /// Cuts the input into splits of about `target_bytes` decoded bytes; no split spans two files, every row is in

@@ -19,7 +19,7 @@ use crate::error::{IoError, Result};
 pub(crate) const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The value of a partition column in one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PartitionValue {
     /// Number of the column in the schema of the source.
     pub column: usize,

@@ -4,6 +4,8 @@
 //! a regular stride. A sorted input is thereby seen at as many places as there are regions, and pages between the
 //! stretches need not be read.
 
+use std::borrow::Borrow;
+
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
@@ -26,20 +28,19 @@ pub type Sample = (RecordBatch, Vec<u64>);
 ///
 /// Positions are as of [`sample_split`]; the same arguments give the same samples.
 pub fn sample_splits(
-    splits: &[Split],
+    splits: &[impl Borrow<Split>],
     schema: &SchemaRef,
     options: &ReadOptions,
     projection: Option<&[usize]>,
     num_rows: usize,
     seed: u64,
 ) -> Result<Vec<Sample>> {
-    let size = |split: &Split| split.rows.unwrap_or(split.end - split.start);
-    let total: u64 = splits.iter().map(size).sum();
+    let total: u64 = splits.iter().map(|split| split.borrow().size()).sum();
     let places = (splits.len() as u64).min(MAX_SAMPLED);
     let (mut samples, mut before, mut seen) = (Vec::new(), 0, 0);
-    for (index, split) in splits.iter().enumerate() {
+    for (index, split) in splits.iter().map(Borrow::borrow).enumerate() {
         // As many of the rows as of the places, which lie evenly in all splits, are in this one.
-        let end = before + size(split);
+        let end = before + split.size();
         let is_last = index + 1 == splits.len();
         let behind = if is_last {
             places
@@ -54,7 +55,7 @@ pub fn sample_splits(
             let rows_here = positions.last().map_or(1, |last| last + 1);
             let first = match split.rows {
                 Some(_) => before,
-                None => share(before, rows_here, size(split).max(rows_here)),
+                None => share(before, rows_here, split.size().max(rows_here)),
             };
             samples.push((rows, positions.iter().map(|row| row + first).collect()));
         }

@@ -1,5 +1,6 @@
 //! Splits: parts of files that one task reads.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,15 +14,16 @@ use super::reorder::Reordered;
 use super::{
     places, projected, FileStamp, LargePages, PartitionValue, ReadOptions, SourceFile, Span,
 };
-use crate::direct::RangeReader;
+use crate::direct::{known, RangeReader};
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
-use crate::Format;
+use crate::{travel, Format};
 
 /// A part of one file. Self-contained: a process that has the file can read it without the [`Source`](super::Source).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Split {
     /// The file.
+    #[serde(with = "travel::path")]
     pub path: PathBuf,
     /// Number of the file in its source.
     pub file_index: u64,
@@ -46,16 +48,12 @@ pub struct Split {
     /// Modification time of the file when it was listed.
     pub file_mtime_ns: i64,
     /// The values of partition columns.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
     /// Where the columns of the input are in the file, but for partition columns, if it is CSV that has them in another order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<usize>,
     /// What the pages of large columns of Parquet take.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<LargePages>,
     /// Whether rows may be far larger than `bytes` tells, so that who reads them has to look first.
-    #[serde(default)]
     pub hides_sizes: bool,
 }
 
@@ -66,6 +64,41 @@ impl Split {
         self.format.driver().first_row(self)
     }
 
+    /// Rows where the format tells their number, else bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.rows.unwrap_or(self.end - self.start)
+    }
+
+    /// The first rows of the split, of about `num_bytes` decoded bytes; one row at least.
+    ///
+    /// A split whose rows are not known stays as it is: where a row of it ends is not known either.
+    pub fn beginning(&self, num_bytes: u64) -> Self {
+        let Some(rows) = self.rows.filter(|&rows| rows > 0 && self.bytes > num_bytes) else {
+            return self.clone();
+        };
+        let kept = part_of(rows, num_bytes, self.bytes).max(1);
+        Self {
+            // Positions are rows, or bytes of records.
+            end: self.start + (self.end - self.start) / rows * kept,
+            bytes: part_of(self.bytes, kept, rows),
+            rows: Some(kept),
+            ..self.clone()
+        }
+    }
+
+    /// The split as it travels to other processes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        travel::to_bytes(NAME, self)
+    }
+
+    /// The split of bytes that [`to_bytes`](Self::to_bytes) made.
+    ///
+    /// # Errors
+    /// The bytes were made by another version, or are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        travel::from_bytes(NAME, bytes)
+    }
+
     pub(super) fn open_file(&self) -> Result<Arc<RangeReader>> {
         let stamp = FileStamp {
             bytes: self.file_bytes,
@@ -73,6 +106,25 @@ impl Split {
         };
         RangeReader::open_unchanged(&self.path, stamp).map(Arc::new)
     }
+}
+
+/// Which rows or bytes of which file, for people.
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Where each row is a position, positions are rows.
+        let are_rows = self.rows == Some(self.end - self.start);
+        let unit = if are_rows { "rows" } else { "bytes" };
+        let path = known(&self.path).display();
+        write!(f, "{unit} {} to {} of {path}", self.start, self.end)
+    }
+}
+
+/// What errors call a split.
+const NAME: &str = "a split";
+
+/// `part` of `whole` parts of a number.
+fn part_of(number: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(number) * u128::from(part) / u128::from(whole)) as u64
 }
 
 /// Splits that are read together, at most: each is a file to open and a part of a task's description.
@@ -264,7 +316,11 @@ pub(super) fn split_file(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
+    use crate::direct::located;
     use crate::formats::{ipc, parquet, records, text};
 
     #[test]
@@ -292,27 +348,53 @@ mod tests {
     }
 
     #[test]
-    fn splits_travel_as_json() {
+    fn splits_travel_as_bytes() {
         let split = Split {
-            path: "/data/x.parquet".into(),
+            path: OsStr::from_bytes(b"/data/\xff.parquet").into(),
             file_index: 4,
-            format: parquet::FORMAT,
-            start: 1,
-            end: 9,
             group: 2,
-            group_start: 0,
             groups: 1,
-            rows: Some(8),
-            bytes: 100,
             file_bytes: 1000,
             file_mtime_ns: -5,
-            partition: vec![],
-            columns: vec![],
-            pages: vec![],
-            hides_sizes: false,
+            partition: vec![PartitionValue {
+                column: 2,
+                in_file: false,
+                text: None,
+            }],
+            columns: vec![1, 0],
+            pages: vec![LargePages { leaf: 1, bytes: 9 }],
+            hides_sizes: true,
+            ..split_of(parquet::FORMAT, (1, 9), Some(8))
         };
-        let json = serde_json::to_string(&split).unwrap();
-        assert_eq!(serde_json::from_str::<Split>(&json).unwrap(), split);
+        let bytes = split.to_bytes().unwrap();
+        assert_eq!(Split::from_bytes(&bytes).unwrap(), split);
+        assert!(Split::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_beginning_has_whole_rows() {
+        let of_rows = split_of(ipc::FORMAT, (100, 1100), Some(1000));
+        let part = of_rows.beginning(10);
+        assert_eq!((part.start, part.end, part.rows), (100, 110, Some(10)));
+        assert_eq!((part.bytes, part.size()), (10, 10));
+        assert_eq!(of_rows.beginning(0).rows, Some(1));
+        assert_eq!(of_rows.beginning(1000), of_rows);
+        let of_records = split_of(records::FORMAT, (300, 1300), Some(10));
+        let part = of_records.beginning(250);
+        assert_eq!((part.start, part.end, part.rows), (300, 500, Some(2)));
+        let of_text = split_of(text::CSV, (0, 1000), None);
+        assert_eq!(of_text.beginning(10), of_text);
+    }
+
+    #[test]
+    fn splits_say_what_is_read_of_which_file() {
+        let of_rows = split_of(ipc::FORMAT, (7, 20), Some(13));
+        assert_eq!(of_rows.to_string(), "rows 7 to 20 of /data/x");
+        let of_records = split_of(records::FORMAT, (300, 700), Some(4));
+        assert_eq!(of_records.to_string(), "bytes 300 to 700 of /data/x");
+        let mut of_text = split_of(text::CSV, (55, 80), None);
+        of_text.path = located("in.csv", "/proc/7/fd/3").into();
+        assert_eq!(of_text.to_string(), "bytes 55 to 80 of in.csv");
     }
 
     fn split_of(format: Format, (start, end): (u64, u64), rows: Option<u64>) -> Split {

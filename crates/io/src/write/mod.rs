@@ -8,19 +8,23 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_cast::cast;
 use arrow_schema::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use crate::direct::{DirectWriter, PendingFile, WrittenFile};
 use crate::error::{IoError, Result};
 use crate::format::{Encoder, Format};
-use crate::Compression;
+use crate::{travel, Compression};
 
 pub use partitioned::{PartitionBy, PartitionedWriter};
 
-/// Rows handed to the encoder at once when files are to reach a size: the size is checked in between.
-const ROLL_ROWS: usize = 4096;
+/// What errors call these options.
+const NAME: &str = "the options of a writer";
+/// Rows handed to the encoder at once when files are to reach a size, which is looked at in between: no file has fewer, but
+/// for the last.
+pub const ROLL_ROWS: usize = 4096;
 
 /// How to write files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WriteOptions {
     /// The format.
     pub format: Format,
@@ -36,10 +40,12 @@ pub struct WriteOptions {
     pub csv_delimiter: u8,
     /// How Arrow IPC is laid out.
     pub ipc_layout: IpcLayout,
+    /// Which columns become folders; [`PartitionedWriter`] is to write them.
+    pub partition_by: Option<PartitionBy>,
 }
 
 /// The two layouts of Arrow IPC.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum IpcLayout {
     /// With a footer, which tells where batches are.
     #[default]
@@ -59,7 +65,21 @@ impl WriteOptions {
             dictionary_columns: None,
             csv_delimiter: b',',
             ipc_layout: IpcLayout::File,
+            partition_by: None,
         }
+    }
+
+    /// The options as they travel to other processes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        travel::to_bytes(NAME, self)
+    }
+
+    /// The options of bytes that [`to_bytes`](Self::to_bytes) made.
+    ///
+    /// # Errors
+    /// The bytes were made by another version, or are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        travel::from_bytes(NAME, bytes)
     }
 }
 

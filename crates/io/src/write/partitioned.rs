@@ -12,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::{DataType, SchemaRef};
+use serde::{Deserialize, Serialize};
 
 use super::{encode_error, PartFile, PartWriter, PendingParts, WriteOptions};
 use crate::error::{one_line, IoError, Result};
@@ -22,8 +23,8 @@ const COUNTED_FOLDERS: usize = 256;
 /// The longest name that file systems have for a folder.
 const MAX_NAME_BYTES: usize = 255;
 
-/// The columns that become folders, and the limit on their number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which columns become folders, and how many of these there may be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PartitionBy {
     /// Names of the columns, the outermost folder first.
     pub columns: Vec<String>,

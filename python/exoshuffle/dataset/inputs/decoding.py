@@ -7,8 +7,8 @@ A page of Parquet and a batch of Arrow IPC are decoded in one piece. Most are sm
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from exoshuffle import _native
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.futures import current_engine
 from exoshuffle.plan.memory import USABLE_PERCENT
@@ -28,8 +28,8 @@ _UNITS = {
 }
 
 
-def decoding_bytes(source: Any, columns: Iterable[str]) -> int:
-    """What reading these columns of a ``_native.Source`` has in memory at once beside the buffers of a task.
+def decoding_bytes(source: _native.Source, columns: Iterable[str]) -> int:
+    """What reading these columns of files has in memory at once beside the buffers of a task.
 
     Raises:
         MemoryLimitError: The memory limit leaves less.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from exoshuffle import _native
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def partitions_of(source: Any) -> pa.Table:
-    """The partition columns of a ``_native.Source``, with a row for each file; no columns if there are none."""
+def partitions_of(source: _native.Source) -> pa.Table:
+    """The partition columns of files, with a row for each file; no columns if there are none."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(source.partitions_ipc()).read_all()

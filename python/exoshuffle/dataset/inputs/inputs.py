@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.inputs.decoding import decoding_bytes
 from exoshuffle.dataset.inputs.hive import partitions_of
@@ -17,7 +17,7 @@ from exoshuffle.operators.batches import chunks_of
 from exoshuffle.operators.core.inputs import BatchInput, MapInput, SplitInput
 from exoshuffle.operators.core.order import ByChance, RowsConfig, by_range
 from exoshuffle.operators.core.readers import BlockReader, FileReader, splits_of
-from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import (
     Step,
@@ -103,12 +103,12 @@ class FileInput:
     """Files, with steps on the way.
 
     Attributes:
-        source: ``_native.Source``.
+        source: The files.
         steps: Applied to what is read, before those of the shuffle.
         first_file: Number of the first file, where rows of several inputs must be told apart.
     """
 
-    source: Any
+    source: _native.Source
     steps: tuple[Step, ...] = ()
     first_file: int = 0
 
@@ -140,15 +140,15 @@ class FileInput:
             return Workload(source.memory_bytes, int(source.memory_bytes / mean), largest)
         # By what the files say: stretches of large rows have few of them, and are as many as others that have as much.
         sizes = [
-            (max(1, told), count * row_bytes / max(rows, 1))
-            for (count, told), (rows, row_bytes, _) in zip(_told(chosen), found, strict=True)
+            (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
+            for split, (rows, row_bytes, _) in zip(chosen, found, strict=True)
         ]
         share = sum(size for _, size in sizes) / sum(told for told, _ in sizes)
         total = max(source.rows, int(source.memory_bytes * share))
         return Workload(total, source.rows, largest, dense_percent=_dense_percent(sizes))
 
     def _measured_stepped(
-        self, stepped: BatchInput, every: list[str], memory_bytes: int
+        self, stepped: BatchInput, every: list[_native.Split], memory_bytes: int
     ) -> Workload:
         """The size of what steps make of the input.
 
@@ -158,22 +158,20 @@ class FileInput:
         count = self._num_together(every, MEASURED_BYTES)
         groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
         chosen = evenly(groups, MEASURED_STRETCHES)
-        read = [tuple(_beginning(split, MEASURED_BYTES) for split in group) for group in chosen]
+        read = [tuple(split.beginning(MEASURED_BYTES) for split in group) for group in chosen]
         share = len(groups) / len(chosen) * _rows_of(chosen) / _rows_of(read)
         # A worker process may end in each; a function runs over one stretch again then, not over all.
         count = len(read) if _executor(stepped) == "process" else min(2, len(read))
         parts = [read[at::count] for at in range(count)]
         return _together(_weighed(stepped, parts, share, memory_bytes))
 
-    def _num_together(self, stretches: Sequence[str], num_bytes: int) -> int:
+    def _num_together(self, stretches: Sequence[_native.Split], num_bytes: int) -> int:
         """How many stretches have so many bytes together; 1 where files are not small."""
-        mean: int = max(1, self.source.memory_bytes // max(len(stretches), 1))
+        mean = max(1, self.source.memory_bytes // max(len(stretches), 1))
         return min(MAX_SAMPLED_TOGETHER, max(1, num_bytes // mean))
 
-    def _stretches(self, num_bytes: int) -> list[str]:
-        num_bytes = max(num_bytes, self.source.memory_bytes // MAX_CANDIDATES)
-        stretches: list[str] = self.source.splits(num_bytes)
-        return stretches
+    def _stretches(self, num_bytes: int) -> list[_native.Split]:
+        return self.source.splits(max(num_bytes, self.source.memory_bytes // MAX_CANDIDATES))
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
@@ -197,16 +195,12 @@ class FileInput:
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
-        parsed = [[json.loads(split) for split in splits_of(item)] for item in items]
-        if self.source.rows is not None:
-            return [sum(split["rows"] for split in splits) for splits in parsed]
-        sizes = [sum(split["end"] - split["start"] for split in splits) for splits in parsed]
-        return _by_bytes(sizes, workload)
+        sizes = [sum(split.size for split in splits_of(item)) for item in items]
+        return list(sizes) if self.source.rows is not None else _by_bytes(sizes, workload)
 
-    def pieces(self, num_bytes: int) -> list[str]:
+    def pieces(self, num_bytes: int) -> list[_native.Split]:
         """The files in splits of about this size."""
-        splits: list[str] = self.source.splits(num_bytes, self.first_file)
-        return splits
+        return self.source.splits(num_bytes, self.first_file)
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
@@ -238,7 +232,7 @@ class FileInput:
             every = self._stretches(SAMPLED_BYTES)
             count = self._num_together(every, SAMPLED_BYTES)
             chosen = evenly(every, len(items) * count)
-            stretches = [_beginning(split, SAMPLED_BYTES) for split in chosen]
+            stretches = [split.beginning(SAMPLED_BYTES) for split in chosen]
             groups = [tuple(stretches[at : at + count]) for at in range(0, len(stretches), count)]
             items = [(index, group) for (index, _), group in zip(items, groups, strict=False)]
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
@@ -456,29 +450,28 @@ def evenly(items: list[Any], count: int) -> list[Any]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
-def schema_of(source: Any) -> pa.Schema:
-    """Schema of the rows of a ``_native.Source``."""
+def schema_of(source: _native.Source) -> pa.Schema:
+    """Schema of the rows of files."""
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
 
 
-def bounded(source: Any) -> str:
-    """Options of the reader of a ``_native.Source``, with the longest row of text or page that there is memory for."""
+def bounded(source: _native.Source) -> _native.ReadOptions:
+    """Options of the reader of files, with the longest row of text or page that there is memory for."""
     engine = current_engine()
+    row = page = None
     if is_text(source):
-        most = {"max_row_bytes": max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)}
+        row = max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)
     elif source.format == "parquet":
         planned, _ = source.working_bytes(set(schema_of(source).names))
         share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
-        most = {"max_page_bytes": max(MIN_PAGE_BYTES, planned, share)}
-    else:
-        most = {}
-    return json.dumps(json.loads(source.read_options) | most)
+        page = max(MIN_PAGE_BYTES, planned, share)
+    return source.read_options.with_limits(row, page)
 
 
-def is_text(source: Any) -> bool:
-    """Whether a ``_native.Source`` does not tell how many rows it has."""
+def is_text(source: _native.Source) -> bool:
+    """Whether files do not tell how many rows they have."""
     return FORMATS[source.format].is_text
 
 
@@ -492,33 +485,10 @@ def told_apart(inputs: Sequence[Input]) -> list[Input]:
     ]
 
 
-def _beginning(split: str, num_bytes: int) -> str:
-    """The first rows of a split, of about this size: of a large input, stretches are larger than a task may hold.
-
-    A split of text is left as it is: where a row of it ends is not known.
-    """
-    parsed = json.loads(split)
-    num_rows = parsed["rows"]
-    if num_rows is None or parsed["bytes"] <= num_bytes:
-        return split
-    kept = max(1, num_rows * num_bytes // parsed["bytes"])
-    # Rows, or bytes of records.
-    parsed["end"] = parsed["start"] + (parsed["end"] - parsed["start"]) // num_rows * kept
-    parsed["bytes"] = parsed["bytes"] * kept // num_rows
-    parsed["rows"] = kept
-    return json.dumps(parsed)
-
-
-def _rows_of(groups: Sequence[tuple[str, ...]]) -> int:
+def _rows_of(groups: Sequence[tuple[_native.Split, ...]]) -> int:
     """Rows of splits, or 1 if that is not known."""
-    return sum(json.loads(split)["rows"] or 0 for group in groups for split in group) or 1
-
-
-def _told(splits: Sequence[str]) -> list[tuple[int, int]]:
-    """Rows of each split, and the bytes that its file says they have."""
-    parsed = [json.loads(split) for split in splits]
-    return [(split["rows"], split["bytes"]) for split in parsed]
+    return sum(split.rows or 0 for group in groups for split in group) or 1
 
 
 def _config(side: Side) -> RowsConfig:
-    return RowsConfig("{}", side.schema.serialize().to_pybytes(), side.order)
+    return rows_config(side.schema, side.order)

@@ -6,7 +6,6 @@ Which these are is found by tasks of their own: the result of a task counts once
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,12 +72,11 @@ def _searched(files: Sequence[FilesOf]) -> Iterator[_Found]:
         source = whole if kept is None else whole.with_files(kept)
         file, end = -1, 0
         for split in source.splits(SEARCHED_BYTES):
-            place = json.loads(split)
             # The first part of a file has what comes before its rows.
-            start = end if place["file_index"] == file else 0
-            file, end = place["file_index"], place["end"]
+            start = end if split.file_index == file else 0
+            file, end = split.file_index, split.end
             ref = search.remote(bounded(source), source.schema_ipc, split, start)
-            yield _Found(_native.shown_path(place["path"]), start == 0, ref)
+            yield _Found(split.file, start == 0, ref)
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,9 @@ class _Found:
     ref: Any
 
 
-def find_bad_rows(read_options: str, schema: bytes, split: str, start: int) -> tuple[bytes, int]:
+def find_bad_rows(
+    read_options: _native.ReadOptions, schema: bytes, split: _native.Split, start: int
+) -> tuple[bytes, int]:
     """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
     return _native.bad_rows(read_options, schema, split, start)
 

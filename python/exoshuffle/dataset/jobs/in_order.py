@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, get
@@ -54,14 +55,14 @@ def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> Any:
     return as_rows(pa.RecordBatchReader.from_batches(schema, batches))
 
 
-def write_file(rows: Any, folder: str, options: str) -> list[dict[str, Any]]:
+def write_file(rows: Any, folder: str, options: _native.WriteOptions) -> list[dict[str, Any]]:
     """Writes rows of ``rows_of`` into one file; returns its name, rows, bytes and crc32, in a list."""
     with own_errors():
         files: list[dict[str, Any]] = rows.write_files(folder, 0, options).wait()
         return files
 
 
-def write_stream(rows: Any, descriptor: int, options: str) -> list[dict[str, Any]]:
+def write_stream(rows: Any, descriptor: int, options: _native.WriteOptions) -> list[dict[str, Any]]:
     """Writes rows of ``rows_of`` to an open file, which need not be one that can seek.
 
     Raises:

@@ -166,7 +166,7 @@ def small_window(node: Node, window: int | str) -> int | None:
     return max(1, size * num_rows // max(total, 1)) if isinstance(window, str) else int(window)
 
 
-def _num_rows(source: Any) -> int:
+def _num_rows(source: _native.Source) -> int:
     """Rows of files, or about how many."""
     if source.rows is not None:
         return int(source.rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.inputs.inputs import schema_of
 from exoshuffle.dataset.inputs.left_out import LeftOut
@@ -59,13 +60,13 @@ class Files:
     """Files that are read.
 
     Attributes:
-        source: ``_native.Source``.
+        source: The files.
         left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
         num_pruned: Files that are left out, since a filter lets no row of them through.
         kept: Open files that are read in the place of some, for as long as this is there; see ``spool``.
     """
 
-    source: Any
+    source: _native.Source
     left_out: LeftOut | None = None
     num_pruned: int = 0
     kept: tuple[Any, ...] = ()
@@ -78,8 +79,7 @@ class Files:
     @property
     def num_rows(self) -> int | None:
         """Number of rows, if it can be told without reading them."""
-        rows: int | None = self.source.rows
-        return rows
+        return self.source.rows
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -1,11 +1,11 @@
-"""How files are written, as users say it, and as the native writer reads it."""
+"""How files are written, as users say it, and as the native writer takes it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from exoshuffle import _native
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.place import is_stream
 from exoshuffle.dataset.tree.nodes import Node, dictionary_columns
@@ -57,21 +57,16 @@ class WriteOptions:
         """The size of a file, if one was asked for."""
         return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
-    def to_json(self, node: Node, row_group_bytes: int, path: str = "") -> str:
-        """The options as the native writer reads them; ``path`` is that of a single file."""
-        return json.dumps(
-            {
-                "format": self.format,
-                "compression": self.compression,
-                "target_file_bytes": self.target_bytes,
-                "row_group_bytes": row_group_bytes,
-                "dictionary_columns": dictionary_columns(node),
-                "ipc_stream": is_stream(path),
-                "csv_tabs": path.lower().endswith(".tsv"),
-                **(
-                    {"partition_by": self.folders, "max_folders": MAX_FOLDERS}
-                    if self.folders
-                    else {}
-                ),
-            }
+    def native(self, node: Node, row_group_bytes: int, path: str = "") -> _native.WriteOptions:
+        """The options of the native writer; ``path`` is that of a single file."""
+        return _native.WriteOptions(
+            self.format,
+            compression=self.compression,
+            target_file_bytes=self.target_bytes,
+            row_group_bytes=row_group_bytes,
+            dictionary_columns=dictionary_columns(node),
+            ipc_stream=is_stream(path),
+            csv_tabs=path.lower().endswith(".tsv"),
+            partition_by=self.folders or None,
+            max_folders=MAX_FOLDERS,
         )

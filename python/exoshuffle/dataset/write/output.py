@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import evenly
 from exoshuffle.dataset.tree.nodes import (
     Files,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Files, and row groups of each, that tell how far the others are compressed.
 SAMPLED_FOOTERS = 8
-#: Rows that a file gets at least before another is begun (``ROLL_ROWS`` of the writer).
-ROLL_ROWS = 4096
 #: What is counted of what files take at least: other programs may have added more to values, such as page headers.
 LEAST_PERCENT = 95
 #: And of the bytes spilled to the same disk, which are an estimate.
@@ -93,7 +92,8 @@ def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputS
     per_file = result.num_rows
     if options.target_bytes is not None:
         rows = options.target_bytes * result.num_rows // max(num_bytes, 1)
-        per_file = -(-max(1, rows) // ROLL_ROWS) * ROLL_ROWS
+        # A file gets so many rows at least before another is begun.
+        per_file = -(-max(1, rows) // _native.ROLL_ROWS) * _native.ROLL_ROWS
     parts = max(result.num_parts, 1)
     files = parts * max(1, -(-result.num_rows // (parts * max(per_file, 1))))
     return OutputSize(files, num_bytes, is_most)
@@ -205,11 +205,10 @@ def _num_files(node: Node) -> int:
     return sum(len(source.files) for source in sources(node))
 
 
-def _uncompressed_bytes(source: Any) -> int:
+def _uncompressed_bytes(source: _native.Source) -> int:
     """Size of input files, had they not been compressed, as some of them tell."""
     if source.format != "parquet":
-        size: int = source.memory_bytes
-        return size
+        return source.memory_bytes
     chunks = list(_chunks(evenly(source.places, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
     stored = sum(chunk.total_compressed_size for chunk in chunks)
     full = sum(chunk.total_uncompressed_size for chunk in chunks)

@@ -164,7 +164,7 @@ def _part_files(
         if isinstance(job, ShuffleJob) and options.folders:
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        sink = WriteSink(folder, options.to_json(node, _row_group_bytes(job.plan)))
+        sink = WriteSink(folder, options.native(node, _row_group_bytes(job.plan)))
         refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
         files = [file for ref in refs for file in get(ref)]
     check_rows(node, sum(file["rows"] for file in files))
@@ -181,7 +181,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
         check_room(node, options, folder, engine.spill_dirs)
         job = execution.job(node, "file")
         check_room(node, options, folder, engine.spill_dirs, job.plan)
-        written = options.to_json(node, _row_group_bytes(job.plan), str(output.path))
+        written = options.native(node, _row_group_bytes(job.plan), str(output.path))
         files = write_file(rows_of(job, node.schema, engine), folder, written)
     check_rows(node, sum(file["rows"] for file in files))
     (file,) = files
@@ -196,7 +196,7 @@ def _to_standard_output(node: Node, execution: Execution, options: WriteOptions)
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
         job = execution.job(node, "file")
-        written = options.to_json(node, _row_group_bytes(job.plan), STANDARD)
+        written = options.native(node, _row_group_bytes(job.plan), STANDARD)
         files = write_stream(rows_of(job, node.schema, engine), sys.stdout.fileno(), written)
     check_rows(node, sum(file["rows"] for file in files))
     return files, job.plan

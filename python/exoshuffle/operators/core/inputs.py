@@ -30,14 +30,14 @@ class MapInput(Protocol):
         """The configuration of the rows that it scatters."""
         ...
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
-        """Reads an item as map number ``index`` and finds where each row goes (``_native.Scattered``)."""
+    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
+        """Reads an item as map number ``index`` and finds where each row goes."""
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """Returns the key tuples of about ``num_rows`` rows of an item, with their positions."""
 
-    def rows(self, index: int, item: Any) -> Any:
-        """Returns the rows of item number ``index`` (``_native.Rows``)."""
+    def rows(self, index: int, item: Any) -> _native.Rows:
+        """Returns the rows of item number ``index``."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,19 @@ class SplitInput:
     config: RowsConfig
     tag: int = 0
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
-        return self.config.build().scatter(list(splits_of(item)), index, assignment, self.tag)
+        return self.config.build().scatter(splits_of(item), index, assignment, self.tag)
 
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: decodes a few pages of the key columns."""
-        splits = list(splits_of(item))
-        sample: bytes = self.config.build().sample(splits, index, num_rows, SAMPLE_SEED)
-        return sample
+        return self.config.build().sample(splits_of(item), index, num_rows, SAMPLE_SEED)
 
     def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""
         del index
         config = self.config
-        return _native.Rows.scan(config.read_options, config.schema, list(splits_of(item)))
+        return _native.Rows.scan(config.read_options, config.schema, splits_of(item))
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class BatchInput:
         """Returns the batches of an item, before the steps."""
         return as_reader(self.reader.open(item))
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> Any:
+    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
         return self.config.build().scatter_batches(
             as_rows(self.open(index, item)), index, assignment, self.tag
@@ -123,8 +121,7 @@ class BatchInput:
     def sample(self, index: int, item: Any, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""
         sorter = self.config.build()
-        sample: bytes = sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
-        return sample
+        return sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
 
     def rows(self, index: int, item: Any) -> Any:
         """See ``MapInput``."""

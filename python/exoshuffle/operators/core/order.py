@@ -1,6 +1,6 @@
 """The order of rows, and the native object that moves rows and knows their order.
 
-No native object is pickled: a ``RowsConfig`` travels, and builds the native object once per process.
+The native object is not pickled: a ``RowsConfig`` travels, and builds the native object once per process.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, SchemaError, candidates
@@ -26,8 +26,8 @@ class Order(Protocol):
         """The columns whose values decide; none where something else does."""
         ...
 
-    def build(self, read_options: str, schema: bytes) -> Any:
-        """Returns the native object for rows of this schema."""
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
+        """The native object for rows of this schema."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ByKeys:
         """See ``Order``."""
         return tuple(key.column for key in self.keys)
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``.
 
         Raises:
@@ -65,7 +65,7 @@ def check_group_keys(schema: pa.Schema, keys: Sequence[str]) -> None:
 
     def is_comparable(name: str) -> bool:
         try:
-            ByKeys((SortKey(name),)).build("{}", encoded)
+            ByKeys((SortKey(name),)).build(_native.ReadOptions(), encoded)
         except SchemaError:
             return False
         return True
@@ -96,7 +96,7 @@ class ByRecordKey:
         """See ``Order``."""
         return ()
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``."""
         del schema
         return _native.Sorter.records(read_options, self.record_bytes, self.key_bytes)
@@ -120,7 +120,7 @@ class ByChance:
         """See ``Order``."""
         return ()
 
-    def build(self, read_options: str, schema: bytes) -> Any:
+    def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``."""
         return _native.Sorter.permutation(read_options, schema, self.seed, self.window)
 
@@ -130,17 +130,17 @@ class RowsConfig:
     """All that a task needs to rebuild the native object, wherever it runs.
 
     Attributes:
-        read_options: JSON of the reader's options.
+        read_options: How files are read, where rows come from files.
         schema: Arrow schema as IPC bytes.
         order: The order of the rows.
     """
 
-    read_options: str
+    read_options: _native.ReadOptions
     schema: bytes
     order: Order
 
-    def build(self) -> Any:
-        """Returns the native object (``_native.Sorter``).
+    def build(self) -> _native.Sorter:
+        """The native object.
 
         Raises:
             SchemaError: A key is unknown or of a type that has no order.
@@ -149,47 +149,42 @@ class RowsConfig:
 
 
 @functools.lru_cache(maxsize=64)
-def _build(config: RowsConfig) -> Any:
+def _build(config: RowsConfig) -> _native.Sorter:
     return config.order.build(config.read_options, config.schema)
 
 
 # --- assignments: which partition a row goes to --------------------------------------------------------------------
 
-#: Makes an assignment, as bytes, from the native object, samples of keys and the number of partitions.
-Assign = Callable[[Any, Sequence[bytes], int], bytes]
+#: From the native object, samples of keys and the number of partitions to an assignment as bytes.
+Assign = Callable[[_native.Sorter, Sequence[bytes], int], bytes]
 
 
-def by_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """Assigns by boundaries from sampled keys: partitions follow each other in order and are about equally large."""
-    boundaries: bytes = sorter.choose_boundaries(list(samples), num_partitions)
-    return boundaries
+def by_range(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By boundaries from sampled keys: partitions follow each other in order and are about equally large."""
+    return sorter.choose_boundaries(list(samples), num_partitions)
 
 
-def by_even_range(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """Assigns by equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
+def by_even_range(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By equal ranges of the only key, a random number of 64 bits that is never null; needs no sample."""
     del samples
-    assignment: bytes = sorter.even_assignment(num_partitions)
-    return assignment
+    return sorter.even_assignment(num_partitions)
 
 
-def by_hash(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """Assigns by a hash of the key columns: equal keys meet."""
+def by_hash(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """By a hash of the key columns: equal keys meet."""
     del samples
-    assignment: bytes = sorter.hash_assignment(num_partitions)
-    return assignment
+    return sorter.hash_assignment(num_partitions)
 
 
-def by_hash_level(sorter: Any, num_partitions: int, level: int) -> bytes:
-    """Assigns by other bits of the hash: unequal keys that ``by_hash`` and lower levels brought together part."""
-    assignment: bytes = sorter.hash_assignment(num_partitions, level)
-    return assignment
+def by_hash_level(sorter: _native.Sorter, num_partitions: int, level: int) -> bytes:
+    """By other bits of the hash: keys that ``by_hash`` and lower levels have brought together part, unless equal."""
+    return sorter.hash_assignment(num_partitions, level)
 
 
-def round_robin(sorter: Any, samples: Sequence[bytes], num_partitions: int) -> bytes:
-    """Assigns in turn, whatever the rows hold: partitions get equal numbers of rows."""
+def round_robin(sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int) -> bytes:
+    """In turn, whatever the rows hold: partitions of equal numbers of rows."""
     del samples
-    assignment: bytes = sorter.round_robin_assignment(num_partitions)
-    return assignment
+    return sorter.round_robin_assignment(num_partitions)
 
 
 def assignment_named(method: str | None, has_keys: bool) -> Assign:

@@ -6,12 +6,14 @@ Guarantee: readers are small and travel with every task; the task that reads ope
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.operators.steps.place import Place
+
+#: What a map reads of files: a split, or several, one after the other.
+FileItem: TypeAlias = _native.Split | tuple[_native.Split, ...]
 
 
 class Reader(Protocol):
@@ -29,32 +31,25 @@ class FileReader:
     """Reads splits of files.
 
     Attributes:
-        read_options: JSON of the reader's options.
+        read_options: How files are read.
         schema: Arrow schema of the files as IPC bytes.
         columns: The columns to read, in this order.
     """
 
-    read_options: str
+    read_options: _native.ReadOptions
     schema: bytes
     columns: tuple[str, ...]
 
-    def open(self, item: str | tuple[str, ...]) -> Any:
+    def open(self, item: FileItem) -> _native.Rows:
         """See ``Reader``."""
-        splits = list(splits_of(item))
-        return _native.Rows.scan(self.read_options, self.schema, splits, self.columns)
+        return _native.Rows.scan(self.read_options, self.schema, splits_of(item), self.columns)
 
-    def place(self, index: int, item: str | tuple[str, ...]) -> Place:
+    def place(self, index: int, item: FileItem) -> Place:
         """See ``Reader``; rows of several splits have no number."""
         first, *others = splits_of(item)
-        split = json.loads(first)
         if others:
-            return Place.of_part(index, f"{split['path']} and {len(others)} splits behind it")
-        first_row = split["start"]
-        unit = "rows" if split["format"] in ("parquet", "arrow") else "bytes"
-        name = f"{unit} {first_row} to {split['end']} of {_native.shown_path(split['path'])}"
-        if split["format"] == "records" and split["rows"]:
-            first_row //= (split["end"] - first_row) // split["rows"]
-        return Place(index, split["file_index"], first_row, name)
+            return Place.of_part(index, f"{first.file} and {len(others)} splits behind it")
+        return Place(index, first.file_index, first.first_row, str(first))
 
 
 def splits_of(item: Any) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.order import Assign, Order, RowsConfig
 from exoshuffle.operators.core.tasks import Finish
@@ -88,6 +89,6 @@ class Shuffle:
         return self.finish.alone_bytes(num_bytes, num_rows) if self.is_one_group else 0
 
 
-def rows_config(schema: pa.Schema, order: Order, read_options: str = "{}") -> RowsConfig:
-    """Returns the configuration of rows of a schema; ``read_options`` if they are read from files."""
-    return RowsConfig(read_options, schema.serialize().to_pybytes(), order)
+def rows_config(schema: pa.Schema, order: Order) -> RowsConfig:
+    """Returns the configuration of rows of a schema, which are in memory."""
+    return RowsConfig(_native.ReadOptions(), schema.serialize().to_pybytes(), order)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from exoshuffle import _native
 from exoshuffle.futures import allocate_block, waiting
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
@@ -30,12 +31,12 @@ class WriteSink:
 
     Attributes:
         directory: Where the files go.
-        options: JSON of the writer's options.
+        options: How files are written.
         place: Numbers of the partitions that contain this one, the outermost first.
     """
 
     directory: str
-    options: str
+    options: _native.WriteOptions
     place: tuple[int, ...] = ()
 
     @property

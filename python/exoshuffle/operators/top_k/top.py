@@ -52,7 +52,8 @@ class Best:
         number = " ".join(["row", *names])  # it is longer than any of the names, so it is new
         keyed = table.select(names).append_column(number, row_numbers(table.num_rows))
         schema = keyed.schema.remove_metadata()
-        sorter = RowsConfig("{}", schema.serialize().to_pybytes(), ByKeys(self.keys)).build()
+        encoded = schema.serialize().to_pybytes()
+        sorter = RowsConfig(_native.ReadOptions(), encoded, ByKeys(self.keys)).build()
         scattered = sorter.scatter_batches(keyed, 0, by_range(sorter, [], 1))
         block = bytearray(scattered.offsets[-1])
         scattered.write_into(block)

@@ -36,6 +36,11 @@ impl FileFormat for Ipc {
         }
     }
 
+    fn starts(&self, start: &[u8]) -> bool {
+        // A stream begins with the mark before a message.
+        start.starts_with(b"ARROW1") || start.starts_with(&[0xff; 4])
+    }
+
     fn inspect<'a>(&self, _: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
         Ok(Box::new(|_, file| index::inspect(file)))
     }

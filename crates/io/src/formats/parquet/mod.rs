@@ -59,6 +59,10 @@ impl FileFormat for Parquet {
         }
     }
 
+    fn starts(&self, start: &[u8]) -> bool {
+        start.starts_with(b"PAR1")
+    }
+
     fn inspect<'a>(&self, files: &'a [PathBuf], _: &'a ReadOptions) -> Result<Inspect<'a>> {
         let one_of = OnceLock::new();
         Ok(Box::new(move |_, file| {

@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 
 /// The encoding of a CSV file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Encoding {
     /// UTF-8.
     #[default]

@@ -120,6 +120,13 @@ impl FileFormat for Notation {
         true
     }
 
+    fn starts(&self, start: &[u8]) -> bool {
+        // Behind a mark of UTF-8 and blanks, an object; CSV may start in any way.
+        let is_before = |byte: &u8| b"\xef\xbb\xbf \t\r\n".contains(byte);
+        let first = start.iter().find(|byte| !is_before(byte));
+        matches!(self, Self::JsonLines) && first == Some(&b'{')
+    }
+
     fn tells_types(&self) -> bool {
         false
     }

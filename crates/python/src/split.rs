@@ -1,0 +1,94 @@
+//! Parts of files that one task reads.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use exoshuffle_io::shown;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::io_error;
+
+/// See `exoshuffle_io::Split`.
+#[pyclass(frozen, eq, hash, from_py_object, module = "exoshuffle._native")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Split(Arc<exoshuffle_io::Split>);
+
+impl From<exoshuffle_io::Split> for Split {
+    fn from(split: exoshuffle_io::Split) -> Self {
+        Self(Arc::new(split))
+    }
+}
+
+impl Borrow<exoshuffle_io::Split> for Split {
+    fn borrow(&self) -> &exoshuffle_io::Split {
+        &self.0
+    }
+}
+
+#[pymethods]
+impl Split {
+    #[new]
+    fn new(state: &[u8]) -> PyResult<Self> {
+        let split = exoshuffle_io::Split::from_bytes(state).map_err(io_error)?;
+        Ok(split.into())
+    }
+
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let state = self.0.to_bytes().map_err(io_error)?;
+        Ok((
+            py.get_type::<Self>().into_any(),
+            (PyBytes::new(py, &state),),
+        ))
+    }
+
+    #[getter]
+    fn file(&self) -> String {
+        shown(&self.0.path.to_string_lossy()).into_owned()
+    }
+
+    #[getter]
+    fn file_index(&self) -> u64 {
+        self.0.file_index
+    }
+
+    #[getter]
+    fn first_row(&self) -> u64 {
+        self.0.first_row()
+    }
+
+    #[getter]
+    fn end(&self) -> u64 {
+        self.0.end
+    }
+
+    #[getter]
+    fn rows(&self) -> Option<u64> {
+        self.0.rows
+    }
+
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn beginning(&self, num_bytes: u64) -> Self {
+        self.0.beginning(num_bytes).into()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Split: {}>", self.0)
+    }
+}
