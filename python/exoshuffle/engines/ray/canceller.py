@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ray
 
@@ -24,7 +24,7 @@ class Target(NamedTuple):
         is_task: Whether it is a task, and not a call of an actor.
     """
 
-    handle: Any
+    handle: ray.ObjectRef | ray.ObjectRefGenerator
     is_task: bool
 
 
@@ -32,7 +32,7 @@ class Canceller:
     """Cancels at once, or later for those who must not wait."""
 
     def __init__(self) -> None:
-        self._later: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._later: queue.SimpleQueue[Target | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -105,7 +104,7 @@ class Cluster:
                 )
         raise OptionsError(f"{what} needs {wanted}, which no node has together")
 
-    def affinity(self, node: str | None) -> Any:
+    def affinity(self, node: str | None) -> str | NodeAffinitySchedulingStrategy:
         """Ray's way to prefer a node."""
         if node is not None and node not in self._names:
             self._names = set(_totals())

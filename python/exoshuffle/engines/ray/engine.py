@@ -219,7 +219,11 @@ class RayEngine:
         }
 
     def _reference(
-        self, made: Any, shape: Shape, origin: Origin, options: TaskOptions
+        self,
+        made: ray.ObjectRefGenerator | list[ray.ObjectRef],
+        shape: Shape,
+        origin: Origin,
+        options: TaskOptions,
     ) -> Ref | RefStream:
         self._num_tasks += 1
         if options.is_streaming:

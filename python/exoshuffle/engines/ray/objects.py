@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ray
 
@@ -102,7 +102,7 @@ class RayObject:
     def drop_handle(self) -> None:
         """Nothing: Ray counts."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[RayObject], tuple[object, ...]]:
         return RayObject, (self.parts, self.status, self.shape, self.origin)
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class RayActor:
     def drop_handle(self) -> None:
         """Nothing: Ray counts."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[RayActor], tuple[object, ...]]:
         return RayActor, (self.handle, self.name, self.kept)
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import ray
 
@@ -31,7 +30,7 @@ class RayStream:
 
     def __init__(
         self,
-        generator: Any,
+        generator: ray.ObjectRefGenerator,
         origin: Origin,
         canceller: Canceller,
         check_open: Callable[[], None],
@@ -41,7 +40,7 @@ class RayStream:
         self._canceller = canceller
         self._check_open = check_open
         #: An item whose status has not come yet.
-        self._item: Any = None
+        self._item: ray.ObjectRef | None = None
         self._ended = False
         self._cancelled = False
         self._error: BaseException | None = None
@@ -66,7 +65,7 @@ class RayStream:
         item, self._item = self._item, None
         return Ref(RayObject((item,), status, Shape(1, 1), self._origin))
 
-    def _take(self, index: int, deadline: float | None) -> Any:
+    def _take(self, index: int, deadline: float | None) -> ray.ObjectRef | None:
         """The next Ray object of the stream; None after the last one."""
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         ready, _ = ray.wait([self._generator], timeout=left, fetch_local=False)
@@ -76,7 +75,7 @@ class RayStream:
         self._ended = taken is None
         return taken
 
-    def _check(self, status: Any) -> None:
+    def _check(self, status: ray.ObjectRef | None) -> None:
         """Looks whether the item is one."""
         if status is None and self._item is None:
             return

@@ -16,7 +16,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import cloudpickle
 import ray
@@ -25,6 +25,11 @@ from exoshuffle.engines.ray.objects import Shape
 from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import EngineError
 from exoshuffle.units import counted
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    RayHandle: TypeAlias = ray.ObjectRef | ray.actor.ActorHandle
 
 #: Ray keeps smaller objects in the memory of the program that submitted the task, and copies them into every task that
 #: takes them: fine for a number, ruinous for the parts of many blocks. These are made so large that it does not.
@@ -101,7 +106,7 @@ class Packed:
 
     __slots__ = ("buffers", "data", "references")
 
-    def __init__(self, data: bytes, buffers: list[Any], references: list[Any]) -> None:
+    def __init__(self, data: bytes, buffers: list[Buffer], references: list[RayHandle]) -> None:
         self.data = data
         self.buffers = buffers
         self.references = references
@@ -120,7 +125,9 @@ class Packed:
         finally:
             _loading.references = outer
 
-    def __reduce__(self) -> Any:
+    def __reduce__(
+        self,
+    ) -> tuple[type[Packed], tuple[bytes, list[pickle.PickleBuffer], list[RayHandle]]]:
         buffers = [pickle.PickleBuffer(buffer) for buffer in self.buffers]
         return Packed, (self.data, buffers, self.references)
 
@@ -150,8 +157,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
 
-def _reference(index: int) -> Any:
-    return _loading.references[index]
+def _reference(index: int) -> RayHandle:
+    found: RayHandle = _loading.references[index]
+    return found
 
 
 class ValuePart:
@@ -159,7 +167,7 @@ class ValuePart:
 
     __slots__ = ("padding", "values")
 
-    def __init__(self, values: list[Packed], padding: Any = b"") -> None:
+    def __init__(self, values: list[Packed], padding: Buffer = b"") -> None:
         self.values = values
         self.padding = padding
 
@@ -179,7 +187,7 @@ class ValuePart:
         """Size of each slice."""
         return [value.num_bytes for value in self.values]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[ValuePart], tuple[list[Packed], pickle.PickleBuffer]]:
         return ValuePart, (self.values, pickle.PickleBuffer(self.padding))
 
 
@@ -188,7 +196,7 @@ class BlockPart:
 
     __slots__ = ("buffer", "offsets", "padding")
 
-    def __init__(self, buffer: Any, offsets: list[int], padding: Any = b"") -> None:
+    def __init__(self, buffer: Buffer, offsets: list[int], padding: Buffer = b"") -> None:
         self.buffer = buffer
         self.offsets = offsets
         self.padding = padding
@@ -209,7 +217,9 @@ class BlockPart:
         """Size of each slice."""
         return [end - start for start, end in itertools.pairwise(self.offsets)]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(
+        self,
+    ) -> tuple[type[BlockPart], tuple[pickle.PickleBuffer, list[int], pickle.PickleBuffer]]:
         buffers = pickle.PickleBuffer(self.buffer), pickle.PickleBuffer(self.padding)
         return BlockPart, (buffers[0], self.offsets, buffers[1])
 

@@ -61,7 +61,7 @@ class Call(NamedTuple):
     log_level: int | None = None
 
 
-def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Any]:
+def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Part | Status]:
     """A task: returns the parts of its result and its status."""
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
@@ -69,7 +69,9 @@ def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[
         return attempt.encoded(_function(call, code)(*args, **kwargs))
 
 
-def run_stream(call: Call, code: Packed, arguments: Packed, *parts: Part) -> Iterator[Any]:
+def run_stream(
+    call: Call, code: Packed, arguments: Packed, *parts: Part
+) -> Iterator[Part | Status]:
     """A generator task: every item is followed by a status, so that errors can be told from items unseen."""
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
@@ -88,7 +90,12 @@ class ActorHost:
     """
 
     def __init__(
-        self, call: Call, code: Packed, arguments: Packed, parts: list[Any], origin: Origin
+        self,
+        call: Call,
+        code: Packed,
+        arguments: Packed,
+        parts: list[ray.ObjectRef],
+        origin: Origin,
     ) -> None:
         self._error: BaseException | None = None
         try:
@@ -98,14 +105,14 @@ class ActorHost:
         except AttemptError as error:
             self._error = error.error()
 
-    def run(self, call: Call, arguments: Packed, *parts: Part) -> list[Any]:
+    def run(self, call: Call, arguments: Packed, *parts: Part) -> list[Part | Status]:
         """Calls a method; see ``run_task``."""
         with _Attempt(call) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
             return attempt.encoded(self._method(call)(*args, **kwargs))
 
-    def stream(self, call: Call, arguments: Packed, *parts: Part) -> Iterator[Any]:
+    def stream(self, call: Call, arguments: Packed, *parts: Part) -> Iterator[Part | Status]:
         """Calls a method that is a generator; see ``run_stream``."""
         with _Attempt(call) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
@@ -185,7 +192,7 @@ class _Attempt:
         retryable = getattr(error, "retryable", False) and is_left
         return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
 
-    def encoded(self, value: Any) -> list[Any]:
+    def encoded(self, value: Any) -> list[Part | Status]:
         """Parts and status of a result. Ray makes them known in this order: whoever sees the last may use the rest."""
         parts = values.encode(value, self._call.shape)
         seconds = time.monotonic() - self._started

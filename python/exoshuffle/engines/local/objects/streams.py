@@ -33,7 +33,7 @@ class Keeper(HandleCounter, Protocol):
         """Wakes who waits for something to change."""
 
 
-class Waiting(Protocol):
+class StreamWaits(Protocol):
     """Who waits for items, or for somebody to take them. Called without the lock."""
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
@@ -52,9 +52,9 @@ class Stream:
     Not so ``await_taker``, and those of ``StreamHandle``.
     """
 
-    def __init__(self, keeper: Keeper, waiting: Waiting, task: Maker) -> None:
+    def __init__(self, keeper: Keeper, waits: StreamWaits, task: Maker) -> None:
         self._keeper = keeper
-        self._waiting = waiting
+        self._waits = waits
         self._task = task
         self._items: list[ObjectState] = []
         self._untaken: dict[int, Ref] = {}
@@ -146,11 +146,11 @@ class Stream:
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
-        return self._waiting.next_item(self, index, timeout)
+        return self._waits.next_item(self, index, timeout)
 
     def await_taker(self) -> None:
         """Waits, on behalf of the task, until it is no longer too far ahead. Without the lock."""
-        self._waiting.await_taker(self)
+        self._waits.await_taker(self)
 
     def limit_ahead(self, count: int) -> None:
         """See ``StreamHandle``."""
@@ -159,7 +159,7 @@ class Stream:
     def cancel(self) -> bool:
         """See ``StreamHandle``."""
         output = self._output
-        return output is not None and self._waiting.cancel(output)
+        return output is not None and self._waits.cancel(output)
 
     def drop(self) -> None:
         """See ``StreamHandle``."""

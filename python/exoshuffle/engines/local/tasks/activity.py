@@ -1,4 +1,4 @@
-"""What the unfinished tasks of a ``LocalEngine`` do, for the watchdog.
+"""What the unfinished tasks of an engine do, for the watchdog.
 
 Why the garbage collector is asked for the tasks that wait for arguments: a register of them would cost every task
 something, and this is asked once a minute at most, when nothing goes on.

@@ -6,13 +6,13 @@ Guarantee: an attempt ends in exactly one of a result, another attempt, or an er
 from __future__ import annotations
 
 import traceback
-from typing import Protocol
 
 from exoshuffle.engines.local.objects.state import Status
 from exoshuffle.engines.local.objects.table import ObjectTable
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.tasks import deaths
+from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.errors import (
     ActorDiedError,
     ClosedError,
@@ -38,13 +38,6 @@ def _clear_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-class BlamelessDeaths(Protocol):
-    """Who counts what shows that others end workers: ``ProcessPool``."""
-
-    #: Workers and fork servers that were ended from outside with no task in them.
-    num_blameless: int
-
-
 class Outcomes:
     """What becomes of attempts.
 
@@ -52,10 +45,10 @@ class Outcomes:
         observers: Are told when a task has finished.
     """
 
-    def __init__(self, table: ObjectTable, deaths_seen: BlamelessDeaths, num_cpus: int) -> None:
+    def __init__(self, table: ObjectTable, pool: ProcessPool, num_cpus: int) -> None:
         self.observers: list[Observer] = []
         self._table = table
-        self._deaths_seen = deaths_seen
+        self._pool = pool
         self._num_cpus = num_cpus
         # Without calls of actors, which a task that ends its worker may make each time.
         self._num_finished = 0
@@ -129,7 +122,7 @@ class Outcomes:
 
     def forgive(self, task: Task) -> bool:
         """Notes a death that the task may not have caused; whether it is not one too many."""
-        return deaths.forgive(task, self._num_finished + self._deaths_seen.num_blameless)
+        return deaths.forgive(task, self._num_finished + self._pool.num_blameless)
 
     def await_again(self, task: Task) -> None:
         """Values of a task's arguments were lost before it started: waits until they have been computed again.

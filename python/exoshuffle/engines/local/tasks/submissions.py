@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 
 from exoshuffle.engines.local.objects.state import ObjectState
-from exoshuffle.engines.local.objects.streams import Stream, Waiting
+from exoshuffle.engines.local.objects.streams import Stream, StreamWaits
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.tasks.actors import ActorParts, LocalActor
 from exoshuffle.futures.options import ActorOptions
@@ -20,17 +20,17 @@ class Submissions:
 
     Args:
         parts: What calls of actors go through.
-        waiting: Who waits for the items of streams.
+        waits: Who waits for the items of streams.
 
     Attributes:
         actors: Those that exist.
         num_tasks: Tasks, actors and calls so far.
     """
 
-    def __init__(self, parts: ActorParts, waiting: Waiting) -> None:
+    def __init__(self, parts: ActorParts, waits: StreamWaits) -> None:
         self._parts = parts
         self._table = parts.table
-        self._waiting = waiting
+        self._waits = waits
         self.actors: weakref.WeakSet[LocalActor] = weakref.WeakSet()
         self.num_tasks = 0
 
@@ -42,7 +42,7 @@ class Submissions:
             ref = self._new_output(task)
             stream = None
             if task.options.is_streaming:
-                stream = task.stream = Stream(self._table, self._waiting, task)
+                stream = task.stream = Stream(self._table, self._waits, task)
             if task.actor is not None:
                 task.actor.add(task)
             self._table.await_arguments(task)

@@ -39,7 +39,7 @@ _Seen = TypeVar("_Seen")
 
 
 class Waits:
-    """The waiting calls of a ``LocalEngine``."""
+    """The waiting calls of an engine."""
 
     def __init__(self, table: ObjectTable, scheduler: Scheduler) -> None:
         self._table = table

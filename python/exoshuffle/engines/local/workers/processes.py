@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
 
 from exoshuffle._native import MemoryGuard, Reservation, Store
 from exoshuffle.engines import hearing
@@ -29,6 +29,7 @@ from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.local.objects.identity import Handle, handle_of
 from exoshuffle.engines.local.objects.loading import Arguments, Loaded
+from exoshuffle.engines.local.objects.results import Results
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 from exoshuffle.engines.local.workers import endings, forks, stacks, wire
@@ -45,16 +46,6 @@ from exoshuffle.units import format_bytes
 WORKER_BYTES = 24_000_000
 #: Functions that a worker keeps: programs that make a new one for each task would fill it.
 _MAX_CODES = 256
-
-
-class Results(Protocol):
-    """Who takes what a task hands over while it runs."""
-
-    def returned(self, task: Task, number: int) -> StoredValue:
-        """The result is the value of one of the task's references."""
-
-    def add_item(self, task: Task, stored: StoredValue) -> bool:
-        """A generator yielded; returns whether anybody wants more."""
 
 
 @dataclass(frozen=True)
