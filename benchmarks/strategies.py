@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -31,15 +31,17 @@ from exoshuffle.cloudsort import gensort
 from exoshuffle.futures import Ref
 from exoshuffle.futures.options import Executor
 from exoshuffle.strategies import (
+    Around,
     FixedFiles,
     MergeOptions,
+    PlannedStrategy,
     PreShuffleMerge,
     Push,
     ShufflePlan,
     Simple,
-    Strategy,
     TaskSet,
 )
+from exoshuffle.strategies.task_set import ManyResults
 
 NUM_FILES = 8
 RECORD_BYTES = 100
@@ -47,7 +49,7 @@ RECORD_BYTES = 100
 BUDGETS = {"in memory": 4, "spilled": 0.4}
 #: What tasks need, however little data there is.
 LEAST_BUDGET_BYTES = 250_000_000
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, PlannedStrategy] = {
     "simple": Simple(),
     "push": Push(),
     "push, keep_map_outputs": Push(keep_map_outputs=True),
@@ -88,9 +90,9 @@ class CountedTasks:
         return self.tasks.executor
 
     @property
-    def reduce_returns(self) -> Any:
-        """See ``TaskSet``."""
-        return getattr(self.tasks, "reduce_returns", 1)
+    def reduce_returns(self) -> int | Literal["streaming"]:
+        """See ``ManyResults``."""
+        return self.tasks.reduce_returns if isinstance(self.tasks, ManyResults) else 1
 
     def map(self, index: int, split: Any) -> Any:
         """See ``TaskSet``."""
@@ -108,10 +110,10 @@ class CountedTasks:
 
 
 @dataclass(frozen=True)
-class Counted:
+class Counted(Around):
     """A strategy whose tasks are counted."""
 
-    strategy: Strategy
+    strategy: PlannedStrategy
     counters: Counters
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
@@ -155,7 +157,7 @@ class Arena:
         counters = Counters()
         with engine(self.root, budget) as running:
             records = xs.read_records(self.input)
-            counted = cast("Strategy", Counted(STRATEGIES[strategy], counters))
+            counted = Counted(STRATEGIES[strategy], counters)
             begun = time.perf_counter()
             ordered = records.sort(strategy=counted, num_partitions=num_partitions)
             assert sum(batch.num_rows for batch in ordered.iter_batches()) == self.num_records

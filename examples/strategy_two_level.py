@@ -32,6 +32,9 @@ from exoshuffle.strategies import (
     stage,
 )
 
+#: Results that a dataset asks for before they are made.
+AHEAD = 64
+
 
 class TwoLevel(PlannedStrategy):
     """Partitions in groups, groups one after the other."""
@@ -48,14 +51,18 @@ class TwoLevel(PlannedStrategy):
         running = min(num_groups, basis.resources.num_cpus)
         if 2 * running * group_bytes > basis.sizes.usable_bytes:
             return []
+        # Of few partitions most are merged when the first is reduced: both copies of rows may be spilled and read.
+        is_early = count <= 2 * AHEAD
         return [
             Candidate(
                 num_slices=basis.num_splits * num_groups + count,
                 num_merges=num_groups,
+                num_copies=2 if is_early else 1,
                 merged_bytes=total,
                 # Merges run beside reduces, but for the first.
                 tail_bytes=min(total, group_bytes),
                 moved_again_bytes=total,
+                reread_bytes=total if is_early else 0,
             )
         ]
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from examples.strategy_two_level import TwoLevel
 from exoshuffle.dataset import jobs
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.engines.local import limits
@@ -127,6 +128,23 @@ def test_what_happens_is_what_the_bill_says(
         read_back = pytest.approx(bill.read_back_bytes, rel=max(share, 0.2))
         assert counted.stats["restored_bytes"] == read_back
         assert counted.tasks["merge"] == bill.merges
+
+
+def test_a_strategy_of_ones_own_does_what_its_bill_says(
+    folder: Path, counted: Counted, tmp_path: Path
+) -> None:
+    ordered = xs.read_parquet(folder).sort("k", strategy=TwoLevel(), num_partitions=64)
+    bill = ordered.explain(tmp_path / "out")
+    ordered.write_parquet(tmp_path / "out")
+    counted.end()
+    tasks = counted.tasks
+    run = tasks["map"], tasks["merge"], tasks["reduce"]
+    assert run == (bill.splits, bill.merges, bill.partitions)
+    assert bill.merges == 8
+    assert bill.slices == 8 * bill.splits + 64
+    # Of 64 partitions not all are merged when the first is reduced.
+    assert 0.7 * bill.spilled_bytes < counted.stats["spilled_bytes"] < bill.spilled_bytes
+    assert 0.6 * bill.read_back_bytes < counted.stats["restored_bytes"] < bill.read_back_bytes
 
 
 def same(rows: pa.Table) -> pa.Table:

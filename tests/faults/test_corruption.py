@@ -17,7 +17,7 @@ from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import BlockLostError, CorruptBlockError
 from exoshuffle.futures import ActorHandle, Ref
 from exoshuffle.futures.options import Executor
-from exoshuffle.strategies import Push, ShufflePlan, Simple, Strategy, TaskSet
+from exoshuffle.strategies import Around, PlannedStrategy, Push, ShufflePlan, Simple, TaskSet
 from exoshuffle.testing.meeting import Counter, await_count, helper, poll
 
 on_thread = functools.partial(xs.remote, executor="thread")
@@ -266,10 +266,10 @@ def test_a_disk_that_never_keeps_anything_is_named(
         xs.get(ref)
 
 
-class DamagedHalfway:
+class DamagedHalfway(Around):
     """A strategy whose spilled blocks are damaged when the first reduce has finished."""
 
-    def __init__(self, strategy: Strategy, damage: Callable[[], int]) -> None:
+    def __init__(self, strategy: PlannedStrategy, damage: Callable[[], int]) -> None:
         self.strategy = strategy
         self.damage = damage
         self.num_damaged = 0
@@ -293,7 +293,7 @@ def test_a_sort_survives_damage(
     records: Path,
     check_sorted: Callable[[Path], None],
     damage: Callable[[], int],
-    strategy: Strategy,
+    strategy: PlannedStrategy,
 ) -> None:
     damaged = DamagedHalfway(strategy, damage)
     output = records.parent / "output"

@@ -12,6 +12,7 @@ import exoshuffle as xs
 from examples.strategy_two_level import TwoLevel, groups
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.strategies import (
+    Around,
     Auto,
     Basis,
     Candidate,
@@ -76,6 +77,20 @@ def test_a_strategy_that_proposes_nothing_is_planned_by_maps_and_reduces(strateg
         plan.costs[0], traffic=dataclasses.replace(plan.costs[0].traffic, strategy="simple")
     )
     assert dataclasses.replace(plan, strategy="simple", costs=(cost,)) == simple
+
+
+def test_a_strategy_around_another_is_planned_as_that_one() -> None:
+    class Watched(Around):
+        def __init__(self, strategy: PlannedStrategy) -> None:
+            self.strategy = strategy
+
+        def shuffle(self, *args: Any) -> Iterator[xs.Ref]:
+            return self.strategy.shuffle(*args)
+
+    for each in (Push(), Streaming(round_size=3)):
+        assert plan_shuffle(RECORDS, RESOURCES, Watched(each)) == plan_shuffle(
+            RECORDS, RESOURCES, each
+        )
 
 
 def test_a_plan_has_the_numbers_of_the_candidate() -> None:

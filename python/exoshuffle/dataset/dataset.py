@@ -112,7 +112,8 @@ class Dataset(Narrow):
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
             strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
                 to which options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
-                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())`` (all in ``exoshuffle.strategies``).
+                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``; ``Auto(...)`` compares one of your own with
+                these (all in ``exoshuffle.strategies``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:

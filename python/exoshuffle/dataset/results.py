@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 #: Results of this many partitions may be with the caller: a loop still has the last batch of one when it asks for the
-#: next. Plans count them (``shuffle.memory``).
+#: next. Plans count them (``plan.memory``).
 MAX_LENT = 2
 #: By so much a result must exceed the memory limit to be refused as a table: sizes are measured from stretches.
 UNSURE_PERCENT = 30

@@ -11,11 +11,12 @@ from exoshuffle.strategies.mechanisms.speculation import Speculation, as_finishe
 from exoshuffle.strategies.pre_shuffle_merge import MergeOptions, PreShuffleMerge
 from exoshuffle.strategies.push import Push
 from exoshuffle.strategies.simple import Simple
-from exoshuffle.strategies.strategy import PlannedStrategy, Strategy
+from exoshuffle.strategies.strategy import Around, PlannedStrategy, Strategy
 from exoshuffle.strategies.streaming import Round, Streaming
 from exoshuffle.strategies.task_set import StreamingTaskSet, TaskSet, stage
 
 __all__ = [
+    "Around",
     "Auto",
     "Basis",
     "BestEffort",

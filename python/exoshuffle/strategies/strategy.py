@@ -45,6 +45,29 @@ class PlannedStrategy(Strategy):
         return [Candidate(num_slices=basis.num_splits * basis.num_partitions)]
 
 
+class Around(PlannedStrategy):
+    """A strategy that runs another one, and is planned as that one: to be derived from.
+
+    Attributes:
+        strategy: The other one.
+    """
+
+    strategy: PlannedStrategy
+
+    @property
+    def name(self) -> str:
+        """See ``PlannedStrategy``."""
+        return self.strategy.name
+
+    def adapted(self, workload: Workload) -> Workload:
+        """See ``PlannedStrategy``."""
+        return self.strategy.adapted(workload)
+
+    def candidates(self, basis: Basis) -> Sequence[Candidate]:
+        """See ``PlannedStrategy``."""
+        return self.strategy.candidates(basis)
+
+
 class Undescribed(PlannedStrategy):
     """A strategy that says nothing of itself, any object with a method ``shuffle``; it is planned by the defaults."""
 

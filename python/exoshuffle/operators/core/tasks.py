@@ -99,7 +99,7 @@ class TableTasks:
     """``TaskSet`` and ``StreamingTaskSet`` of the operators on tables.
 
     Attributes:
-        states_are_slices: See ``StreamingTaskSet``.
+        states_are_slices: See ``SliceStates``.
         name: Of the operator, for errors.
         inputs: What is read.
         starts: Number of the first map of each input.
@@ -150,7 +150,7 @@ class TableTasks:
 
     @property
     def reduce_returns(self) -> int | Literal["streaming"]:
-        """See ``TaskSet``."""
+        """See ``ManyResults``."""
         return self.sink.num_returns
 
     def reduce(self, partition: int, slices: list[Any]) -> Any:
