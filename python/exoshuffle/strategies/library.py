@@ -17,14 +17,14 @@ from exoshuffle.strategies.strategy import PlannedStrategy, Strategy, Undescribe
 from exoshuffle.strategies.streaming import Streaming
 from exoshuffle.strategies.task_set import TaskSet
 
-#: The order is that of preference: the first moves rows least often.
 _LIBRARY: dict[str, Callable[[], PlannedStrategy]] = {
     "simple": Simple,
     "push": Push,
     "pre_shuffle_merge": PreShuffleMerge,
     "streaming": Streaming,
 }
-#: What ``auto`` chooses from. By ``streaming`` results are worth watching, but each round makes all states anew.
+#: What ``auto`` chooses from; the first is preferred, as it moves rows least often. By ``streaming`` results are worth
+#: watching, but each round makes all states anew.
 _COMPARED = ("simple", "push", "pre_shuffle_merge")
 AUTO = "auto"
 
@@ -41,8 +41,6 @@ class Auto:
     """
 
     def __init__(self, *strategies: Strategy) -> None:
-        for strategy in strategies:
-            check_strategy(strategy, strategy_names())
         given = [get_strategy(strategy) for strategy in strategies]
         library = [get_strategy(name) for name in _COMPARED]
         by_name = {strategy.name: strategy for strategy in (*library, *given)}

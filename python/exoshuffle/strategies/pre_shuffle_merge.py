@@ -68,7 +68,7 @@ class MergeOptions:
         _ = self.effort, self.memory_limit_bytes  # which check
         check_function("clock", self.clock)
         policy = self.policy
-        is_one = callable(getattr(policy, "is_full", None)) and not isinstance(policy, type)
+        is_one = isinstance(policy, MergePolicy) and not isinstance(policy, type)
         if policy is not None and not is_one:
             raise OptionsError(
                 f"policy is {shown(policy)}; give a policy, such as FixedFiles(20) or FixedBlockSize('1MB')"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -17,6 +17,7 @@ from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.units import option_bytes
 
 
+@runtime_checkable
 class MergePolicy(Protocol):
     """When a group of adjacent map outputs is merged."""
 
