@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from exoshuffle import _native
 from exoshuffle.errors import OptionsError, shown
 
 #: The first line of a file of bad rows.
@@ -69,12 +69,15 @@ def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
 
 def check_place(path: str, inputs: Sequence[str]) -> None:
     """Raises ``OptionsError`` where the next reader of the inputs, names or patterns, would take the file for one."""
-    place = os.path.abspath(path)
-    if os.path.basename(place).startswith((".", "_")):  # which listings leave out
+    # A link of this name would be replaced.
+    place = Path(path).parent.resolve() / Path(path).name
+    if place.name.startswith((".", "_")):  # which listings leave out
         return
     for name in inputs:
-        whole = os.path.abspath(name)
-        if place.startswith(f"{whole.rstrip('/')}/") or fnmatch.fnmatch(place, whole):
+        is_below = Path(os.path.realpath(name)) in place.parents
+        # A directory that a pattern finds is read as a whole.
+        found = (_native.pattern_finds(name, str(each)) for each in (place, *place.parents))
+        if is_below or any(found):
             raise OptionsError(
                 f"bad_rows is {path!r}, which {name!r} would read as input the next time; give a path elsewhere"
             )

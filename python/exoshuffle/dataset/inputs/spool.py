@@ -35,8 +35,6 @@ MEMORY_SHARE = 4
 LINE_SHARE = 4
 #: Descriptors that are left to everything else.
 OTHER_DESCRIPTORS = 256
-#: What formats that tell it begin with. A stream of Arrow begins with the size of a message.
-_STARTS = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"\xff\xff\xff\xff", "arrow"))
 
 
 class Kept:
@@ -179,7 +177,7 @@ def _keep_standard_input(spool: Spool) -> None:
         (path,) = _decompressed(spool, [(path, codec)])
         kept = spool.files[-1]
     spool.paths = [path]
-    spool.format = spool.format or _format_of_start(kept.start(PIECE_BYTES))
+    spool.format = spool.format or _native.format_of_start(kept.start(PIECE_BYTES))
 
 
 def _standard_input() -> int:
@@ -193,13 +191,6 @@ def _standard_input() -> int:
         raise InputError(
             "standard input is closed, or is no stream of the system, as in a notebook; name a file"
         ) from error
-
-
-def _format_of_start(start: bytes) -> str:
-    for magic, name in _STARTS:
-        if start.startswith(magic):
-            return name
-    return "jsonl" if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else "csv"
 
 
 def _write_all(kept: Kept, data: bytes) -> None:

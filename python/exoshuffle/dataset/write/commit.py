@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from exoshuffle import _native
 from exoshuffle.dataset.write import replacing
-from exoshuffle.dataset.write.patterns import finds
 from exoshuffle.dataset.write.seal import is_sealed, is_sealed_file, seal_file, seal_of
 from exoshuffle.errors import OptionsError, OutputError, shown
 
@@ -132,9 +132,8 @@ class Output:
         return next(path for path in (self.path, *self.path.parents) if path.exists())
 
     def _check_pattern(self, pattern: str, file: str) -> None:
-        if any(
-            finds(pattern, found) for found in (self.path / file, self.path, *self.path.parents)
-        ):
+        places = (self.path / file, self.path, *self.path.parents)
+        if any(_native.pattern_finds(pattern, str(place)) for place in places):
             raise OutputError(
                 f"output {self.path} would be found by the input {pattern} the next time; choose another place"
             )
