@@ -13,6 +13,7 @@ mod formats;
 mod guard;
 mod source;
 mod told;
+mod turns;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};

@@ -39,6 +39,7 @@ impl ReadConfig {
             record_bytes: size(&value, "record_bytes")?,
             max_row_bytes: size(&value, "max_row_bytes")?,
             max_page_bytes: size(&value, "max_page_bytes")?,
+            shared_bytes: size(&value, "shared_bytes")?,
             ..ReadOptions::default()
         };
         if let Some(name) = value.get("format").and_then(Value::as_str) {

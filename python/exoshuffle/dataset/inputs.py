@@ -59,7 +59,7 @@ MAX_TOGETHER = 256
 #: What a row of text takes while it is read and handed on, in its sizes: a decoder's buffer, which doubles, its column,
 #: and what a map, an encoder or a function makes of it. One among short ones took 3.6 to 5.7 (sort, scan, map_batches).
 ROW_COPIES = 7
-#: Every row of text up to this size is read.
+#: Every row of text up to this size is read, by several tasks at once.
 MIN_ROW_BYTES = 4_000_000
 #: What a page takes while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
 PAGE_COPIES = 4
@@ -477,16 +477,19 @@ def schema_of(source: Any) -> pa.Schema:
 
 
 def bounded(source: Any) -> str:
-    """Options of the reader of a ``_native.Source``, with the longest row of text or page that there is memory for."""
+    """Options of the reader of a ``_native.Source``, with the longest row of text or page that there is memory for.
+
+    Longer ones than all tasks at once have memory for are read by one task at a time.
+    """
     engine = current_engine()
+    at_once = engine.budget_bytes // (ROW_COPIES * engine.num_cpus)
+    most = {"shared_bytes": max(MIN_ROW_BYTES, at_once)}
     if is_text(source):
-        most = {"max_row_bytes": max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)}
+        most["max_row_bytes"] = max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)
     elif source.format == "parquet":
         planned, _ = source.working_bytes(set(schema_of(source).names))
         share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
-        most = {"max_page_bytes": max(MIN_PAGE_BYTES, planned, share)}
-    else:
-        most = {}
+        most["max_page_bytes"] = max(MIN_PAGE_BYTES, planned, share)
     return json.dumps(json.loads(source.read_options) | most)
 
 

@@ -157,6 +157,8 @@ pub struct ReadOptions {
     pub max_row_bytes: Option<usize>,
     /// The largest page of Parquet that there is memory for, whatever the footer made of its chunk.
     pub max_page_bytes: Option<usize>,
+    /// The longest row of text and the largest page that several tasks may have at once.
+    pub shared_bytes: Option<usize>,
 }
 
 impl ReadOptions {
@@ -168,6 +170,11 @@ impl ReadOptions {
     /// Bytes of a page beyond which it is not decoded.
     pub(crate) fn page_limit(&self) -> u64 {
         self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
+    }
+
+    /// Bytes beyond which rows are read by one task at a time.
+    pub(crate) fn shared_limit(&self) -> u64 {
+        self.shared_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 }
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.operators.batches import chunks_of
+from exoshuffle.operators.core.at_once import ANY_BYTES
 from exoshuffle.operators.join.join import Join
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LEFT, RIGHT = 0, 1
+#: All rows of a task are looked up together: no task has more.
+ANY_ROWS = 2**62
 #: Which sides can be everywhere, the better one first. Not one whose rows are in the result by themselves, as those of
 #: the left side of a left join: whether such a row has a match is known only where all of the other side is.
 BROADCAST_SIDES = {
@@ -49,11 +54,12 @@ class BroadcastJoin:
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: the rows at once; the whole side is looked through once for all of them."""
+        """See ``Step``. Cost: rows at once, those of large batches apart; a look through the whole side for each."""
         import pyarrow as pa
 
-        rows = batches.read_all()
-        left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
-        return pa.RecordBatchReader.from_batches(
-            self.join.output_schema, self.join.run(left, right)
-        )
+        def joined() -> Iterator[pa.RecordBatch]:
+            for rows in chunks_of(batches, ANY_BYTES, ANY_ROWS):
+                left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
+                yield from self.join.run(left, right)
+
+        return pa.RecordBatchReader.from_batches(self.join.output_schema, joined())

@@ -13,7 +13,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::pages::dictionary;
-use super::regions::regions;
+use super::regions::{regions, PageLimits};
 use super::row_sizes::{of_page, Rows, Unknown};
 use super::uneven::PageRuns;
 use super::windows::{Access, Windows};
@@ -151,7 +151,12 @@ pub(super) fn decoded(
 ) -> Result<Decoded> {
     let column = metadata.row_group(group).column(leaf);
     let descriptor = column.column_descr();
-    let regions = regions(metadata, &[group], &[leaf], scope.max_page_bytes);
+    let regions = regions(
+        metadata,
+        &[group],
+        &[leaf],
+        PageLimits::at_most(scope.max_page_bytes),
+    );
     let windows = Windows::over(file.clone(), regions, Access::Sparse(WINDOW_BYTES));
     let mean = dictionary(file, column).map_or(0, |(count, bytes)| bytes / count.max(1));
     let rows = metadata.row_group(group).num_rows().max(0) as usize;

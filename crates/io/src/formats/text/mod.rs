@@ -191,6 +191,8 @@ struct Dialect {
     nulls: Option<Nulls>,
     bad_rows: BadRows,
     max_row_bytes: usize,
+    /// Rows that have more are decoded by one task at a time.
+    shared_bytes: u64,
     header: Header,
     schema: SchemaRef,
     /// Which columns of the schema have a type that nobody gave: what they hold must be exactly what is written.
