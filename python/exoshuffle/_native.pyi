@@ -351,8 +351,10 @@ class ReadOptions:
             InputError: The bytes were made by another version, or are damaged.
         """
 
-    def with_limits(self, max_row_bytes: int | None, max_page_bytes: int | None) -> ReadOptions:
-        """The same options with other limits."""
+    def with_limits(
+        self, max_row_bytes: int | None, max_page_bytes: int | None, shared_bytes: int | None
+    ) -> ReadOptions:
+        """The same options with other limits; one task at a time reads rows and pages beyond ``shared_bytes``."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

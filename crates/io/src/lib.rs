@@ -14,6 +14,7 @@ mod guard;
 mod source;
 mod told;
 mod travel;
+mod turns;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};

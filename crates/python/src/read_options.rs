@@ -84,8 +84,18 @@ impl ReadOptions {
         Ok((from_bytes, (PyBytes::new(py, &state),)))
     }
 
-    fn with_limits(&self, max_row_bytes: Option<usize>, max_page_bytes: Option<usize>) -> Self {
-        Self(Arc::new(self.0.with_limits(max_row_bytes, max_page_bytes)))
+    fn with_limits(
+        &self,
+        max_row_bytes: Option<usize>,
+        max_page_bytes: Option<usize>,
+        shared_bytes: Option<usize>,
+    ) -> Self {
+        let options = &self.0;
+        Self(Arc::new(options.with_limits(
+            max_row_bytes,
+            max_page_bytes,
+            shared_bytes,
+        )))
     }
 
     fn __repr__(&self) -> String {

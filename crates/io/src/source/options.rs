@@ -111,15 +111,24 @@ pub struct ReadOptions {
     pub max_row_bytes: Option<usize>,
     /// The largest page of Parquet that there is memory for, whatever the footer made of its chunk.
     pub max_page_bytes: Option<usize>,
+    /// The longest row of text and the largest page that several tasks may have at once.
+    pub shared_bytes: Option<usize>,
 }
 
 impl ReadOptions {
-    /// The same options, with the longest row of text and the largest page that there is memory for.
+    /// The same options, with the longest row of text and the largest page that there is memory for: in one task, and in
+    /// several at once.
     #[must_use]
-    pub fn with_limits(&self, max_row_bytes: Option<usize>, max_page_bytes: Option<usize>) -> Self {
+    pub fn with_limits(
+        &self,
+        max_row_bytes: Option<usize>,
+        max_page_bytes: Option<usize>,
+        shared_bytes: Option<usize>,
+    ) -> Self {
         Self {
             max_row_bytes,
             max_page_bytes,
+            shared_bytes,
             ..self.clone()
         }
     }
@@ -145,6 +154,11 @@ impl ReadOptions {
     /// Bytes of a page beyond which it is not decoded.
     pub(crate) fn page_limit(&self) -> u64 {
         self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
+    }
+
+    /// Bytes beyond which rows are read by one task at a time.
+    pub(crate) fn shared_limit(&self) -> u64 {
+        self.shared_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 }
 
@@ -216,6 +230,7 @@ impl GivenOptions {
             key_bytes,
             max_row_bytes,
             max_page_bytes,
+            shared_bytes: None,
         })
     }
 
@@ -354,7 +369,10 @@ mod tests {
             hive: true,
             ..GivenOptions::default()
         };
-        let options = options.checked().unwrap().with_limits(Some(7), None);
+        let options = options
+            .checked()
+            .unwrap()
+            .with_limits(Some(7), None, Some(3));
         let back = ReadOptions::from_bytes(&options.to_bytes().unwrap()).unwrap();
         assert_eq!(back, options);
         assert_eq!(back.max_row_bytes, Some(7));

@@ -59,7 +59,7 @@ MAX_TOGETHER = 256
 #: What a row of text takes while it is read and handed on, in its sizes: a decoder's buffer, which doubles, its column,
 #: and what a map, an encoder or a function makes of it. One among short ones took 3.6 to 5.7 (sort, scan, map_batches).
 ROW_COPIES = 7
-#: Every row of text up to this size is read.
+#: Every row of text up to this size is read, by several tasks at once.
 MIN_ROW_BYTES = 4_000_000
 #: What a page takes while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
 PAGE_COPIES = 4
@@ -458,8 +458,12 @@ def schema_of(source: _native.Source) -> pa.Schema:
 
 
 def bounded(source: _native.Source) -> _native.ReadOptions:
-    """Options of the reader of files, with the longest row of text or page that there is memory for."""
+    """Options of the reader of files, with the longest row of text or page that there is memory for.
+
+    One task at a time reads those that are longer than all tasks have memory for at once.
+    """
     engine = current_engine()
+    at_once = max(MIN_ROW_BYTES, engine.budget_bytes // (ROW_COPIES * engine.num_cpus))
     row = page = None
     if is_text(source):
         row = max(MIN_ROW_BYTES, engine.budget_bytes // ROW_COPIES)
@@ -467,7 +471,7 @@ def bounded(source: _native.Source) -> _native.ReadOptions:
         planned, _ = source.working_bytes(set(schema_of(source).names))
         share = engine.budget_bytes // (PAGE_COPIES * engine.num_cpus)
         page = max(MIN_PAGE_BYTES, planned, share)
-    return source.read_options.with_limits(row, page)
+    return source.read_options.with_limits(row, page, at_once)
 
 
 def is_text(source: _native.Source) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exoshuffle.operators.batches import chunks_of
+from exoshuffle.operators.core.at_once import ANY_BYTES
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.steps.step import Step
 
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEFT, RIGHT = 0, 1
+#: All rows of a task are looked up together: no task has more.
+ANY_ROWS = 2**62
 #: Which sides every task can have, the better one first. A side is left out if its rows can be in the result without a
 #: match, as the left side of a left join. Only a task with all of the other side knows that such a row has no match.
 BROADCAST_SIDES = {
@@ -50,11 +55,12 @@ class BroadcastJoin(Step):
         return frozenset(schema.names)
 
     def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """See ``Step``. Cost: holds all rows at once; the whole side is scanned once for all of them."""
+        """See ``Step``. Cost: rows at once, those of large batches apart; a look through the whole side for each."""
         import pyarrow as pa
 
-        rows = batches.read_all()
-        left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
-        return pa.RecordBatchReader.from_batches(
-            self.join.output_schema, self.join.run(left, right)
-        )
+        def joined() -> Iterator[pa.RecordBatch]:
+            for rows in chunks_of(batches, ANY_BYTES, ANY_ROWS):
+                left, right = (rows, self.table) if self.side == RIGHT else (self.table, rows)
+                yield from self.join.run(left, right)
+
+        return pa.RecordBatchReader.from_batches(self.join.output_schema, joined())

@@ -22,6 +22,8 @@ pub(super) struct PageSize {
     pub(super) header_bytes: u64,
     /// How many values are in the page.
     pub(super) values: u64,
+    /// How they are stored, by its number in the format; of a dictionary too.
+    pub(super) encoding: u64,
     pub(super) is_dictionary: bool,
 }
 
@@ -40,7 +42,8 @@ type Result<T> = std::result::Result<T, Unread>;
 pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
     const DICTIONARY: u64 = 2;
     let mut thrift = Thrift { rest: header };
-    let [mut kind, mut bytes, mut stored_bytes, mut values] = [None, None, None, None];
+    let [mut kind, mut bytes, mut stored_bytes] = [None; 3];
+    let (mut values, mut encoding) = (0, 0);
     let mut last = 0;
     while let Some((field, kind_of_field)) = thrift.field(&mut last)? {
         match field {
@@ -48,7 +51,7 @@ pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
             1 => kind = Some(thrift.size()?),
             2 => bytes = Some(thrift.size()?),
             3 => stored_bytes = Some(thrift.size()?),
-            5 | 7 | 8 if kind_of_field == STRUCT => values = Some(thrift.values(field)?),
+            5 | 7 | 8 if kind_of_field == STRUCT => (values, encoding) = thrift.values(field)?,
             5 | 7 | 8 => return Err(Unread::Invalid),
             _ => thrift.skip(kind_of_field, MOST_LEVELS)?,
         }
@@ -58,7 +61,8 @@ pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
             bytes,
             stored_bytes,
             header_bytes: (header.len() - thrift.rest.len()) as u64,
-            values: values.unwrap_or_default(),
+            values,
+            encoding,
             is_dictionary: kind == DICTIONARY,
         }),
         _ => Err(Unread::Invalid),
@@ -110,15 +114,16 @@ impl Thrift<'_> {
         is_valid.then_some(value >> 1).ok_or(Unread::Invalid)
     }
 
-    /// The number of values, which what belongs to the kind of the page begins with; goes to the end of that.
-    fn values(&mut self, kind_of_page: u8) -> Result<u64> {
+    /// The number of values, which what belongs to the kind of the page begins with, and their encoding; goes to the end of
+    /// that.
+    fn values(&mut self, kind_of_page: u8) -> Result<(u64, u64)> {
         // Fields behind these are statistics, or none that the decoder knows.
-        let (numbers, boolean) = match kind_of_page {
-            5 => (4, None),
-            7 => (2, Some(3)),
-            _ => (6, Some(7)),
+        let (numbers, boolean, encoded) = match kind_of_page {
+            5 => (4, None, 2),
+            7 => (2, Some(3), 2),
+            _ => (6, Some(7), 4),
         };
-        let (mut values, mut last) = (None, 0);
+        let (mut values, mut encoding, mut last) = (None, None, 0);
         while let Some((field, kind)) = self.field(&mut last)? {
             if field <= numbers && kind != NUMBER
                 || boolean == Some(field) && !BOOLEANS.contains(&kind)
@@ -127,10 +132,11 @@ impl Thrift<'_> {
             }
             match field {
                 1 => values = Some(self.size()?),
+                field if field == encoded => encoding = Some(self.size()?),
                 _ => self.skip(kind, MOST_LEVELS)?,
             }
         }
-        values.ok_or(Unread::Invalid)
+        values.zip(encoding).ok_or(Unread::Invalid)
     }
 
     fn skip_bytes(&mut self, bytes: u64) -> Result<()> {
@@ -176,18 +182,20 @@ mod tests {
     fn sizes_are_read_from_a_header() {
         // Kind 2, 300 bytes, 20 in the file, a checksum of two bytes, and 7 values.
         let header = [
-            0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x15, 0x81, 1, 0x3c, 0x15, 14, 0, 0,
+            0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x15, 0x81, 1, 0x3c, 0x15, 14, 0x15, 4, 0, 0,
         ];
         let page = PageSize {
             bytes: 300,
             stored_bytes: 20,
-            header_bytes: 15,
+            header_bytes: 17,
             values: 7,
+            encoding: 2,
             is_dictionary: true,
         };
         assert_eq!(parse(&header), Ok(page));
         let data = PageSize {
             header_bytes: 25,
+            encoding: 0,
             is_dictionary: false,
             ..page
         };

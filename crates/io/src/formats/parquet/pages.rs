@@ -4,10 +4,11 @@
 //! they make them: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
 
 use bytes::Bytes;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::page_header::{parse, PageSize, Unread};
+use super::shared_prefixes::shares;
 use super::uneven::PageRuns;
 use crate::direct::RangeReader;
 
@@ -141,6 +142,8 @@ pub(super) struct Declared {
     most_bytes: u64,
     /// The most bytes that a byte in the file can stand for.
     ratio: u64,
+    /// Whether values may be stored as what they share with the one before.
+    may_share: bool,
 }
 
 impl Declared {
@@ -153,6 +156,8 @@ impl Declared {
             // Some writers leave headers or levels out of the sum.
             most_bytes: whole.saturating_mul(2).max(SMALL_BYTES),
             ratio: ratio(column.compression()),
+            // Those of fixed size are as large as they are.
+            may_share: column.column_type() != Type::BYTE_ARRAY || shares(column),
         }
     }
 
@@ -175,7 +180,10 @@ impl Declared {
             page = parse(&longer);
         }
         Ok(match page {
-            Ok(page) => self.too_large(page).map_or(Ok(page), Err),
+            Ok(page) => match self.too_large(page).or_else(|| self.hidden(page)) {
+                Some(reason) => Err(reason),
+                None => Ok(page),
+            },
             Err(_) => Err("the header of a page cannot be read".to_owned()),
         })
     }
@@ -191,6 +199,17 @@ impl Declared {
                 "a page claims to have {} bytes in memory, and its {} bytes in the file can hold {most} at most",
                 page.bytes, page.stored_bytes
             )
+        })
+    }
+}
+
+impl Declared {
+    /// Nobody has looked at how large such values are, of which a page of 1 MB may stand for 1 TB.
+    fn hidden(&self, page: PageSize) -> Option<String> {
+        const DELTA_BYTE_ARRAY: u64 = 7;
+        let is_hidden = page.encoding == DELTA_BYTE_ARRAY && !self.may_share;
+        is_hidden.then(|| {
+            "a page is encoded as DELTA_BYTE_ARRAY, which the footer does not list".to_owned()
         })
     }
 }

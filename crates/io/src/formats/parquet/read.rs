@@ -15,7 +15,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::regions::regions;
+use super::regions::{regions, PageLimits};
 use super::shared_prefixes::{decoded, shares, Scope};
 use super::windows::{Access, Windows};
 use super::FORMAT;
@@ -310,8 +310,8 @@ impl<'a> Reading<'a> {
         let leaves: Vec<usize> = (0..schema.num_columns())
             .filter(|&leaf| mask.leaf_included(leaf))
             .collect();
-        let most = request.options.page_limit();
-        let regions = regions(&self.metadata, groups, &leaves, most);
+        let limits = PageLimits::of(request.options);
+        let regions = regions(&self.metadata, groups, &leaves, limits);
         let windows = Windows::over(request.file.clone(), regions, access);
         let builder = Builder::new_with_metadata(windows.clone(), self.arrow.clone())
             .with_row_groups(groups.clone())

@@ -7,6 +7,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::chunk::{Chunk, MIN_WINDOW, TOTAL_BYTES};
 use super::pages::Declared;
+use crate::source::ReadOptions;
 
 /// Chunks that are read together, with what lies between them: they and the pages at both ends fit a pooled buffer.
 const TOGETHER_BYTES: u64 = (1 << 20) - (8 << 10);
@@ -22,8 +23,33 @@ pub(super) struct Regions {
     pub(super) joined: usize,
     /// What is known of the pages in them, by start.
     pub(super) declared: Vec<Declared>,
-    /// Bytes of the largest page that there is memory for.
-    pub(super) max_page_bytes: u64,
+    pub(super) limits: PageLimits,
+}
+
+/// How large pages may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageLimits {
+    /// There is memory for no larger one.
+    pub(super) most_bytes: u64,
+    /// Larger ones are decoded by one task at a time.
+    pub(super) shared_bytes: u64,
+}
+
+impl PageLimits {
+    pub(super) fn of(options: &ReadOptions) -> Self {
+        Self {
+            most_bytes: options.page_limit(),
+            shared_bytes: options.shared_limit(),
+        }
+    }
+
+    /// For who looks at pages and hands no rows on.
+    pub(super) fn at_most(most_bytes: u64) -> Self {
+        Self {
+            most_bytes,
+            shared_bytes: u64::MAX,
+        }
+    }
 }
 
 /// The ranges that the given leaves have in these row groups.
@@ -31,7 +57,7 @@ pub(super) fn regions(
     metadata: &ParquetMetaData,
     groups: &[usize],
     leaves: &[usize],
-    max_page_bytes: u64,
+    limits: PageLimits,
 ) -> Regions {
     let mut chunks = Vec::with_capacity(groups.len() * leaves.len());
     let mut declared = Vec::with_capacity(chunks.capacity());
@@ -59,7 +85,7 @@ pub(super) fn regions(
         lanes: leaves.len(),
         joined,
         declared,
-        max_page_bytes,
+        limits,
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Unknown {
     Broken,
     /// So many lengths, of which the decoder would set apart each, for fewer values.
     Lengths(usize),
+    /// Levels are stored as no writer has done since 2013.
+    Levels,
 }
 
 /// Takes the rows of pages that follow each other: whether one begins, and what is added to it.
@@ -49,6 +51,7 @@ pub(super) fn of_page(
     mean: u64,
     rows: &mut impl Rows,
 ) -> Result<(), Unknown> {
+    check_levels(page, column)?;
     let parts = parts(page, column).ok_or(Unknown::Broken)?;
     let count = page.num_values();
     let mut sizes = match page.encoding() {
@@ -120,6 +123,25 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// Levels of which there are several have to be runs. Where there is one, some writers say that it is stored in bits.
+fn check_levels(page: &Page, column: &ColumnDescriptor) -> Result<(), Unknown> {
+    let Page::DataPage {
+        def_level_encoding,
+        rep_level_encoding,
+        ..
+    } = page
+    else {
+        return Ok(());
+    };
+    let levels = [
+        (column.max_def_level(), *def_level_encoding),
+        (column.max_rep_level(), *rep_level_encoding),
+    ];
+    let are_runs =
+        { levels.iter() }.all(|&(most, encoding)| most == 0 || encoding == Encoding::RLE);
+    are_runs.then_some(()).ok_or(Unknown::Levels)
+}
+
 struct Parts<'a> {
     repetitions: Levels<'a>,
     definitions: Levels<'a>,
@@ -164,6 +186,11 @@ fn levels_v1(bytes: &[u8], most: i16) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parquet::schema::parser::parse_message_type;
+    use parquet::schema::types::SchemaDescriptor;
+
     use super::*;
 
     /// One block: the lengths 2, 2, 2, or as many as said.
@@ -181,6 +208,44 @@ mod tests {
         let values = [&twos(3)[..], &twos(3), b"abcdef"].concat();
         assert_eq!(sizes(&values, 3), Ok(vec![2, 4, 4]));
         assert_eq!(sizes(&twos(3), 3), Err(Unknown::Broken));
+    }
+
+    struct Sum(u64);
+
+    impl Rows for Sum {
+        fn add(&mut self, _: bool, bytes: u64) {
+            self.0 += bytes;
+        }
+    }
+
+    /// What a page of three values has, of a column like this, whose levels are said to be stored so.
+    fn page_bytes(column: &str, levels: &[u8], encoding: Encoding) -> Result<u64, Unknown> {
+        let schema = parse_message_type(&format!("message m {{ {column} }}")).unwrap();
+        let schema = SchemaDescriptor::new(Arc::new(schema));
+        let page = Page::DataPage {
+            buf: [levels, &twos(3)[..], &twos(3), b"abcdef"].concat().into(),
+            num_values: 3,
+            encoding: Encoding::DELTA_BYTE_ARRAY,
+            def_level_encoding: encoding,
+            rep_level_encoding: encoding,
+            statistics: None,
+        };
+        let mut sum = Sum(0);
+        of_page(&page, &schema.column(0), 0, &mut sum).map(|()| sum.0)
+    }
+
+    #[test]
+    fn levels_in_bits_are_refused_where_there_are_any() {
+        let three_ones = [2, 0, 0, 0, 6, 1];
+        let optional = "optional binary s;";
+        assert_eq!(page_bytes(optional, &three_ones, Encoding::RLE), Ok(22));
+        #[expect(deprecated, reason = "what nobody writes any more is what is refused")]
+        let bits = Encoding::BIT_PACKED;
+        assert_eq!(
+            page_bytes(optional, &three_ones, bits),
+            Err(Unknown::Levels)
+        );
+        assert_eq!(page_bytes("required binary s;", &[], bits), Ok(22));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::pages::dictionary;
-use super::regions::regions;
+use super::regions::{regions, PageLimits};
 use super::row_sizes::{of_page, Rows, Unknown};
 use super::uneven::PageRuns;
 use super::windows::{Access, Windows};
@@ -151,7 +151,12 @@ pub(super) fn decoded(
 ) -> Result<Decoded> {
     let column = metadata.row_group(group).column(leaf);
     let descriptor = column.column_descr();
-    let regions = regions(metadata, &[group], &[leaf], scope.max_page_bytes);
+    let regions = regions(
+        metadata,
+        &[group],
+        &[leaf],
+        PageLimits::at_most(scope.max_page_bytes),
+    );
     let windows = Windows::over(file.clone(), regions, Access::Sparse(WINDOW_BYTES));
     let mean = dictionary(file, column).map_or(0, |(count, bytes)| bytes / count.max(1));
     let rows = metadata.row_group(group).num_rows().max(0) as usize;
@@ -178,6 +183,10 @@ pub(super) fn decoded(
                 Err(Unknown::Broken) => break,
                 Err(Unknown::Lengths(count)) => {
                     let reason = format!("a page of {levels} values has the lengths of {count}");
+                    return Err(IoError::corrupt(file.path(), FORMAT, reason));
+                }
+                Err(Unknown::Levels) => {
+                    let reason = "a page of DELTA_BYTE_ARRAY has levels in BIT_PACKED, which hide how large its values are";
                     return Err(IoError::corrupt(file.path(), FORMAT, reason));
                 }
             }
@@ -254,6 +263,7 @@ mod tests {
     use parquet::file::properties::{WriterProperties, WriterVersion};
 
     use super::super::footer;
+    use super::super::pages::Declared;
     use super::*;
 
     type Opened = (
@@ -379,6 +389,23 @@ mod tests {
         assert!(encodings.contains(&Encoding::DELTA_BYTE_ARRAY));
         let listed = footer::inspect(&reader, || 1, true).unwrap();
         assert_eq!(listed.memory_bytes, 200_000);
+    }
+
+    #[test]
+    fn an_encoding_that_the_footer_hides_is_refused() {
+        let column: ArrayRef = Arc::new(StringArray::from(vec!["a"; 100]));
+        let (_file, reader, metadata) =
+            file(column, WriterVersion::PARQUET_1_0, Compression::SNAPPY);
+        let listed = metadata.row_group(0).column(0).clone();
+        let hidden = { listed.clone().into_builder() }
+            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE])
+            .build()
+            .unwrap();
+        let header = reader.read(listed.data_page_offset() as u64, 64).unwrap();
+        let check = |column| Declared::of(column).checked(&header, |_| Ok::<_, ()>(header.clone()));
+        assert!(check(&listed).unwrap().is_ok());
+        let reason = check(&hidden).unwrap().unwrap_err();
+        assert!(reason.contains("DELTA_BYTE_ARRAY, which the footer does not list"));
     }
 
     #[test]

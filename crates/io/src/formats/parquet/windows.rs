@@ -16,10 +16,11 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::chunk::{Chunk, Window, MIN_WINDOW, TOTAL_BYTES};
 use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
-use super::regions::Regions;
+use super::regions::{PageLimits, Regions};
 use super::FORMAT;
 use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
 use crate::error::IoError;
+use crate::turns::Turn;
 
 /// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.
 const HEADER_BYTES: u64 = 256;
@@ -47,7 +48,9 @@ struct Inner {
     prefetcher: Option<Prefetcher>,
     /// By start.
     declared: Vec<Declared>,
-    max_page_bytes: u64,
+    limits: PageLimits,
+    /// Whose rows there is memory for once only: a page of the chunk that begins there, held until the one behind it.
+    turn: Mutex<Option<(u64, Turn)>>,
     /// The last failure to read the file.
     failure: Mutex<Option<IoError>>,
 }
@@ -71,7 +74,7 @@ impl Windows {
             lanes,
             joined: 0,
             declared: Vec::new(),
-            max_page_bytes: u64::MAX,
+            limits: PageLimits::at_most(u64::MAX),
         };
         Self::over(file, regions, access)
     }
@@ -83,7 +86,7 @@ impl Windows {
             lanes,
             joined,
             declared,
-            max_page_bytes,
+            limits,
         } = regions;
         let needed = needed(&chunks, lanes + joined);
         let mut window_bytes = match access {
@@ -106,7 +109,8 @@ impl Windows {
             window_bytes,
             prefetcher,
             declared,
-            max_page_bytes,
+            limits,
+            turn: Mutex::default(),
             failure: Mutex::new(None),
         }))
     }
@@ -185,14 +189,28 @@ impl Inner {
         };
         let page = pages.checked(header, more)?;
         let page = page.map_err(|reason| IoError::corrupt(self.file.path(), FORMAT, reason))?;
-        if page.bytes > self.max_page_bytes {
+        if page.bytes > self.limits.most_bytes {
             return Err(IoError::LargePage {
                 path: self.file.path().to_path_buf(),
                 bytes: page.bytes,
-                limit_bytes: self.max_page_bytes,
+                limit_bytes: self.limits.most_bytes,
             });
         }
+        self.take_turn(pages.start, page.bytes);
         Ok(())
+    }
+
+    /// Waits for the turn where a page of a chunk is large, and gives it back where one behind such a page is not.
+    fn take_turn(&self, chunk: u64, page_bytes: u64) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if page_bytes > self.limits.shared_bytes {
+            *turn = Some(match turn.take() {
+                Some((_, held)) => (chunk, held),
+                None => (chunk, Turn::take()),
+            });
+        } else if turn.as_ref().is_some_and(|(held, _)| *held == chunk) {
+            *turn = None;
+        }
     }
 
     /// `start .. end` of the file; what exceeds a window gets a buffer of its own.

@@ -221,6 +221,7 @@ mod tests {
             nulls: None,
             bad_rows: BadRows::Raise,
             max_row_bytes: usize::MAX,
+            shared_bytes: u64::MAX,
             header: Header::Line,
             schema: Arc::new(Schema::new((0..3).map(field).collect::<Vec<_>>())),
             inferred: vec![true; 3],

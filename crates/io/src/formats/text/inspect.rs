@@ -46,6 +46,7 @@ fn is_readable(field: &FieldRef, notation: Notation) -> bool {
         nulls: None,
         bad_rows: BadRows::Raise,
         max_row_bytes: usize::MAX,
+        shared_bytes: u64::MAX,
         header: Header::Line,
         inferred: vec![false; fields.len()],
         schema: Arc::new(Schema::new(fields)),

@@ -199,6 +199,8 @@ struct Dialect {
     nulls: Option<Nulls>,
     bad_rows: BadRows,
     max_row_bytes: usize,
+    /// Rows that have more are decoded by one task at a time.
+    shared_bytes: u64,
     header: Header,
     schema: SchemaRef,
     /// Which columns of the schema have a type that nobody gave: their values must be exactly the written ones.

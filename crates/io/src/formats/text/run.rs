@@ -203,6 +203,7 @@ mod tests {
             nulls: None,
             bad_rows: BadRows::Skip,
             max_row_bytes: usize::MAX,
+            shared_bytes: u64::MAX,
             header: Header::Line,
             schema: Arc::new(Schema::new(vec![
                 Field::new("i", DataType::Int64, true),

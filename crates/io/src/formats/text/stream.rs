@@ -23,6 +23,7 @@ use super::{diagnose, Decode, Dialect, Nulls};
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::{IoError, Result};
 use crate::source::{BatchStream, ReadOptions, Request};
+use crate::turns::Turn;
 
 impl Dialect {
     pub(super) fn of(notation: Notation, request: &Request<'_>) -> Result<Self> {
@@ -42,6 +43,7 @@ impl Dialect {
             nulls: nulls(options).map_err(|e| request.corrupt(e))?,
             bad_rows: options.bad_rows,
             max_row_bytes: options.row_limit(),
+            shared_bytes: options.shared_limit(),
             header: options.csv.header.clone(),
             schema: request.schema.clone(),
             projection: request.projection.map(<[usize]>::to_vec),
@@ -109,6 +111,8 @@ struct Records {
     /// Where the row being decoded began, or a position before it.
     row_start: u64,
     end: u64,
+    /// Of who has a row in hand that there is memory for once only.
+    turn: Option<Turn>,
 }
 
 /// Takes the place of a decoder that is not needed any more.
@@ -163,11 +167,13 @@ impl Records {
             batch_start: range.start,
             row_start: range.start,
             end: range.end,
+            turn: None,
         })
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.batch_start = self.position;
+        self.turn = None;
         loop {
             let at_end = self.window.is_empty() && !self.refill()?;
             let before = self.decoder.num_rows();
@@ -177,16 +183,19 @@ impl Records {
                 .map_err(|e| self.explain(&e))?;
             let taken = self.window.split_to(taken);
             self.position += self.dialect.encoding.encoded_len(&taken) as u64;
-            if self.decoder.num_rows() > before {
+            let is_whole = self.decoder.num_rows() > before;
+            if is_whole {
                 self.row_start = self.position;
             } else if self.position - self.row_start > self.dialect.max_row_bytes as u64 {
                 return Err(self.too_long());
+            } else if self.position - self.row_start > self.dialect.shared_bytes {
+                self.turn = Some(self.turn.take().unwrap_or_else(Turn::take));
             }
             if let Check::Json { scan, .. } = &mut self.check {
                 scan.add(&taken);
             }
-            // A decoder leaves bytes only when the batch is full.
-            if at_end || !self.window.is_empty() {
+            // A decoder leaves bytes only when the batch is full. One that has a large row is handed on at once.
+            if at_end || !self.window.is_empty() || is_whole && self.turn.is_some() {
                 return self.flush();
             }
         }

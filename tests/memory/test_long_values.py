@@ -1,0 +1,155 @@
+"""Few long values among many short ones, where no plan knows of them: tasks come to one each at the same time.
+
+Rows are right, and the program stays within its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import exoshuffle as xs
+from exoshuffle.errors import InputError
+from tests.memory.measuring import measured
+
+ROWS, LONG_BYTES = 100_000, 20_000_000
+LIMIT_BYTES = 300_000_000
+PROGRAM = """
+import sys
+import exoshuffle as xs
+
+xs.init(memory_limit={limit}, num_cpus=2, spill_dirs=[{folder!r}])
+rows = xs.{read}({path!r})
+sys.stdout.write(str({made}.write_parquet({out!r}).rows))
+"""
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    with path.open("w") as file:
+        file.write("n,s\n")
+        for n, s in zip(table["n"].to_pylist(), table["s"].to_pylist(), strict=True):
+            file.write(f"{n},{s}\n")
+
+
+#: What each lies in, and the rows that are long.
+PLACES = {
+    "first": range(6),
+    "last": range(ROWS - 6, ROWS),
+    "here and there": range(7, ROWS, ROWS // 6),
+}
+WAYS = {
+    "scan": "rows",
+    "filter": "rows.filter('n >= 0')",
+    "filter by the text": "rows.filter('length(s) > 0')",
+    "join": "rows.join(rows.select('n'), on='n')",
+}
+#: A page for each long text, or the beginning of one.
+OPTIONS = {"use_dictionary": False, "write_batch_size": 1}
+FORMATS: dict[str, tuple[str, str, Callable[[pa.Table, Path], None]]] = {
+    "Parquet": (
+        "in.parquet",
+        "read_parquet",
+        lambda table, path: pq.write_table(table, path, compression="none", **OPTIONS),
+    ),
+    "Parquet, compressed": (
+        "in.parquet",
+        "read_parquet",
+        lambda table, path: pq.write_table(table, path, compression="snappy", **OPTIONS),
+    ),
+    "CSV": ("in.csv", "read_csv", write_csv),
+}
+
+
+def texts(place: str) -> pa.Table:
+    made = [f"short {number}" for number in range(ROWS)]
+    for number in PLACES[place]:
+        made[number] = f"{number:08}" * (LONG_BYTES // 8)
+    return pa.table({"n": range(ROWS), "s": made})
+
+
+def sums(rows: str) -> list[tuple[int, ...]]:
+    """Of all rows, in whatever order."""
+    with duckdb.connect() as connection:
+        return connection.sql(
+            f"select count(*), sum(n), sum(length(s)), bit_xor(hash(n, s)) from {rows}"  # noqa: S608
+        ).fetchall()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("Parquet", "first"),
+        ("Parquet", "last"),
+        ("Parquet", "here and there"),
+        ("Parquet, compressed", "last"),
+        ("CSV", "here and there"),
+    ],
+)
+def test_tasks_take_turns_with_long_values(kind: str, place: str, way: str, tmp_path: Path) -> None:
+    name, read, write = FORMATS[kind]
+    path, out = tmp_path / name, tmp_path / "out"
+    write(texts(place), path)
+    program = PROGRAM.format(
+        limit=LIMIT_BYTES,
+        folder=str(tmp_path),
+        read=read,
+        path=str(path),
+        made=WAYS[way],
+        out=str(out),
+    )
+    printed, peak_bytes = measured(program)
+    assert printed == str(ROWS)
+    assert peak_bytes <= LIMIT_BYTES
+    source = f"read_csv('{path}', max_line_size={2 * LONG_BYTES})" if kind == "CSV" else f"'{path}'"
+    assert sums(f"'{out}/*.parquet'") == sums(source)
+
+
+def test_a_sort_by_values_of_which_some_are_long(tmp_path: Path) -> None:
+    """Boundaries of partitions are sampled keys, of which every task has all: it peaked at 928 MB within 300."""
+    path, out = tmp_path / "in.parquet", tmp_path / "out"
+    FORMATS["Parquet, compressed"][2](texts("last"), path)
+    limit_bytes = 400_000_000
+    program = PROGRAM.format(
+        limit=limit_bytes,
+        folder=str(tmp_path),
+        read="read_parquet",
+        path=str(path),
+        made="rows.sort('s')",
+        out=str(out),
+    )
+    printed, peak_bytes = measured(program)
+    assert printed == str(ROWS)
+    assert peak_bytes <= limit_bytes
+    assert sums(f"'{out}/*.parquet'") == sums(f"'{path}'")
+    rows = f"read_parquet('{out}/*.parquet', filename=true, file_row_number=true)"
+    earlier = "lag(s) over (order by filename, file_row_number)"
+    with duckdb.connect() as connection:
+        found = connection.sql(
+            f"select count(*) from (select s, {earlier} earlier from {rows}) where earlier > s"  # noqa: S608
+        ).fetchall()
+    assert found == [(0,)]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_an_encoding_that_the_footer_hides_is_refused(tmp_path: Path) -> None:
+    """A page of 1 MB may stand for 1 TB of texts that share their beginnings; who looks is told by the footer."""
+    path = tmp_path / "in.parquet"
+    table = pa.table({"s": ["x" * 1_000] * 1_000})
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"})
+    content = bytearray(path.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    # Thrift: a list of two numbers, which are 3 and 7, or 7 and 3; 7 is the encoding, and 0 is PLAIN.
+    lists = [content.find(bytes([0x19, 0x25, *pair]), footer) for pair in ((6, 14), (14, 6))]
+    [start] = [place for place in lists if place >= 0]
+    content[content.index(14, start)] = 0
+    path.write_bytes(content)
+    encodings = pq.ParquetFile(path).metadata.row_group(0).column(0).encodings
+    assert "DELTA_BYTE_ARRAY" not in encodings
+    with pytest.raises(InputError, match="DELTA_BYTE_ARRAY, which the footer does not list"):
+        xs.read_parquet(path).to_arrow()
