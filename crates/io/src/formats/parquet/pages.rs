@@ -4,11 +4,10 @@
 //! they make them: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Type};
+use parquet::basic::{Compression, Encoding, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::page_header::{parse, PageSize, Unread};
-use super::shared_prefixes::shares;
 use super::uneven::PageRuns;
 use crate::direct::RangeReader;
 
@@ -311,4 +310,10 @@ impl Iterator for Pages<'_> {
         self.position = self.data.take().unwrap_or(behind);
         Some(page)
     }
+}
+/// Whether the values of a column chunk may share prefixes (`DELTA_BYTE_ARRAY`) and differ in size. Values of fixed size
+/// take it where they are missing, too.
+pub(super) fn shares(column: &ColumnChunkMetaData) -> bool {
+    column.column_type() == Type::BYTE_ARRAY && { column.encodings() }
+        .any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
 }

@@ -15,8 +15,9 @@ use parquet::arrow::ProjectionMask;
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::pages::shares;
 use super::regions::{regions, PageLimits};
-use super::shared_prefixes::{decoded, shares, Scope};
+use super::shared_prefixes::{decoded, Scope};
 use super::windows::{Access, Windows};
 use super::FORMAT;
 use super::{columns, footer};

@@ -7,12 +7,11 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parquet::basic::{Encoding, Type};
 use parquet::column::page::PageReader;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::pages::dictionary;
+use super::pages::{dictionary, shares};
 use super::regions::{regions, PageLimits};
 use super::row_sizes::{of_page, Rows, Unknown};
 use super::uneven::PageRuns;
@@ -30,12 +29,6 @@ const MOST_PAGE_BYTES: u64 = 16 << 20;
 const MOST_ALONE_BYTES: u64 = 64 << 20;
 /// Held by who decompresses a page that is large.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// Whether values of a column chunk may be stored so and differ in size. Those of fixed size take it where they are missing, too.
-pub(super) fn shares(column: &ColumnChunkMetaData) -> bool {
-    column.column_type() == Type::BYTE_ARRAY && { column.encodings() }
-        .any(|encoding| encoding == Encoding::DELTA_BYTE_ARRAY)
-}
 
 /// The column chunks of a file whose values may be stored so.
 #[derive(Debug, Default)]
@@ -261,6 +254,8 @@ mod tests {
     use parquet::arrow::ArrowWriter;
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::file::properties::{WriterProperties, WriterVersion};
+
+    use parquet::basic::Encoding;
 
     use super::super::footer;
     use super::super::pages::Declared;
