@@ -11,7 +11,7 @@ A reader of some of the slices of a partition cannot tell whether there are more
 where the run before ended (``opened``). Tasks that read runs at the same time each return which maps these were
 (``maps_of``), and ``check_all_read`` compares that afterwards. Pieces that are results of their own are told which maps
 they are of (``check_each``). If the result must have as many rows as were read, they are counted where they leave for
-the caller (``dataset.write.check_rows``).
+the caller (``dataset.write.write.check_rows``).
 """
 
 from __future__ import annotations
