@@ -1,7 +1,7 @@
-"""What the allocators of this process keep of the memory that was freed, beside that of the native module.
+"""Limits the freed memory that the allocators of this process keep; the native module's allocator is not touched here.
 
-Guarantee: a small share of the memory limit for each thread. Memory that is new has to be touched first, at a hundredth
-of the speed of memory that is used again; but what is kept stays resident. What the user has chosen stays as it is.
+Guarantee: each thread keeps a small share of the memory limit. New memory has to be touched first, at a hundredth of
+the speed of memory that is used again; but kept memory stays resident. A choice of the user is left as it is.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import ctypes
 import os
 
-#: How long Arrow's allocator keeps what was freed. A join of 1 GB within 600 MB peaked at 663-676 MB with mimalloc,
-#: pyarrow's default, which keeps it for longer than it is of use; at 531-562 MB with jemalloc and this, at 556 with a
-#: quarter of it. But grouping 40 million rows took a tenth longer then, for memory that is new has to be touched first.
-#: With 10 s it took 3 % less, but what is kept cannot be had back: ``release_unused`` does nothing (pyarrow 26).
+#: How long Arrow's allocator keeps freed memory. A join of 1 GB within 600 MB peaked at 663-676 MB with mimalloc,
+#: pyarrow's default, which keeps memory for longer than it is of use. With jemalloc and this time, the join peaked at
+#: 531-562 MB; with a quarter of this time, at 556 MB. But with the quarter, grouping 40 million rows took a tenth
+#: longer, since new memory has to be touched first. With 10 s the grouping took 3 % less, but kept memory cannot be
+#: had back: ``release_unused`` does nothing (pyarrow 26).
 ARROW_DECAY_MS = 400
 #: How users choose Arrow's allocator; an unknown one is ignored with a warning.
 _ARROW_CHOICE = "ARROW_DEFAULT_MEMORY_POOL"
 
-#: What the C library keeps for each thread: a share of the memory limit, and so much at most. DuckDB's results come
-#: from there. Grouping 40 million rows touched 0.3 million new pages instead of 0.5 and took 4 % less with 32 MB, the
-#: same with 64, and 1 to 2 % less with 16; it made 50 MB more resident.
+#: The C library keeps, for each thread, this share of the memory limit and at most so many bytes. DuckDB's results come
+#: from there. With 32 MB, grouping 40 million rows touched 0.3 million new pages instead of 0.5, took 4 % less time,
+#: and made 50 MB more resident. With 64 MB the time was the same; with 16 MB it was 1 to 2 % less.
 HEAP_SHARE = 64
 MAX_HEAP_BYTES = 32 << 20
 _HEAP_CHOICES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
-# Of <malloc.h>.
+# From <malloc.h>.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
 def keep_little_of_arrow() -> None:
-    """Has Arrow use an allocator that gives back what is free, unless the user has chosen one or there is none."""
+    """Has Arrow use an allocator that gives free memory back, unless the user has chosen one or there is none."""
     import pyarrow as pa
 
     if _ARROW_CHOICE not in os.environ and "jemalloc" in pa.supported_memory_backends():
@@ -38,10 +39,10 @@ def keep_little_of_arrow() -> None:
 
 
 def keep_some_of_heap(memory_limit: int | None = None) -> None:
-    """Has the C library keep some of what is freed, where it can be told (glibc) and the user has not told it.
+    """Has the C library keep some freed memory, where it can be told (glibc) and the user has not told it.
 
     Args:
-        memory_limit: Of the program; None: whoever runs it sets no limit that we know of.
+        memory_limit: The program's memory limit; None if we know of none.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or any(name in os.environ for name in _HEAP_CHOICES):
@@ -55,5 +56,5 @@ def keep_some_of_heap(memory_limit: int | None = None) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a worker process, where Arrow is loaded later, if at all."""
+    """Returns the environment of a worker process; a worker loads Arrow later, if at all."""
     return {_ARROW_CHOICE: "jemalloc", **os.environ}

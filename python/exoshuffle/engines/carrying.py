@@ -1,8 +1,8 @@
-"""Exceptions of users' functions on their way to another process.
+"""Carries exceptions of users' functions to another process.
 
 Guarantee: an exception arrives with its class, arguments, attributes, notes, causes and contexts, as far as these can
-be pickled; what cannot be is told in words in its place. Where nothing of the class can be had, an ``EngineError``
-tells name and message. The traceback travels as text, without what lies outside the user's code.
+be pickled. Words stand in the place of a part that cannot be pickled. If the class cannot be loaded, an ``EngineError``
+tells name and message. The traceback travels as text and shows the user's code only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Union
 
 from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, said, shown
 
-#: Causes of causes that travel.
+#: The most causes of causes that travel.
 _MAX_CHAIN = 16
 _LIBRARIES = tuple(
     sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")
@@ -25,7 +25,7 @@ _LIBRARIES = tuple(
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 Dumps = Callable[[Any], bytes]
-#: A value: its pickle, an exception, or a list of values among which are some.
+#: A value: its pickle, an exception, or a list of values that holds exceptions.
 Packed = Union[bytes, "Carried", "list[Packed]"]
 
 
@@ -34,15 +34,15 @@ class Carried:
     """An exception as bytes.
 
     Attributes:
-        task: Of a ``TaskError`` what it says beside its cause: name, attempt and node.
-        whole: Its pickle; None if it cannot be pickled, or made of that.
-        kind: Otherwise the pickle of its class, if that can be had.
+        task: Name, attempt and node of a ``TaskError``, which it says beside its cause; None for other exceptions.
+        whole: Its pickle; None if it cannot be pickled, or not be made again from the pickle.
+        kind: The pickle of its class, where ``whole`` is None and the class can be pickled.
         args: Its arguments, packed.
         attributes: Its attributes, packed.
         words: Its name and message.
         retryable: As in ``ExoshuffleError``.
-        cause, context: What it came from.
-        is_context_hidden: Whether the context is not to be shown.
+        cause, context: The exceptions that it came from.
+        is_context_hidden: Whether the context stays hidden.
     """
 
     task: tuple[str, int, str] | None
@@ -58,7 +58,7 @@ class Carried:
 
     @classmethod
     def of(cls, error: BaseException, dumps: Dumps, room: int = _MAX_CHAIN) -> Carried:
-        """Packs an exception, with causes and contexts up to so many."""
+        """Packs an exception, with at most ``room`` causes of causes and contexts of contexts."""
         task = (
             (error.task_name, error.attempt, error.node) if isinstance(error, TaskError) else None
         )
@@ -80,7 +80,7 @@ class Carried:
         )
 
     def error(self) -> BaseException:
-        """The exception again."""
+        """Makes the exception again."""
         cause = None if self.cause is None else self.cause.error()
         if self.task is not None and cause is not None:
             name, attempt, node = self.task
@@ -99,14 +99,14 @@ class Carried:
                 return whole
             if self.kind is not None:
                 return self._rebuilt(pickle.loads(self.kind))  # noqa: S301  likewise
-        except Exception:  # noqa: BLE001, S110  classes of users may fail in any way here; then it is told in words
+        except Exception:  # noqa: BLE001, S110  users' classes may fail in any way here; words then tell of them
             pass
         plain = EngineError(self.words)
         plain.retryable = self.retryable
         return plain
 
     def _rebuilt(self, kind: type[BaseException]) -> BaseException:
-        """Without its constructor, which wants what nobody kept."""
+        """Makes the exception without its constructor, whose arguments nobody kept."""
         args = [_unpacked(value) for value in self.args]
         error = kind.__new__(kind, *args)
         _set(error, "args", tuple(args))
@@ -116,7 +116,7 @@ class Carried:
 
 
 def traceback_of(error: BaseException) -> RemoteTraceback:
-    """Where an exception was raised, for who sees it elsewhere."""
+    """Returns where an exception was raised, for a reader in another process."""
     shown_error = traceback.TracebackException.from_exception(error)
     _leave_out_ours(shown_error)
     frames = [
@@ -133,12 +133,12 @@ def traceback_of(error: BaseException) -> RemoteTraceback:
 
 
 def _is_of_library(file: str) -> bool:
-    """Whether code is of Python or of a package that was installed; what is compiled has no path."""
+    """Whether code belongs to Python or to an installed package; compiled code has no path."""
     return file.startswith(_LIBRARIES) or file.endswith((".pxi", ".pyx"))
 
 
 def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseException:
-    """The exception, with a traceback as the first of its causes, unless there is one already."""
+    """Returns the exception with a traceback as the first of its causes, unless there is one already."""
     first = error
     while first.__cause__ is not None and not isinstance(first, RemoteTraceback):
         first = first.__cause__
@@ -148,12 +148,12 @@ def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseExc
 
 
 def _set(error: BaseException, name: str, value: Any) -> None:
-    """Sets what every exception has, also in a class of the user's whose attributes cannot be set."""
+    """Sets an attribute that every exception has, even if the user's class forbids setting attributes."""
     BaseException.__setattr__(error, name, value)
 
 
 def _leave_out_ours(shown_error: traceback.TracebackException) -> None:
-    """What called the user's function, and what that called of ours, stays only where there is nothing else."""
+    """Takes our frames out, before and behind the user's function; they stay where a traceback has no others."""
     one: traceback.TracebackException | None = shown_error
     seen = 0
     while one is not None and seen < _MAX_CHAIN:
@@ -179,7 +179,7 @@ def _value(value: Any, dumps: Dumps) -> Packed:
     if isinstance(value, BaseException):
         return Carried.of(value, dumps, room=0)
     if isinstance(value, list | tuple) and any(isinstance(one, BaseException) for one in value):
-        return [_value(one, dumps) for one in value]  # those of an exception group
+        return [_value(one, dumps) for one in value]  # the members of an exception group
     return pickle.dumps(shown(value))
 
 

@@ -1,10 +1,10 @@
-"""What tasks print and log in worker processes reaches the program's output and its loggers, with task and process.
+"""Passes what tasks print and log in worker processes to the program's output and loggers, with task and process.
 
-Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time, so that what shows progress or
-captures output sees them; records to the logger of the same name, if that has their level.
+Lines go to ``sys.stdout`` or ``sys.stderr`` of the program, as it has these at the time, so that progress bars and
+captures of output see them. Records go to the logger of the same name, if that logger has their level.
 
-Guarantee: a stream or a handler of the program that fails does not disturb the task, whose answer is still to come. Its
-error is printed, as those of handlers are that the logging module calls.
+Guarantee: a stream or a handler of the program that fails does not disturb the task, whose answer is still to come. The
+error is printed, like errors of handlers that the logging module calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def hear(said: list[Any], task_name: str, process: int) -> None:
 
 
 def least_level() -> int:
-    """The lowest level that any logger of the program has now; records below it need not be sent."""
+    """Returns the lowest level that any logger of the program has now; records below it need not be sent."""
     named = logging.root.manager.loggerDict.values()
     loggers = [one for one in named if isinstance(one, logging.Logger)]
     levels = [logger.level for logger in loggers if logger.level != logging.NOTSET]
@@ -40,7 +40,7 @@ def least_level() -> int:
 
 def _print(name: str, lines: list[str], prefix: str) -> None:
     stream = getattr(sys, name)
-    # Who closed the stream, or reads it no more, has no use for the lines.
+    # A program that closed the stream, or no longer reads it, has no use for the lines.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         stream.write("".join(f"{prefix} {line}\n" for line in lines))
         stream.flush()

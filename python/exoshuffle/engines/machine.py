@@ -1,4 +1,4 @@
-"""The memory that this machine has, which an engine that is started on it cannot be promised more of."""
+"""The memory that this machine has; no engine on it can be promised more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exoshuffle.units import format_bytes
 
 
 def machine_bytes() -> int:
-    """Memory of the machine or, where smaller, of the control group."""
+    """Returns the memory of the machine or, where smaller, of the control group."""
     total = int(psutil.virtual_memory().total)
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:

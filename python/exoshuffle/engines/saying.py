@@ -1,8 +1,8 @@
-"""What is printed and logged while a task runs in a worker process: goes to the engine, line by line, in order.
+"""Sends to the engine what a task in a worker process prints and logs, line by line, in order.
 
-Guarantee: what was printed before a process dies is out by then, up to ``_AT_ONCE`` lines of a task; further ones go in
-larger pieces, so that a loop that prints does not wait for a message per line. What native code or child processes
-write to the descriptors is not seen, and goes where the program's goes.
+Guarantee: lines printed before a process dies are out by then, up to ``_AT_ONCE`` lines of a task. Further lines go in
+larger pieces, so that a loop that prints does not wait for a message per line. Output that native code or child
+processes write to the descriptors is not seen, and goes where the program's output goes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-#: Lines of a task that are sent one by one.
+#: So many lines of a task are sent one by one.
 _AT_ONCE = 1000
-#: From then on, this long apart, or in pieces of so many characters.
+#: Later lines are sent this long apart, or in pieces of so many characters.
 _APART_SECONDS = 0.1
 _PIECE_CHARS = 1 << 16
-#: A line that is printed in so many pieces ends there: dots without end are seen, and take no memory without end.
+#: A line that is printed in so many pieces ends there, so that endless dots are seen and take no endless memory.
 _MAX_PIECES = 1 << 14
-#: How long a thread of the user waits for its turn at the connection before it leaves its lines to the next who has it.
+#: How long a thread of the user waits for its turn at the connection; then it leaves its lines to the next sender.
 _PATIENCE_SECONDS = 0.05
 
-#: Of a record what travels beside its message.
+#: The fields of a record that travel beside its message.
 _RECORD_FIELDS = (
     "name",
     "levelno",
@@ -46,17 +46,17 @@ _RECORD_FIELDS = (
 
 
 class Speaker:
-    """Collects what is said, and sends it when it may.
+    """Collects lines and records, and sends them when it may.
 
     Args:
-        send: Sends a list of what was said; called with ``turn`` held.
-        turn: Of the connection.
+        send: Sends a list of lines and records; called with ``turn`` held.
+        turn: The lock of the connection.
     """
 
     def __init__(self, send: Callable[[list[Any]], None], turn: Any) -> None:
         self._send = send
         self._turn = turn
-        # Of threads of the user, too: in one step each, it loses nothing.
+        # Threads of the user add to it, too. Each adds in one step, so nothing is lost.
         self._said: collections.deque[Any] = collections.deque()
         self._size = 0
         self._num_lines = 0
@@ -64,12 +64,12 @@ class Speaker:
         self.is_listened_to = False
 
     def begin(self) -> None:
-        """A task begins."""
+        """Notes that a task begins."""
         self._num_lines = 0
         self.is_listened_to = True
 
     def say(self, what: Any, size: int) -> None:
-        """Something was printed or logged."""
+        """Takes a line or record that was printed or logged, and sends it if it is due."""
         self._said.append(what)
         self._size += size
         self._num_lines += 1
@@ -86,7 +86,7 @@ class Speaker:
                 self._turn.release()
 
     def flush(self) -> None:
-        """Sends what is there. The turn is held, or nobody else can have it."""
+        """Sends what was collected. The caller holds the turn, or nobody else can have it."""
         if not self._said:
             return
         self._size = 0
@@ -98,48 +98,48 @@ class TaskOutput(io.TextIOBase):
     """Standard output or error of a worker process.
 
     Args:
-        speaker: Who sends what is printed while a task runs.
+        speaker: Sends the lines that are printed while a task runs.
         name: ``stdout`` or ``stderr``.
-        plain: Where it goes at other times.
+        plain: Takes what is printed at other times.
     """
 
     def __init__(self, speaker: Speaker, name: str, plain: TextIO) -> None:
         self._speaker = speaker
         self._name = name
         self._plain = plain
-        #: What was printed of a line that has not ended, piece by piece.
+        #: The pieces that were printed of a line that has not ended.
         self._begun: list[str] = []
         self._turn = threading.RLock()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """As that of the stream in whose place it is."""
+        """The encoding of the stream that this one replaces."""
         return self._plain.encoding
 
     @property
     def buffer(self) -> Any:
-        """For bytes, which go where the program's go."""
+        """The stream for bytes, which go where the program's bytes go."""
         return self._plain.buffer
 
     def fileno(self) -> int:
-        """The descriptor, for what writes there by itself."""
+        """Returns the descriptor, for code that writes to it directly."""
         return self._plain.fileno()
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """As that of the stream in whose place it is."""
+        """The error handling of the stream that this one replaces."""
         return self._plain.errors
 
     def reconfigure(self, **options: Any) -> None:
-        """Of the stream in whose place it is."""
+        """Reconfigures the stream that this one replaces."""
         self._plain.reconfigure(**options)  # type: ignore[attr-defined]
 
     def writable(self) -> bool:
-        """Yes."""
+        """Returns True."""
         return True
 
     def write(self, text: str) -> int:
-        """Says the lines that are complete."""
+        """Sends the complete lines, and keeps the rest."""
         if not self._speaker.is_listened_to:
             return self._plain.write(text)
         with self._turn:
@@ -155,17 +155,17 @@ class TaskOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """What has begun stays until its line ends, or the task."""
+        """Flushes the replaced stream; a line that has begun stays until it or the task ends."""
         self._plain.flush()
 
     def end(self) -> None:
-        """The task is over: says what it has begun."""
+        """Sends the line that has begun, since the task is over."""
         line = self._ended()
         if line:
             self._speaker.say((self._name, [line]), len(line))
 
     def _ended(self) -> str:
-        """What has begun, which is over now."""
+        """Returns the line that had begun, and forgets its pieces."""
         line = "".join(self._begun)
         self._begun.clear()
         return line

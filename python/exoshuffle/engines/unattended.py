@@ -1,4 +1,4 @@
-"""A worker process has no terminal: what waits for somebody to type says so, and what to do instead."""
+"""Refuses to wait for typed input in a worker process, which has no terminal; the error says what to do instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _NobodyTypes(io.TextIOBase):
     """Standard input of a worker process."""
 
     def readable(self) -> bool:
-        """It is there to be read, in vain."""
+        """Returns True, so that ``read`` is called and raises its error."""
         return True
 
     def readline(self, *_size: Any) -> str:  # type: ignore[override]
@@ -38,14 +38,14 @@ def _no_debugger(*_args: Any, **_options: Any) -> None:
 
 
 def nobody_types() -> None:
-    """From now on ``breakpoint()``, ``input()`` and what else reads standard input raise an error with the remedy."""
+    """Makes ``breakpoint()``, ``input()`` and all else that reads standard input raise an error with the remedy."""
     sys.breakpointhook = _no_debugger
     sys.stdin = _NobodyTypes()
 
 
 @contextlib.contextmanager
 def unattended() -> Iterator[None]:
-    """The same, for as long as a task runs in a process that is not ours alone."""
+    """Does as ``nobody_types`` while a task runs in a process that is not ours alone."""
     before = sys.breakpointhook, sys.stdin
     nobody_types()
     try:

@@ -1,4 +1,4 @@
-"""What to say of a value that a task returned, or that was put, and that cannot be pickled."""
+"""The error for a value that a task returned, or that was put, and that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Pickle = TypeVar("_Pickle")
 
 
 def pickled(dumps: Callable[[Any], _Pickle], value: Any) -> _Pickle:
-    """The pickle of a value.
+    """Returns the pickle of a value.
 
     Raises:
-        EngineError: It cannot be pickled; says what to return instead.
+        EngineError: The value cannot be pickled; the error says what to return instead.
     """
     try:
         return dumps(value)

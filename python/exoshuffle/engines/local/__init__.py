@@ -9,7 +9,7 @@ __all__ = ["LocalEngine"]
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported late: worker processes need the modules beside the engine, not the engine."""
+    """Imports the engine late: worker processes need the modules beside the engine, not the engine."""
     if name == "LocalEngine":
         from exoshuffle.engines.local.engine import LocalEngine
 

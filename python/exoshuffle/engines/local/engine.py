@@ -5,7 +5,7 @@ returned; the death of a worker loses no object; ``close`` ends every thread and
 mapping behind.
 
 All state is under one lock, the table's; waiting, I/O and user code happen outside it. No part knows the engine: each
-is given those parts that it works with, or says by a protocol beside it what it needs of them.
+takes the parts that it works with, or a protocol beside it says what it needs of them.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class LocalEngine:
     See ``exoshuffle.init`` for the arguments that every engine has.
 
     Args:
-        memory_limit: For the whole program, worker processes included.
+        memory_limit: The limit of the whole program, worker processes included.
         spill_dirs: One or several directories.
-        num_cpus: Tasks that run at once.
+        num_cpus: How many tasks run at once.
         num_gpus: Declared GPUs.
         resources: Further declared resources.
         inline_bytes: Values up to this size are kept with their object instead of in the store.
-        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns, and says which tasks run,
-            where, and what the others wait for; None: never.
+        stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns. The warning says which
+            tasks run, where, and what the others wait for. None: it never warns.
     """
 
     name = ENGINE_NAME
@@ -101,7 +101,7 @@ class LocalEngine:
         forks.tell_children(self.table)
 
     def _assemble_memory(self, bounds: Limits, inline_bytes: int) -> None:
-        """The store, what it may take, and the table of what is in it."""
+        """Makes the store, the budget that bounds it, and the table of its objects."""
         self.store = _native.Store(
             bounds.budget_bytes,
             self.spill_dirs,
@@ -119,7 +119,7 @@ class LocalEngine:
         self.table = ObjectTable(self.store)
 
     def _assemble_tasks(self) -> None:
-        """Those who run tasks, from the workers up to those who take tasks in."""
+        """Makes the parts that run tasks, from the workers up to the parts that take tasks in."""
         results = Results(self.table)
         home = Home(
             self.store,
@@ -152,7 +152,7 @@ class LocalEngine:
         self._about = About(self.table, self.store, self._resources, self._submissions)
 
     def _hello(self) -> wire.Hello:
-        """What a worker is told when it starts."""
+        """Returns what a worker is told when it starts."""
         return wire.Hello(
             self._blocks.inline_bytes,
             self.memory_limit,
@@ -163,7 +163,7 @@ class LocalEngine:
         )
 
     def _requests(self) -> Requests:
-        """What answers the questions of a new worker."""
+        """Returns the part that answers the questions of a new worker."""
         return Requests(self._blocks, self._objects, self._tasks, self._about)
 
     @property
@@ -256,7 +256,7 @@ class LocalEngine:
         return self._about.nodes()
 
     def stats(self) -> dict[str, int]:
-        """Counters of the store, tasks submitted, objects in the store and objects recovered."""
+        """Returns counters of the store, tasks submitted, objects in the store and objects recovered."""
         return self._about.stats()
 
     def add_observer(self, observer: Observer) -> None:
@@ -278,7 +278,7 @@ class LocalEngine:
             self._kept.look()
             for actor in self._submissions.actors:
                 actor.wake()
-        # All of it, also if one step is interrupted; the last one named comes first.
+        # All steps are taken, also if one is interrupted; the last one named comes first.
         with contextlib.ExitStack() as steps:
             if self._watchdog is not None:
                 steps.callback(self._watchdog.close)
@@ -289,7 +289,7 @@ class LocalEngine:
             steps.callback(self.store.close)
 
     def _library_loaded(self) -> None:
-        """What loading it touched goes back, and is nothing that the program keeps."""
+        """Gives back the pages that loading a library touched; the program does not keep them."""
         _native.release_libraries()
         self.guard.restart_peak()
 
@@ -300,7 +300,7 @@ class LocalEngine:
 
 
 def _ask(engine: weakref.ref[LocalEngine], num_bytes: int, quiet_seconds: float) -> None:
-    """What a store asks that waits for others; its engine has it, and not the other way round."""
+    """Called by a store that waits for others. The engine has the store; so the store has no strong reference to it."""
     found = engine()
     if found is not None:
         found._helpless(num_bytes, quiet_seconds)

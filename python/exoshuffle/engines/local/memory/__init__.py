@@ -1,1 +1,1 @@
-"""Memory that an engine may take: its limit, what libraries and the program take of it, waits that cannot end."""
+"""Memory that an engine may take: its limit, the parts that libraries and the program take, waits that cannot end."""

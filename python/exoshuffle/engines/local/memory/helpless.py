@@ -1,12 +1,12 @@
-"""Ends a wait for memory that nobody will free: who holds it waits too.
+"""Ends a wait for memory that nobody will free, since its holders wait too.
 
-The store spills what it can, and waits for others to let go of the rest. Where a program fetches one object after the
-other and keeps them all, or keeps some while it waits for a task that needs their memory, the others are the program
-itself. Such a wait becomes an error, which says what is held.
+The store spills what it can, and waits for others to let go of the rest. The others may be the program itself: it may
+fetch one object after the other and keep them all. Or it keeps some while it waits for a task that needs their memory.
+Such a wait becomes an error, which says what is held.
 
-Guarantee: no error while a task runs that does not itself wait, nor, for ``OTHERS_SECONDS``, while the program has a
-thread that does not wait: that may be training on a batch, and let go of it. Cost: nothing until a thread has waited
-for memory for ``ALONE_SECONDS`` in which nothing was freed.
+Guarantee: no error while a task runs that does not itself wait. Nor, for ``OTHERS_SECONDS``, while the program has a
+thread that does not wait: that thread may be training on a batch, and let go of it. Cost: nothing until a thread has
+waited for memory for ``ALONE_SECONDS`` in which nothing was freed.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import MemoryLimitError
 from exoshuffle.units import format_bytes
 
-#: How long nothing is freed, where every thread of the program waits.
+#: How long nothing must have been freed before the error, where every thread of the program waits.
 ALONE_SECONDS = 5.0
-#: Where one does not, it may take its time.
+#: The same, where a thread of the program does not wait: that thread may take its time.
 OTHERS_SECONDS = 600.0
-#: For so long nothing goes on before that is believed. A thread that waits asks ten times a second.
+#: For so long no task may have gone on before we believe that none does. A waiting thread asks ten times a second.
 _SURE_SECONDS = 1.0
 
 
 class Waiting(Protocol):
-    """What an engine knows of who waits; see ``Waits``."""
+    """Knows which threads and tasks of an engine wait; see ``Waits``."""
 
     def stands_still(self, for_memory: set[int]) -> int | None:
-        """How many tasks have begun, if each that runs waits, given the threads that wait for memory; else None."""
+        """Returns how many tasks have begun if each that runs waits, and None otherwise.
+
+        ``for_memory`` has the threads that wait for memory.
+        """
 
     def program_waits(self, for_memory: set[int]) -> bool:
-        """Whether each thread of the program waits, given those that wait for memory."""
+        """Whether each thread of the program waits, given the threads that wait for memory."""
 
 
 class Helpless:
-    """What the store asks; see ``_native.Store``.
+    """Decides for the store whether a wait can end; see ``_native.Store``.
 
     Args:
-        waits: Knows who waits.
-        memory_limit: Of the program, for the message.
+        waits: Knows which threads and tasks wait.
+        memory_limit: The program's memory limit, for the message.
         collect: Finds references in cycles of garbage, which hold memory for nobody.
     """
 
@@ -52,12 +55,12 @@ class Helpless:
         self._memory_limit = memory_limit
         self._collect = collect
         self._asked: dict[int, float] = {}
-        #: The tasks that had begun when it was first seen that none goes on, and when that was.
+        #: How many tasks had begun when we first saw that none goes on, and when that was.
         self._still: tuple[int, float] | None = None
         self._has_collected = False
 
     def __call__(self, num_bytes: int, quiet_seconds: float) -> None:
-        """Called by a thread that waits for so much, since nothing was freed for so long.
+        """Called by a thread that waits for ``num_bytes``; nothing was freed for ``quiet_seconds``.
 
         Raises:
             MemoryLimitError: Nobody will free any.
@@ -79,7 +82,7 @@ class Helpless:
         raise self._error(num_bytes)
 
     def _is_sure(self, recent: set[int], now: float) -> bool:
-        """Whether no task has gone on for a while: between two tasks none runs either."""
+        """Whether no task has gone on for a while; one look is not enough, since between two tasks none runs either."""
         begun = self._waits.stands_still(recent)
         if begun is None or self._still is None or self._still[0] != begun:
             self._still = None if begun is None else (begun, now)

@@ -1,7 +1,7 @@
-"""What the program keeps outside the engine: its own, but when it takes the program beyond the limit, it is told, once.
+"""Warns, once, a program that exceeds the limit by what it keeps outside the engine.
 
-Guarantee: a warning of the logger ``exoshuffle`` with figures; nothing is stopped. Looked at when objects are fetched,
-and at the end: a caller who keeps what it gets calls again.
+Guarantee: a warning of the logger ``exoshuffle`` with figures; nothing is stopped. The engine looks when objects are
+fetched, since a caller who keeps what it gets calls again, and at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exoshuffle.units import format_bytes
 
 _logger = logging.getLogger("exoshuffle")
 
-#: The limit may be exceeded by this part of it before the program is told: what allocators keep comes and goes.
+#: The program is told when it exceeds the limit by more than this part of it: allocators keep more, then less.
 _TOLERANCE = 50
 
 
@@ -22,8 +22,8 @@ class Kept:
     """Tells a program that it keeps more than its limit leaves it.
 
     Args:
-        memory_limit: Of the program.
-        peak: The most that was resident: in all, and beside the engine's blocks in this process at that time.
+        memory_limit: The program's memory limit.
+        peak: Returns the most bytes that were resident: in all, and in this process beside the engine's blocks.
     """
 
     def __init__(self, memory_limit: int, peak: Callable[[], tuple[int, int]]) -> None:
@@ -33,7 +33,7 @@ class Kept:
         self._is_told = False
 
     def look(self) -> None:
-        """Warns if it is so, and has not been said."""
+        """Warns if the program has exceeded its limit and was not told yet."""
         total, own = (0, 0) if self._is_told else self._peak()
         if total <= self._limit + self._limit // _TOLERANCE:
             return

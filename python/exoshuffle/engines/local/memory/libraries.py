@@ -1,6 +1,6 @@
-"""Libraries that the program loads after the engine has started: what they take is taken off the budget.
+"""Takes libraries that the program loads after the engine has started off the budget.
 
-Guarantee: the budget and what is resident of libraries stay within the memory limit together. Why by a table instead of
+Guarantee: the budget and the resident memory of libraries stay within the memory limit together. Why a table instead of
 measuring: once tasks run, resident memory does not tell whose it is.
 """
 
@@ -18,11 +18,11 @@ LIBRARY_BYTES = {"pyarrow": 34_000_000, "duckdb": 60_000_000}
 
 
 class Libraries:
-    """What has to be taken off the budget for libraries.
+    """Knows how many bytes have to be taken off the budget for libraries.
 
     Args:
-        reserve: Takes bytes off the budget until what it returns is gone; raises if that can never be.
-        on_loaded: Called when one was loaded, before.
+        reserve: Takes bytes off the budget as long as its result lives; raises if they can never fit.
+        on_loaded: Called when a library was loaded, before ``reserve``.
     """
 
     def __init__(
@@ -39,22 +39,22 @@ class Libraries:
 
     @property
     def reserved_bytes(self) -> int:
-        """What was taken off until the last look."""
+        """The bytes that were taken off until the last look."""
         return self._taken_bytes
 
     @property
     def loaded_bytes(self) -> int:
-        """What has to be taken off, whether it was until now or not; waits for nothing."""
+        """The bytes that have to be taken off, whether they were taken yet or not; waits for nothing."""
         loaded = [name for name in LIBRARY_BYTES.keys() - self._known if name in sys.modules]
         return sum(LIBRARY_BYTES[name] for name in loaded)
 
     def taken_bytes(self) -> int:
-        """What was taken off until now; takes libraries into account that were loaded meanwhile.
+        """Takes off libraries that were loaded meanwhile, and returns the bytes that were taken off in all.
 
-        Waits until there is room. So no task may call it, which has memory that others wait for.
+        Waits until there is room. So no task may call it, since a task has memory that others wait for.
 
         Raises:
-            MemoryLimitError: They leave nothing of the budget.
+            MemoryLimitError: The libraries leave nothing of the budget.
         """
         with self._lock:
             if not self._has_allocator and "pyarrow" in sys.modules:

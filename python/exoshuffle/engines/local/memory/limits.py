@@ -24,30 +24,31 @@ from exoshuffle.units import format_bytes, parse_bytes
 DEFAULT_SHARE = 0.7
 #: Kept out of the budget: thread stacks, allocator slack, Python objects of the control plane.
 SLACK_BYTES = 40_000_000
-#: And this part of the limit: what is freed and not yet returned grows with the buffers in use. Without it, sorts of
-#: 4 GB under 2 GB peaked at 1.95-2.02 GB.
+#: This part of the limit is kept out, too: memory that is freed and not yet returned grows with the buffers in use.
+#: Without it, sorts of 4 GB under 2 GB peaked at 1.95-2.02 GB.
 SLACK_PART = 40
-#: What is in use of libraries once they are loaded: 30 to 37 MB of the 80 to 150 MB that pyarrow and DuckDB have.
+#: The part of libraries that is in use once they are loaded: 30 to 37 MB of the 80 to 150 MB of pyarrow and DuckDB.
 CODE_BYTES = 32_000_000
-#: And of all processes together, at most: workers use other parts of them than the program.
+#: The same for all processes together, at most: workers use other parts of the libraries than the program.
 SHARED_CODE_BYTES = 42_000_000
-#: Share of the slack that is left when a worker is stopped that takes more memory than is set apart for it.
+#: A worker that takes more memory than is set apart for it is stopped when this share of the slack is left.
 STOP_PERCENT = 55
-#: What a worker may have beyond that, and this share of it, before it is blamed: allocators keep some of what is freed.
+#: A worker may have so many bytes, and this share of its memory, beyond what is set apart for it. Only then is it
+#: blamed, since allocators keep some freed memory.
 WORKER_SLACK_BYTES = 16_000_000
 WORKER_SLACK_PART = 10
-#: Below this no plan works; two tasks need two input windows, two output buffers and a block each.
+#: No plan works with less; two tasks need two input windows, two output buffers and a block each.
 MIN_BUDGET_BYTES = 48_000_000
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process now, of its libraries what comes back into use once they are loaded."""
+    """Returns the resident memory of this process, with the part of its libraries that will come back into use."""
     code_bytes = min(CODE_BYTES, _native.release_libraries())
     return int(psutil.Process().memory_info().rss) + code_bytes
 
 
 def default_spill_dir() -> str:
-    """The system's temporary directory, or ``/var/tmp`` where that one is memory in disguise (tmpfs)."""
+    """Returns the system's temporary directory, or ``/var/tmp`` where the former is memory in disguise (tmpfs)."""
     folder = os.path.realpath(tempfile.gettempdir())
     mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
     while folder not in mounts and folder != "/":
@@ -58,12 +59,12 @@ def default_spill_dir() -> str:
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may run on."""
+    """Returns how many CPUs this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def check_num_cpus(num_cpus: Any) -> None:
-    """Raises ``OptionsError`` unless so many tasks can run at once; None is for the default."""
+    """Raises ``OptionsError`` unless so many tasks can run at once; None stands for the default."""
     if num_cpus is not None and not (is_whole(num_cpus) and int(num_cpus) >= 1):
         raise OptionsError(f"num_cpus is {num_cpus!r}; it must be a whole number, at least 1")
 
@@ -73,9 +74,9 @@ class Limits:
     """How much an engine may take.
 
     Attributes:
-        memory_limit: For the whole program.
-        budget_bytes: What blocks and tasks may use of it: less what the program has already, and the slack.
-        num_cpus: Tasks that run at once.
+        memory_limit: The limit of the whole program.
+        budget_bytes: The part for blocks and tasks: the limit less what the program has already, and less the slack.
+        num_cpus: How many tasks run at once.
     """
 
     memory_limit: int
@@ -84,11 +85,11 @@ class Limits:
 
     @classmethod
     def of(cls, memory_limit: int | str | None, num_cpus: int) -> Limits:
-        """Of a program that has started.
+        """Returns the limits of this program, by what it has resident now.
 
         Raises:
             OptionsError: The limit is more than the machine has.
-            MemoryLimitError: It is too small.
+            MemoryLimitError: The limit is too small.
         """
         if memory_limit is None:
             limit = int(machine_bytes() * DEFAULT_SHARE)
@@ -102,10 +103,10 @@ class Limits:
 
 
 def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
-    """The error for a limit of which the program itself takes too much.
+    """Returns the error for a limit of which the program itself takes too much.
 
-    It names limits that work for shuffles by any strategy: they need more than an engine that has nothing to do, and
-    load libraries. What rows need that are larger than others only a plan can tell.
+    The error names limits that work for shuffles by any strategy. Shuffles need more than an engine that has nothing
+    to do, and they load libraries. Only a plan can tell what rows need that are larger than others.
     """
     missing = {name: size for name, size in LIBRARY_BYTES.items() if name not in sys.modules}
     work, resources = Workload(1, 1, 1), Resources(MIN_BUDGET_BYTES, num_cpus)
@@ -122,30 +123,30 @@ def too_small(limit: int, taken_bytes: int, num_cpus: int) -> MemoryLimitError:
 
 
 def slack_bytes(limit: int) -> int:
-    """What is kept out of the budget beside what the program has already."""
+    """Returns the bytes that are kept out of the budget beside what the program has already."""
     return SLACK_BYTES + limit // SLACK_PART
 
 
 def stop_bytes(limit: int) -> int:
-    """What the program may have resident before a worker is stopped that is to blame."""
+    """Returns how much the program may have resident before the worker that is to blame is stopped."""
     return limit - slack_bytes(limit) * STOP_PERCENT // 100
 
 
 def allowed_bytes(set_apart: int) -> int:
-    """What a worker may have before it is to blame, by what is set apart for it."""
+    """Returns how much a worker may have before it is to blame, from the bytes that are set apart for it."""
     return set_apart + set_apart // WORKER_SLACK_PART + WORKER_SLACK_BYTES
 
 
 def before_releasing(set_apart: int, share: int) -> int:
-    """What a worker may have before it gives back what lies idle in its allocators.
+    """Returns how much a worker may have before it gives back memory that lies idle in its allocators.
 
-    Half of the way to being to blame, and half of its share of what nobody needs: memory that is new costs time.
+    That is half of the way to being to blame, and half of its share of what nobody needs: new memory costs time.
     """
     return set_apart + (WORKER_SLACK_BYTES + share) // 2
 
 
 def limit_for(budget_bytes: int) -> int:
-    """The memory limit that leaves so much to blocks and tasks now."""
+    """Returns the memory limit that leaves so much to blocks and tasks now."""
     return _with_slack(resident_bytes() + budget_bytes)
 
 
@@ -154,5 +155,5 @@ def _with_slack(num_bytes: int) -> int:
 
 
 def raised(limit: int, more_bytes: int) -> float:
-    """A memory limit that leaves so much more to blocks and tasks; with a hundredth for being told in three digits."""
+    """Returns a limit that leaves so much more to blocks and tasks, plus a hundredth, since users see three digits."""
     return (limit + more_bytes * SLACK_PART / (SLACK_PART - 1)) * 1.01
