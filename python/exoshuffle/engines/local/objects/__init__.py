@@ -1,1 +1,1 @@
-"""Objects of an engine: their states and values, who refers to them, and how lost ones are made again."""
+"""Objects of an engine: their states and values, their references, and how lost objects are made again."""

@@ -1,7 +1,7 @@
-"""The references among a task's arguments: what they wait for, what they need from the store, and values in place.
+"""The references among a task's arguments: the objects behind them, what they need from the store, and their values.
 
-Guarantee: nothing here costs more than the number of arguments, and of the slices of the one that is being resolved: a
-shared sequence of M objects counts as one until it is loaded.
+Guarantee: nothing here costs more than the number of arguments, plus the slices of the argument that is being resolved.
+A shared sequence of M objects counts as one until it is loaded.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from exoshuffle.engines.local.objects.state import Bundle, ObjectState
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
-#: An object, and which of its slices: all, one, or some in a row.
+#: An object, and which of its slices is wanted: all (None), one, or some in a row.
 Wanted = tuple[ObjectState, "int | range | None"]
 
 
 def sourced(state: ObjectState, index: int | range | None) -> Wanted:
-    """Where the value of an object, or of some of its slices, is; see ``ObjectState.source``."""
+    """Returns where the value of an object, or of some of its slices, is; see ``ObjectState.source``."""
     while (stored := state.stored) is not None and stored.same_as is not None:
-        # It has one slice: that, as a value or in a list, or no slice.
+        # An object that is the same as a slice has one slice: it is wanted as a value or in a list, or not at all.
         first = stored.same_as
         index = range(first, first + len(index)) if isinstance(index, range) else first
         state = stored.contained[0]._object  # type: ignore[assignment]
@@ -28,7 +28,7 @@ def sourced(state: ObjectState, index: int | range | None) -> Wanted:
 
 
 def targets(task: Task) -> Sequence[ObjectState | Bundle]:
-    """The objects whose values a task's arguments are; a shared sequence counts as one."""
+    """Returns the objects whose values a task's arguments are; a shared sequence counts as one."""
     if not task.args and not task.kwargs:
         return ()
     found: list[Any] = []
@@ -43,7 +43,7 @@ def targets(task: Task) -> Sequence[ObjectState | Bundle]:
 
 
 def argument_error(task: Task) -> BaseException | None:
-    """The error of the first argument that has failed."""
+    """Returns the error of the first argument that has failed, if one has."""
     for target in targets(task):
         if target.error is not None:
             return target.error
@@ -51,7 +51,7 @@ def argument_error(task: Task) -> BaseException | None:
 
 
 def bundle(refs: Refs) -> Bundle:
-    """What the engine keeps for a sequence."""
+    """Returns the engine's state of a sequence, and makes it first if needed."""
     if refs.engine_state is None:
         refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
     state: Bundle = refs.engine_state
@@ -59,7 +59,7 @@ def bundle(refs: Refs) -> Bundle:
 
 
 def wanted(arg: Any) -> list[Wanted]:
-    """The objects, or slices of objects, that an argument stands for."""
+    """Returns the objects, or slices of objects, that an argument stands for."""
     if isinstance(arg, Ref):
         return [sourced(arg._object, None)]  # type: ignore[arg-type]
     if isinstance(arg, SliceRef):
@@ -72,7 +72,7 @@ def wanted(arg: Any) -> list[Wanted]:
 
 
 def filled(arg: Any, loaded: Iterator[Any]) -> Any:
-    """The argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
+    """Returns the argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
     if isinstance(arg, Ref | SliceRef):
         return next(loaded)
     if isinstance(arg, Refs):

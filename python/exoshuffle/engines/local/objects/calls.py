@@ -1,8 +1,9 @@
 """A call as it travels to a worker process: the function and its arguments as bytes, and the references inside.
 
-Guarantee: what cannot be pickled is refused when the task is submitted, by name; a function is pickled once, however
-often it is called, and sent to each worker once; references among the arguments are taken out, so that they can be
-waited for and resolved, and those inside containers keep their objects alive until the task is over.
+Guarantee: an argument or function that cannot be pickled is refused, by name, when the task is submitted. A function is
+pickled once, however often it is called, and sent to each worker once. References among the arguments are taken out,
+so that they can be waited for and resolved. References inside containers keep their objects alive until the task is
+over.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from exoshuffle.engines.local.objects.identity import Handle
 from exoshuffle.errors import EngineError, OptionsError
 from exoshuffle.futures.refs import Column, ObjectHandle, Ref, Refs, SliceRef
 
-#: What stands for a value among arguments.
+#: All that can stand for a value among arguments.
 Reference = Ref | SliceRef | Refs | Column
 
 
@@ -32,8 +33,8 @@ class Code:
 
     Attributes:
         data: The pickle.
-        digest: What workers know it by.
-        inside: The handles of references that it closes over; the references are held by each call of it.
+        digest: Workers know the code by this digest.
+        inside: The handles of references that the function closes over; each call of it holds the references.
     """
 
     __slots__ = ("__weakref__", "data", "digest", "inside")
@@ -44,7 +45,7 @@ class Code:
         self.inside = inside
 
     def load(self) -> Callable[..., Any]:
-        """The function again, in this process."""
+        """Returns the function, unpickled in this process."""
         fn: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301  written by this application
         return fn
 
@@ -54,7 +55,7 @@ _codes_lock = threading.Lock()
 
 
 def _after_in_child() -> None:
-    """A thread of the parent's may have held it."""
+    """Replaces the lock in a forked child: a thread of the parent may have held it."""
     global _codes_lock
     _codes_lock = threading.Lock()
 
@@ -63,10 +64,10 @@ os.register_at_fork(after_in_child=_after_in_child)
 
 
 def code_of(fn: Callable[..., Any], name: str) -> Code:
-    """The function as bytes.
+    """Returns the function as bytes.
 
     Raises:
-        OptionsError: It cannot be pickled.
+        OptionsError: The function cannot be pickled.
     """
     with contextlib.suppress(TypeError), _codes_lock:  # not everything callable can be a key
         found = _codes.get(fn)
@@ -76,7 +77,7 @@ def code_of(fn: Callable[..., Any], name: str) -> Code:
         data = _pickled(fn, f"the function of task {name}")
     code = Code(data, hashlib.sha256(data).digest(), tuple(captured))
     if not code.inside:
-        # What is cached outlives the function, and does not keep alive what that closes over.
+        # A cached pickle outlives the function; it must not keep alive what the function closes over.
         with contextlib.suppress(TypeError), _codes_lock:
             _codes[fn] = code
     return code
@@ -88,8 +89,8 @@ class Call:
     Attributes:
         code: The function; None for a method.
         method: The method's name; empty for a function.
-        data: Pickle of (positional, keyword) with ``Hole`` where a reference was.
-        inside: The references in containers and in the function; while the call is not over.
+        data: Pickle of (positional, keyword) with a ``Hole`` where a reference was.
+        inside: The references in containers and in the function, until the call is over.
     """
 
     __slots__ = ("_handles", "code", "data", "inside", "method")
@@ -105,11 +106,11 @@ class Call:
         self.restore()
 
     def release(self) -> None:
-        """The call is over: its references go, what they refer to is remembered."""
+        """Drops the call's references, since it is over; their handles are remembered."""
         self.inside = ()
 
     def restore(self) -> None:
-        """The call is made, for the first time or again."""
+        """Takes references of the handles, since the call is made, for the first time or again."""
         self.inside = tuple(Ref(handle) for handle in self._handles)
 
 
@@ -126,7 +127,7 @@ class Hole:
 
 
 class StoredArgument(Ref):
-    """A large argument, given by value: nobody else can keep it, so its call does, as long as it may be repeated."""
+    """A large argument that was given by value. Nobody else can keep it, so its call does while it may be repeated."""
 
     __slots__ = ()
 
@@ -134,12 +135,12 @@ class StoredArgument(Ref):
         return StoredArgument, (self._object,)
 
 
-#: The pickle, the references taken out of it, and the handles of those inside.
+#: The pickle, the references taken out of it, and the handles of the references inside.
 Packed = tuple[bytes, tuple[Reference, ...], list[Handle]]
 
 
 class Packer(Protocol):
-    """What packing needs of an engine."""
+    """The part of an engine that packing needs."""
 
     inline_bytes: int
 
@@ -148,12 +149,12 @@ class Packer(Protocol):
 
 
 def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
-    """Arguments as bytes, the references taken out of them, and the handles of those inside containers.
+    """Returns arguments as bytes, the references taken out of them, and the handles of those inside containers.
 
     Large arguments are stored first, so that they count against the budget, and are mapped rather than sent.
 
     Raises:
-        OptionsError: An argument cannot be pickled; it is named.
+        OptionsError: An argument cannot be pickled; the error names it.
     """
     packed = _pack(name, args, kwargs)
     if len(packed[0]) <= engine.inline_bytes:
@@ -194,7 +195,7 @@ def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
 
 
 def unpack(data: bytes, found: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments again, with values in the holes."""
+    """Returns the arguments again, with values in the holes."""
     args, kwargs = pickle.loads(data)  # noqa: S301  written by this application
 
     def fill(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""How references travel between processes: as numbers, and who still holds them is counted.
+"""Carries references between processes as numbers.
 
-Guarantee: a reference can be pickled only where an engine is writing an argument, a result or a message, because only
-there somebody notes which references are inside and keeps their objects alive until they are read.
+Guarantee: a reference can be pickled only where an engine writes an argument, a result or a message. Only there the
+engine notes which references are inside, and keeps their objects alive until they are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from exoshuffle.futures.refs import ObjectHandle, Ref
 class Handle(ObjectHandle, Protocol):
     """A handle of this engine, in its own process or in a worker."""
 
-    #: What it is known by in other processes; below 0 before it has travelled.
+    #: Other processes know the handle by this number; it is below 0 before the handle has travelled.
     number: int
 
 
@@ -28,7 +28,7 @@ _objects: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary
 
 
 class _Writing(threading.local):
-    """Of a thread: where it notes the references that it pickles, while it does."""
+    """The list in which a thread notes the references that it pickles, while it pickles."""
 
     captured: list[Handle] | None = None
 
@@ -37,7 +37,7 @@ _writing = _Writing()
 
 
 class Capturing:
-    """Around pickling: gives the list to which the handle of every reference that is pickled is added."""
+    """A context around pickling: gives a list, and adds the handle of every pickled reference to it."""
 
     __slots__ = ("_outer",)
 
@@ -52,12 +52,12 @@ class Capturing:
 
 
 def handle_of(ref: Ref) -> Handle:
-    """What is behind a reference of this engine."""
+    """Returns the handle behind a reference of this engine."""
     return ref._object  # type: ignore[return-value]
 
 
 def number_of(handle: Handle) -> int:
-    """The number that a handle is known by in other processes."""
+    """Returns the number by which other processes know a handle."""
     if handle.number < 0:
         handle.number = next(_numbers)
         _objects[handle.number] = handle
@@ -65,15 +65,15 @@ def number_of(handle: Handle) -> int:
 
 
 def know(handle: Handle) -> None:
-    """Makes a handle that has its number already, from another process, known in this one."""
+    """Registers a handle whose number comes from another process."""
     _objects[handle.number] = handle
 
 
 def find(number: int) -> Handle:
-    """The handle with this number; what a pickled handle becomes.
+    """Returns the handle with this number; a pickled handle is loaded by this function.
 
     Raises:
-        EngineError: No object of this number lives: its last reference has gone, or the engine was closed.
+        EngineError: No object with this number lives: its last reference has gone, or the engine was closed.
     """
     handle = _objects.get(number)
     if handle is None:
@@ -84,7 +84,7 @@ def find(number: int) -> Handle:
 
 
 def reduce(handle: Handle) -> tuple[Callable[[int], Handle], tuple[int]]:
-    """``__reduce__`` of a handle."""
+    """Implements ``__reduce__`` of a handle."""
     captured = _writing.captured
     if captured is None:
         raise EngineError(

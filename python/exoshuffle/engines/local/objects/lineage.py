@@ -1,4 +1,4 @@
-"""Arguments of a finished task: they are remembered without keeping the objects alive, and can be had again."""
+"""Remembers arguments of a finished task without keeping their objects alive, and gives them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
 
 class _Described:
-    """A reference among the arguments of a finished task: names objects without keeping their bytes."""
+    """A reference among the arguments of a finished task: it names objects without keeping their bytes."""
 
     __slots__ = ("index", "kind", "target")
 
@@ -21,7 +21,7 @@ class _Described:
 
 
 def describe(arg: Any) -> Any:
-    """An argument without handles: a reference by what it refers to, anything else as it is."""
+    """Returns an argument without handles: a description of a reference, anything else as it is."""
     if isinstance(arg, StoredArgument):
         return arg
     if isinstance(arg, Ref):
@@ -36,7 +36,7 @@ def describe(arg: Any) -> Any:
 
 
 def revive(arg: Any) -> Any:
-    """The argument again, with handles of its own."""
+    """Returns the argument again, with handles of its own."""
     if not isinstance(arg, _Described):
         return arg
     if isinstance(arg.target, ObjectState):

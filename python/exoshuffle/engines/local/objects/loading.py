@@ -1,6 +1,6 @@
-"""Values of finished objects, fetched from the store: for this process, or to be mapped by another.
+"""Fetches values of finished objects from the store: for this process, or to be mapped by another.
 
-Guarantee: one fetch brings all that a task needs, or nothing; what was fetched stays in memory as long as it is held.
+Guarantee: one fetch brings all that a task needs, or nothing; fetched values stay in memory as long as they are held.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from exoshuffle.engines.local.objects.values import StoredValue
 
 @dataclass(frozen=True)
 class Loaded:
-    """An object, one of its slices or some: how it is stored, and its bytes.
+    """An object, or one or some of its slices: how it is stored, and its bytes.
 
     Attributes:
         stored: How the object is stored.
@@ -32,20 +32,20 @@ class Loaded:
     buffers: list[Slice]
 
     def value(self) -> Any:
-        """The value, for this process."""
+        """Returns the value, for this process."""
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
 
 
-#: Of an argument: its value, or those of a sequence.
+#: What was loaded for an argument: its value, or the values of a sequence.
 Arguments = Loaded | list[Loaded]
 
 
 def slice_bytes(store: Store, state: ObjectState) -> list[int]:
-    """The bytes of each slice of an object that is done.
+    """Returns the bytes of each slice of an object that is done.
 
     Raises:
-        ValueGoneError: It is gone again.
-        CorruptBlockError: What says so on disk is not what was written.
+        ValueGoneError: The value is gone again.
+        CorruptBlockError: The index on disk is not what was written.
     """
     source, index = arguments.sourced(state, None)
     if isinstance(index, int):
@@ -64,9 +64,9 @@ def load(store: Store, wanted: list[Wanted]) -> list[Loaded]:
 
     Raises:
         ValueGoneError: One of them is gone again.
-        CorruptBlockError: A spilled one is not what was written.
+        CorruptBlockError: A spilled object is not what was written.
     """
-    # Each slice once: the store would read, and hold, a spilled one as often as it is asked for.
+    # Each slice is asked for once: the store would read, and hold, a spilled slice as often as it is asked for.
     requests: dict[tuple[int, int], None] = {}
     found: list[tuple[StoredValue, int, int | range | None, list[tuple[int, int]]]] = []
     for state, index in (arguments.sourced(*one) for one in wanted):

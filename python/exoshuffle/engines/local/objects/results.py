@@ -1,4 +1,4 @@
-"""What a task hands over while it runs: the items of a generator, and one of its own arguments as its result."""
+"""Takes what a task hands over while it runs: the items of a generator, and one of its own arguments as its result."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from exoshuffle.futures.refs import Ref
 
 
 class Results:
-    """Takes what running tasks hand over."""
+    """Takes items and returned arguments of running tasks."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
 
     def returned(self, task: Task, number: int) -> StoredValue:
-        """A worker returned one of the task's references as it got it: the value stays where it is."""
+        """Makes a result of one of the task's references that a worker returned as it got it; no value moves."""
         with self._table.lock:
             if task.args is None:
                 raise TaskCancelledError(f"task {task.name} was cancelled")
@@ -26,7 +26,10 @@ class Results:
             return StoredValue(None, None, True, (Ref(state),), same_as=index or 0)
 
     def add_item(self, task: Task, stored: StoredValue) -> bool:
-        """A generator yielded; returns whether anybody wants more, once it is not too far ahead of who takes items."""
+        """Adds an item that a generator yielded, and returns whether anybody wants more.
+
+        Waits first while the generator is too far ahead of its consumers.
+        """
         stream = task.stream
         assert stream is not None
         with self._table.lock:

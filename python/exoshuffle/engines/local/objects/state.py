@@ -1,10 +1,10 @@
-"""What the engine knows of an object: where it stands, its value or its error, and who waits for it.
+"""The engine's record of an object: its status, its value or its error, and who waits for it.
 
-Guarantee: the bytes that an object has in the store are freed when its last handle goes; its description stays exactly
-as long as some later object may need it to be computed again (``task`` says how).
+Guarantee: the bytes that an object has in the store are freed when its last handle goes. Its description stays exactly
+as long as a later object may need it to be computed again (``task`` says how).
 
 Why handle counts travel through a queue: ``Ref.__del__`` may run at any moment in any thread, also while that thread
-holds the engine's lock, so it must neither lock nor block.
+holds the engine's lock. So it must neither lock nor block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from exoshuffle.futures.refs import Ref
 
 
 class ValueGoneError(Exception):
-    """A value was lost or freed since its object was seen done; it may come back. Never leaves the engine."""
+    """A value was lost or freed since its object was seen done; it may come back. The error never leaves the engine."""
 
 
 class Status(enum.Enum):
@@ -34,20 +34,20 @@ class Status(enum.Enum):
 
 
 class Awaited(Protocol):
-    """What threads and tasks wait for."""
+    """Something that threads and tasks wait for."""
 
-    #: Called once each, and forgotten, when it comes; with whether it failed.
+    #: Called once each, and forgotten, when the awaited comes; the argument says whether it failed.
     waiters: list[Callable[[bool], None]]
 
 
 class HandleCounter(Protocol):
-    """Who counts the handles of objects."""
+    """Counts the handles of objects."""
 
     #: Objects and +1 or -1: a ``Ref`` came or went.
     handle_changes: collections.deque[tuple[ObjectState, int]]
 
     def settle(self) -> None:
-        """Looks at the changes, now or soon; must not block."""
+        """Applies the changes, now or soon; must not block."""
 
 
 class Maker(Protocol):
@@ -65,10 +65,10 @@ class LivingActor(Protocol):
         """Runs the constructor; the actor then serves calls."""
 
     def released(self) -> None:
-        """No handle is left. Lock held."""
+        """Called when no handle is left. Lock held."""
 
     def end(self, error: BaseException) -> None:
-        """Calls that have not begun fail with ``error``, as do later ones. Lock held."""
+        """Fails calls that have not begun, and later ones, with ``error``. Lock held."""
 
 
 class ObjectState:
@@ -113,7 +113,7 @@ class ObjectState:
         self.counter.settle()
 
     def source(self) -> ObjectState:
-        """The object that has the value: this one, or one that it is the same as."""
+        """Returns the object that has the value: this one, or the one that it is the same as."""
         state = self
         while (stored := state.stored) is not None and stored.same_as is not None:
             state = stored.contained[0]._object  # type: ignore[assignment]
@@ -128,26 +128,26 @@ class ObjectState:
 
 
 class Bundle:
-    """What the engine keeps for a ``Refs``: its objects, and how many of them are still to come."""
+    """The engine's state of a ``Refs``: its objects, and how many of them are still to come."""
 
     __slots__ = ("complete_at", "counter", "error", "missing", "objects", "slice_bytes", "waiters")
 
     def __init__(self, objects: tuple[ObjectState, ...]) -> None:
         self.objects = objects
         counters = {id(state.counter): state.counter for state in objects}
-        #: Of all objects; None if they are of different engines.
+        #: The counter of all objects; None if they are of different engines.
         self.counter = next(iter(counters.values())) if len(counters) == 1 else None
         self.missing = 0
         #: The engine's count of lost objects when all of these were last seen done; -1: never.
         self.complete_at = -1
         #: Error of the first object that failed.
         self.error: BaseException | None = None
-        #: Sums over the objects, by slice, of what lay in the store when somebody first asked.
+        #: Sums over the objects, by slice, of the bytes in the store when somebody first asked.
         self.slice_bytes: list[int] | None = None
         self.waiters: list[Callable[[bool], None]] = []
 
     def settle(self, num_lost: int) -> None:
-        """All objects are done, or one has failed: wakes who waits for the sequence."""
+        """Wakes all who wait for the sequence, since all objects are done or one has failed."""
         self.complete_at = num_lost
         errors = (state.source().error for state in self.objects)
         self.error = next((error for error in errors if error is not None), None)

@@ -1,8 +1,8 @@
 """The items of a generator task.
 
-Guarantee: item i is the same object whichever attempt of the task made it; an item that nobody has taken yet is kept
-alive by the stream, one that was taken by its references. An item that is lost is made again by another attempt, or by
-the one that runs: if that has passed it, once more by the next.
+Guarantee: item i is the same object whichever attempt of the task made it. The stream keeps an item alive until
+somebody takes it; then its references do. A lost item is made again by the running attempt, or by the next attempt if
+the running one has passed it or none runs.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from exoshuffle.futures.refs import Ref
 
 
 class Keeper(HandleCounter, Protocol):
-    """Who keeps the items: the table of objects. Called with the lock held."""
+    """Keeps the items: the table of objects. Called with the lock held."""
 
     def fulfil(self, state: ObjectState, stored: StoredValue) -> None:
-        """The value is there."""
+        """Gives the object its value."""
 
     def reject(self, state: ObjectState, error: BaseException) -> None:
-        """There will be no value."""
+        """Fails the object: there will be no value."""
 
     def discard(self, stored: StoredValue) -> None:
-        """Nobody wants the value."""
+        """Frees a value that nobody wants."""
 
     def notify(self) -> None:
-        """Wakes who waits for something to change."""
+        """Wakes all who wait for something to change."""
 
 
 class StreamWaits(Protocol):
-    """Who waits for items, or for somebody to take them. Called without the lock."""
+    """Waits for items, or for somebody to take them. Called without the lock."""
 
     def next_item(self, stream: Stream, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle.next_ref``."""
@@ -47,9 +47,9 @@ class StreamWaits(Protocol):
 
 
 class Stream:
-    """What is behind a ``RefStream``. Its methods are called with the lock held.
+    """The engine's side of a ``RefStream``.
 
-    Not so ``await_taker``, and those of ``StreamHandle``.
+    Its methods are called with the lock held, except ``await_taker`` and the methods of ``StreamHandle``.
     """
 
     def __init__(self, keeper: Keeper, waits: StreamWaits, task: Maker) -> None:
@@ -60,7 +60,7 @@ class Stream:
         self._untaken: dict[int, Ref] = {}
         self._most_ahead = sys.maxsize
         self._is_in_haste = False
-        #: See ``Awaited``: of the task itself, while it is too far ahead.
+        #: See ``Awaited``: the waiter of the task itself, while it is too far ahead.
         self.waiters: list[Callable[[bool], None]] = []
         #: Items made by the attempt that runs.
         self._made = 0
@@ -71,9 +71,9 @@ class Stream:
         self._output = Ref(task.output) if task.output is not None else None
 
     def add(self, stored: StoredValue) -> bool:
-        """The task yielded another item; returns whether anybody wants more.
+        """Adds an item that the task yielded, and returns whether anybody wants more.
 
-        Of a stream that was dropped, items are wanted that were taken before, and that an attempt may make again.
+        In a dropped stream only items are wanted that were taken before, which an attempt may make again.
         """
         index = self._made
         is_new = index == len(self._items)
@@ -86,21 +86,21 @@ class Stream:
             self._items.append(state)
             self._untaken[index] = Ref(state)
         self._keeper.fulfil(self._items[index], stored)
-        if self.dropped:  # perhaps meanwhile: that needs no lock
+        if self.dropped:  # perhaps meanwhile, since dropping needs no lock
             self._untaken.clear()
         return not self.dropped or self._made < len(self._items)
 
     def restart(self) -> None:
-        """Another attempt begins."""
+        """Begins another attempt."""
         self._made = 0
         self.ended = self._is_in_haste = False
 
     def hasten(self) -> None:
-        """What the attempt that runs has passed is lost: another one can make it again when this one has ended."""
+        """Makes the running attempt hurry: a lost item that it has passed can only be made by another attempt."""
         self._is_in_haste = True
 
     def lose(self, state: ObjectState) -> None:
-        """An item is to be made again."""
+        """Notes that an item is to be made again."""
         self._lost.add(state)
 
     @property
@@ -110,11 +110,11 @@ class Stream:
 
     @property
     def has_missed(self) -> bool:
-        """Whether the attempt that ends was past an item when that was lost."""
+        """Whether the attempt that ends had passed an item when the item was lost."""
         return any(state.status is Status.PENDING for state in self._items[: self._made])
 
     def end(self, error: BaseException | None = None) -> None:
-        """The task is over: it has returned, or there is an error."""
+        """Ends the stream, since the task has returned or there is an error."""
         self.ended = True
         for state in self._items:
             if state.status is Status.PENDING:
@@ -123,7 +123,7 @@ class Stream:
         self._keeper.notify()
 
     def take(self, index: int) -> Ref | None:
-        """Item ``index``, if it has been made."""
+        """Returns item ``index``, if it has been made."""
         if index >= len(self._items):
             return None
         if index not in self._untaken:
@@ -135,13 +135,13 @@ class Stream:
 
     @property
     def is_far_ahead(self) -> bool:
-        """Whether the task is to wait until somebody takes an item; not while it is to make again what was lost."""
+        """Whether the task is to wait until somebody takes an item; False while it is to make lost items again."""
         makes_new = self._made == len(self._items) and not self._is_in_haste
         return makes_new and len(self._untaken) >= self._most_ahead
 
     @property
     def error(self) -> BaseException | None:
-        """What ended the stream early."""
+        """The error that ended the stream early."""
         return None if self._task.output is None else self._task.output.error
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:

@@ -1,10 +1,10 @@
 """The table of objects: how each comes, fails, is lost, made again and freed.
 
 Guarantees: references are counted exactly; a task starts when all its arguments are done, and fails when one of them
-has; a lost object is computed again from its lineage, and only what is needed of it.
+has failed; a lost object is computed again from its lineage, of which only the needed part runs.
 
-Methods are called with the lock held, unless they say otherwise; none of them waits. What the end or the loss of one
-object means for others is done step by step and not by recursion: a chain of tasks may be longer than a stack is deep.
+Methods are called with the lock held, unless they say otherwise; none of them waits. The end or the loss of one object
+reaches others step by step and not by recursion: a chain of tasks may be longer than a stack is deep.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from exoshuffle.errors import (
     TaskCancelledError,
 )
 
-#: For how long who finds the lock taken leaves the interpreter to others.
+#: How long a thread that finds the lock taken leaves the interpreter to others.
 _AWAY_SECONDS = 50e-6
-#: For a lock's ``acquire``.
+#: Arguments for a lock's ``acquire``.
 _WITHOUT_WAITING = (False,)
 
 
@@ -41,23 +41,23 @@ class ObjectTable:
 
     Attributes:
         lock: Guards everything.
-        start: What to do with a task whose arguments are done.
+        start: Starts a task whose arguments are done.
         waiters: Called when something changes: an object comes or fails, a stream ends, the engine is closed.
     """
 
     def __init__(self, store: Store) -> None:
         self.lock = threading.Lock()
-        #: Handles that came and went, not counted yet: objects and +1 or -1.
+        #: Handles that came and went and are not counted yet: objects and +1 or -1.
         self.handle_changes: collections.deque[tuple[ObjectState, int]] = collections.deque()
         self.waiters: list[Callable[[bool], None]] = []
         self._store = store
         self.start: Callable[[Task], None] = lambda _: None
         self.closed = False
-        #: The process whose engine it is, if this one was forked from it.
+        #: The process that owns the engine, if this process was forked from it.
         self._forked_from: int | None = None
         self.num_recovered = 0
         self._num_lost = 0
-        #: What follows from what was done, and is still to be done before the lock is given back.
+        #: Consequences of past steps, to be done before the lock is given back.
         self._steps: collections.deque[Callable[[], None]] = collections.deque()
         self._is_stepping = False
         # Weak, so that the garbage collector finds cycles of lineage and references in arguments.
@@ -69,22 +69,22 @@ class ObjectTable:
         return len(self._blocks)
 
     def check_process(self) -> None:
-        """Raises ``ForkedEngineError`` in a child of the process whose engine it is."""
+        """Raises ``ForkedEngineError`` in a forked child of the process that owns the engine."""
         if self._forked_from is not None:
             raise ForkedEngineError.of(self._forked_from)
 
     def check_open(self) -> None:
-        """Raises ``ClosedError`` once the engine is closed; and as ``check_process``."""
+        """Raises ``ClosedError`` once the engine is closed; raises like ``check_process`` first."""
         self.check_process()
         if self.closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
     def own(self, found: Any) -> ObjectState:
-        """What is behind a reference, if it is of this engine. Without the lock.
+        """Returns the object behind a reference, if it is of this engine. Without the lock.
 
         Raises:
-            ClosedError: It is of another, which was closed before this one started; or this one is closed.
-            ForkedEngineError: It is of the process that this one was forked from.
+            ClosedError: The reference is of another engine, closed before this one started; or this one is closed.
+            ForkedEngineError: The reference is of the process that this one was forked from.
         """
         self.check_open()
         counter = getattr(found, "counter", None)
@@ -96,7 +96,7 @@ class ObjectTable:
         return state
 
     def check_arguments(self, task: Task) -> None:
-        """Raises ``ClosedError`` if one of them is of another engine. Without the lock."""
+        """Raises ``ClosedError`` if an argument is of another engine. Without the lock."""
         for target in arguments.targets(task):
             if not isinstance(target, Bundle):
                 self.own(target)
@@ -104,24 +104,24 @@ class ObjectTable:
                 self.own(next(one for one in target.objects if one.counter is not self))
 
     def forked(self, process: int) -> None:
-        """In a child, whose threads do not include those that may hold the lock: nothing is to be had here any more."""
+        """Closes the table in a forked child: the threads that may hold the lock are not in the child."""
         self._forked_from = process
         self.closed = True
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process was forked from the one whose engine it is; then the lock is not to be taken."""
+        """Whether this process was forked from the one that owns the engine; then nobody may take the lock."""
         return self._forked_from is not None
 
     def close(self) -> None:
-        """Wakes everybody who waits."""
+        """Closes the table, and wakes everybody who waits."""
         self.closed = True
         self.notify()
 
     # --- handles -----------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Applies queued handle counts, unless somebody holds the lock, who will look again. Without the lock."""
+        """Applies queued handle counts, unless somebody holds the lock: the holder looks again. Without the lock."""
         while self.handle_changes:
             if self._forked_from is not None:
                 self.handle_changes.clear()
@@ -138,11 +138,11 @@ class ObjectTable:
                     self.lock.release()
 
     def make_way(self) -> None:
-        """Before taking the lock, where that is done for every task: lets go on who holds it. Without the lock.
+        """Lets the holder of the lock go on. Called without the lock, before it is taken once for every task.
 
-        A thread that waits in ``acquire`` gets the lock before it gets the interpreter. Who runs meanwhile finds the
-        lock taken and waits in turn: both change places at every use of the lock, some ten times a task, and nothing
-        ends that. Here the interpreter is left to others without waiting for the lock.
+        A thread that waits in ``acquire`` gets the lock before it gets the interpreter. The thread that runs meanwhile
+        finds the lock taken and waits in turn. So both change places at every use of the lock, some ten times a task,
+        and nothing ends that. Here the interpreter is left to others without waiting for the lock.
         """
         if self.lock.locked():
             time.sleep(_AWAY_SECONDS)
@@ -158,7 +158,7 @@ class ObjectTable:
                 self._drop_task(state)
 
     def notify(self) -> None:
-        """Wakes who waits for something to change."""
+        """Wakes all who wait for something to change."""
         if self.waiters:
             waiters, self.waiters = self.waiters, []
             for waiter in waiters:
@@ -167,7 +167,7 @@ class ObjectTable:
     # --- the life of an object ---------------------------------------------------------------------------------
 
     def fulfil(self, state: ObjectState, stored: StoredValue) -> None:
-        """The value is there."""
+        """Gives the object its value."""
         if state.status is not Status.PENDING:  # cancelled while it ran, or made twice
             self.discard(stored)
             return
@@ -181,12 +181,12 @@ class ObjectTable:
         self._announce(state)
 
     def discard(self, stored: StoredValue) -> None:
-        """Nobody wants the value."""
+        """Frees a value that nobody wants."""
         if stored.block_id is not None and not self.closed:
             self._store.free(stored.block_id)
 
     def reject(self, state: ObjectState, error: BaseException) -> None:
-        """There will be no value."""
+        """Fails the object: there will be no value."""
         state.status = Status.FAILED
         state.error = error
         if state.actor is not None:
@@ -194,7 +194,7 @@ class ObjectTable:
         self._announce(state)
 
     def cancel(self, task: Task) -> None:
-        """The task is not to be run, or its result not to be used."""
+        """Cancels a task: it does not run, or nobody uses its result."""
         assert task.output is not None
         task.cancelled = True
         if not task.started:
@@ -213,7 +213,7 @@ class ObjectTable:
         self.notify()
 
     def _do(self, steps: Iterable[Callable[[], None]]) -> None:
-        """Takes further steps: now, or after the one that is being done."""
+        """Takes further steps: now, or after the step that is being done."""
         self._steps.extend(steps)
         if self._is_stepping:
             return
@@ -236,13 +236,13 @@ class ObjectTable:
             self.discard(stored)
 
     def _untie(self, state: ObjectState) -> None:
-        """The task of an object that is gone forgets it: both, and what the task keeps, go without a collector."""
+        """Has the task of a gone object forget it, so that both, and what the task keeps, go without a collector."""
         task = maker_of(state)
         if task is not None and task.output is state and task.stream is None:
             task.output = None
 
     def _drop_task(self, state: ObjectState) -> None:
-        """Nobody can ask for the result any more: a task that has not started never does, an actor ends."""
+        """Cancels a task that has not started, or ends an actor: nobody can ask for the result any more."""
         if state.actor is not None:
             state.actor.released()
             return
@@ -260,7 +260,7 @@ class ObjectTable:
     # --- loss and recovery -------------------------------------------------------------------------------------
 
     def lose(self, error: CorruptBlockError) -> None:
-        """A spilled block is corrupt: forget it and compute it again. Without the lock."""
+        """Forgets a corrupt spilled block, and computes it again. Without the lock."""
         with self.lock:
             state = self._blocks.get(error.block_id)
             if state is not None and state.status is Status.DONE:
@@ -344,7 +344,7 @@ class ObjectTable:
             self.reject_task(task, error)
 
     def reject_task(self, task: Task, error: BaseException) -> None:
-        """The task will not be run again."""
+        """Fails the result of a task, which will not run again."""
         assert task.output is not None
         self._release_for_good(task, error)
         if task.output.status is Status.PENDING:
@@ -356,17 +356,17 @@ class ObjectTable:
         task.release_arguments()
         if task.stream is not None:
             task.stream.end(error)
-        if task.stream is None or not task.can_run_again():  # else: for the items that it has made
+        if task.stream is None or not task.can_run_again():  # else items may need it
             task.drop_lineage()
 
     def _bundle_pending(self, bundle: Bundle) -> bool:
         """Whether objects of the sequence are still to come.
 
-        Looks at each of them only when something was lost since the last look: R tasks share a sequence of M objects.
+        R tasks share a sequence of M objects, so each object is looked at only if something was lost since last time.
         """
         if bundle.missing or bundle.complete_at == self._num_lost:
             return bundle.missing > 0
-        # What is lost from here on asks for another look.
+        # A loss from here on asks for another look.
         looked_at = self._num_lost
 
         def arrived(failed: bool) -> None:

@@ -1,8 +1,8 @@
-"""What the engine knows of a task: the call, how its attempts went, and what it takes while it runs.
+"""The engine's record of a task: the call, how its attempts went, and what it takes while it runs.
 
 Guarantee: a finished task points to the descriptions of its arguments (``lineage``), and an object to its task, so that
-Python's own garbage collection releases lineage. What can never be lost (a value beside the store, which its
-description keeps) or never be made again needs none, and ends it.
+Python's own garbage collection releases lineage. A value beside the store can never be lost, since its description
+keeps it. Such a value, and one that can never be made again, needs no lineage, and ends it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class CalledActor(Protocol):
 
     @property
     def sequence(self) -> int:
-        """The number of its making."""
+        """The sequence number of the task that makes the actor."""
 
     def add(self, task: Task) -> None:
-        """A call was made; ``ready`` says when its arguments are there."""
+        """Takes a call that was made; ``ready`` says when its arguments are there."""
 
     def ready(self, task: Task) -> None:
-        """The arguments of a call are there, for the first time or again."""
+        """Notes that the arguments of a call are there, for the first time or again."""
 
     def wake(self) -> None:
-        """A call was cancelled or has failed before it ran."""
+        """Wakes the actor: a call was cancelled or has failed before it ran."""
 
 
 class Host(Protocol):
@@ -44,23 +44,23 @@ class Host(Protocol):
 
     @property
     def process_id(self) -> int:
-        """Number of the process."""
+        """The number of the process."""
 
     def stack(self) -> list[Frame]:
-        """The calls that it is in, the innermost first."""
+        """Returns the calls that the process is in, the innermost first."""
 
     def check_alive(self) -> None:
         """Raises ``WorkerDiedError`` if the process has ended."""
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Around a blocking call that the engine answers for the worker."""
+        """Returns a context for a blocking call that the engine answers for the worker."""
 
 
 class Task:
     """One call of a remote function, or of a method of an actor, or the making of an actor.
 
-    ``args`` and ``kwargs`` are what the caller gave, for a thread; for a worker process they are pickled in ``call``,
-    and ``args`` are the references among them.
+    For a thread, ``args`` and ``kwargs`` are what the caller gave. For a worker process, ``call`` has them pickled, and
+    ``args`` are the references among them.
     """
 
     __slots__ = (
@@ -110,48 +110,48 @@ class Task:
         self.name = options.name or getattr(fn, "__name__", "task")
         self.sequence = sequence
         self.attempt = 1
-        #: Deaths of its workers that are not counted as attempts; when the first came, and the signs then (``deaths``).
+        #: Deaths of its workers that do not count as attempts; when the first came, and the signs then (``deaths``).
         self.deaths = 0
         self.died_at = 0.0
         self.signs_before = 0
-        #: Of the attempts that ended so, the longest.
+        #: The longest of the attempts that ended so.
         self.longest_seconds = 0.0
         self.cancelled = False
         self.started = False
         self.ready = False
-        #: Counted among those that have their arguments ahead of the workers.
+        #: Whether it counts among the tasks that have their arguments ahead of the workers.
         self.is_staged = False
         self.missing = 0
         self.lineage: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self.output: ObjectState | None = None
         self.stream: Stream | None = None
         self.actor: CalledActor | None = None
-        #: Of the actor, that is called.
+        #: The method of the actor that is called.
         self.method = ""
         #: Number of the task or the actor that made the call, for the order of an actor's calls.
         self.caller: int | None = None
         #: Stops the running attempt, if it can be stopped.
         self.interrupt: Callable[[], None] | None = None
-        #: An actor occupies what its making took until it ends.
+        #: Set for an actor: until it ends, it occupies the resources that its making took.
         self.keeps_resources = False
         self.reservation: Reservation | None = None
         self.values: Any = None
-        #: Where the attempt runs, if in a worker process.
+        #: The worker process that the attempt runs in, if it does not run on a thread.
         self.worker: Host | None = None
 
     def is_over(self) -> bool:
-        """Whether its result has come, or never will."""
+        """Whether the result of the task has come, or never will."""
         return self.cancelled or self.output is None or self.output.status is not Status.PENDING
 
     def release_memory(self) -> None:
-        """Gives working memory and the values of arguments back; harmless when repeated."""
+        """Gives working memory and the values of arguments back; may be called again."""
         reservation, self.reservation = self.reservation, None
         self.values = None
         if reservation is not None:
             reservation.release()
 
     def release_arguments(self) -> None:
-        """Lets go of the arguments' handles and keeps their descriptions (with the first call, the lineage)."""
+        """Lets go of the arguments' handles and keeps their descriptions, which are the lineage from now on."""
         if self.args or self.kwargs:
             self.lineage = (
                 tuple(describe(arg) for arg in self.args or ()),
@@ -162,16 +162,16 @@ class Task:
         self.args = self.kwargs = self.values = None
 
     def can_run_again(self) -> bool:
-        """Whether what it made is made again when it is lost; each item of a generator is, the first time."""
+        """Whether a lost result is made again; an item of a generator is, the first time that it is lost."""
         most = self.options.max_retries + (0 if self.stream is None else self.stream.num_lost)
         return self.actor is None and self.attempt - self.deaths <= most
 
     def drop_lineage(self) -> None:
-        """Lets go of what it was called with, too: it is not run again."""
+        """Lets go of the descriptions of the arguments, too: the task does not run again."""
         self.lineage = ((), {})
 
     def forget(self) -> None:
-        """After its end: keeps nothing of what it ran and made, so that its object goes with the last handle."""
+        """Lets go, after the end, of the function and the results, so that the object goes with its last handle."""
         self.drop_lineage()
         self.fn = self.call = self.output = self.stream = None
 
@@ -186,5 +186,5 @@ class Task:
 
 
 def maker_of(state: ObjectState) -> Task | None:
-    """The task that makes an object; None for one that was put."""
+    """Returns the task that makes an object; None for an object that was put."""
     return cast("Task | None", state.task)

@@ -1,8 +1,8 @@
-"""How values become bytes in the store and values again.
+"""Turns values into bytes in the store, and back into values.
 
-Guarantee: what a task gets is never shared mutable state with what another returned; large buffers (Arrow, NumPy,
-bytes) are copied once, into the store, and read from there without a copy. Arrow data that a worker process returns as
-it got it is not copied at all.
+Guarantee: a value that a task gets shares no mutable state with the value that another task returned. Large buffers
+(Arrow, NumPy, bytes) are copied once, into the store, and read from there without a copy. Arrow data that a worker
+process returns as it got it is not copied at all.
 
 A value is kept in one of three ways: *inline* (pickled, up to a limit), as a *pickled block* (pickle protocol 5,
 buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
@@ -30,18 +30,18 @@ from exoshuffle.units import counted
 #: Values up to this size stay out of the store: a block costs a mapping and at least 64 KiB.
 INLINE_BYTES = 100 * 1024
 
-#: A slice that was fetched: of the store, mapped from another process, or its bytes.
+#: A slice that was fetched: from the store, mapped from another process, or as its bytes.
 Readable = _native.Slice | _native.MappedSlice | bytes
 
 _ALIGNMENT = 64
 #: The store spills from this share of its budget on.
 _SPILL_PERCENT = 80
-#: Between collections: one takes some 10 ms in a large program.
+#: The least time between collections; one takes some 10 ms in a large program.
 COLLECT_SECONDS = 1.0
 
 
 def check_inline_bytes(value: Any) -> None:
-    """Raises ``OptionsError`` unless it is a number of bytes."""
+    """Raises ``OptionsError`` unless the value is a number of bytes."""
     if not is_whole(value) or value < 0:
         raise OptionsError(
             f"inline_bytes is {value!r}; it must be a whole number of bytes, at least 0"
@@ -55,8 +55,8 @@ class StoredValue(NamedTuple):
         inline: One pickle per slice, or None.
         block_id: The store's number of the block, or None.
         pickled: Whether the slices of the block are pickles.
-        contained: The references inside the value, which live as long as it does.
-        same_as: The value is that of another object's slice, by number; the object is the one contained.
+        contained: The references inside the value, which live as long as the value does.
+        same_as: The number of the slice of another object that is this value; ``contained`` names the object.
     """
 
     inline: tuple[bytes, ...] | None
@@ -67,30 +67,30 @@ class StoredValue(NamedTuple):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it can stay as long as its object is known: it takes nothing of the store, itself or by others."""
+        """Whether the value can stay as long as its object is known: it takes no store memory, itself or by others."""
         return self.inline is not None and not self.contained
 
 
 class Blocks(Protocol):
-    """Where blocks come from: the store, or the engine that a worker process talks to."""
+    """The source of blocks: the store, or the engine that a worker process talks to."""
 
     inline_bytes: int
 
     def allocate(self, offsets: Sequence[int]) -> Any:
-        """A block to fill."""
+        """Returns a block to fill."""
 
     def num_slices(self, value: Any) -> int | None:
-        """Slices of a value that is a block from ``allocate``; None if it is something else."""
+        """Returns the number of slices of a block from ``allocate``; None for any other value."""
 
     def seal(self, block: Any) -> int:
-        """Ends filling; returns the block's number."""
+        """Ends filling, and returns the block's number."""
 
 
 class StoreBlocks:
     """Blocks of the store in this process.
 
-    Before the store begins to spill it is asked whether references lie in cycles that the garbage collector has not
-    found yet, here or in worker processes (``collect``): their objects need not be written.
+    Before the store begins to spill, ``collect`` has the garbage collector find references in cycles, here and in
+    worker processes: the objects behind these need not be written.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class StoreBlocks:
         return self._store.allocate(offsets)
 
     def collect_if_nearly_full(self, more_bytes: int) -> None:
-        """Before so much more is taken of the store's budget: has garbage found, if that would make it spill."""
+        """Has garbage collected if so many more bytes would make the store spill; called before they are taken."""
         now = time.monotonic()
         if now - self._collected_at > COLLECT_SECONDS and self.is_nearly_full(more_bytes):
             self._collected_at = now
@@ -130,10 +130,10 @@ class StoreBlocks:
 
 
 def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
-    """Puts what a task returned where it can be read from.
+    """Stores the value that a task returned, so that it can be read.
 
     Raises:
-        EngineError: The task returned another number of values than ``num_returns``, or what cannot be pickled.
+        EngineError: The task returned another number of values than ``num_returns``, or a value that cannot be pickled.
     """
     found = blocks.num_slices(value)
     if found is not None:
@@ -178,7 +178,7 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
 def assemble(
     stored: StoredValue, num_slices: int, index: int | range | None, buffers: Sequence[Readable]
 ) -> Any:
-    """The value of an object, of one of its slices or of some, from what was fetched for it."""
+    """Makes the value of an object, or of one or some of its slices, from the fetched buffers."""
     if stored.inline is not None:
         chosen = stored.inline
         if index is not None:
@@ -195,7 +195,7 @@ def assemble(
 
 
 def is_arrow(value: Any) -> bool:
-    """Whether it is Arrow data, which nobody can have changed since it was read."""
+    """Whether a value is Arrow data, which nobody can have changed since it was read."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(
         value, arrow.Table | arrow.RecordBatch | arrow.ChunkedArray | arrow.Array
@@ -203,7 +203,10 @@ def is_arrow(value: Any) -> bool:
 
 
 def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
-    """A pickle, by value for what cannot be imported elsewhere; large buffers go to ``buffers`` if that is given."""
+    """Pickles a value. Large buffers go to ``buffers``, if given.
+
+    Functions and classes that other processes cannot import are pickled by value.
+    """
     keep = None if buffers is None else buffers.append
     try:
         data = pickle.dumps(value, protocol=5, buffer_callback=keep)
@@ -231,11 +234,11 @@ class _Packed:
         )
 
     def in_band(self) -> bytes:
-        """The pickle alone, buffers inside."""
+        """Returns the pickle alone, with the buffers inside."""
         return self._pickle if len(self._parts) == 1 else dumps(self._value)
 
     def write(self, out: memoryview) -> None:
-        """Fills ``num_bytes`` bytes."""
+        """Writes the value into ``num_bytes`` bytes."""
         position = 0
         header = struct.pack(f"<{len(self._parts) + 1}Q", len(self._parts), *map(len, self._parts))
         for part in (header, *self._parts):
@@ -244,7 +247,7 @@ class _Packed:
 
 
 def _unpinned(buffer: Readable) -> memoryview:
-    """What is small is copied: who keeps it would keep all of its block in memory, the slices beside it as well.
+    """Copies a small buffer: a program that keeps the buffer would keep all of its block in memory.
 
     Three ends of pieces, kept by the program beside rows of 100 MB, left 600 MB without room for the next piece.
     """

@@ -1,1 +1,1 @@
-"""Tasks of an engine: who runs when, what becomes of each attempt, and who waits for whom."""
+"""Tasks of an engine: which task runs when, how each attempt ends, and who waits for whom."""

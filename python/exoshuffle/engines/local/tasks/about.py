@@ -1,4 +1,4 @@
-"""What there is to know of an engine: its nodes and its counters."""
+"""Facts about an engine: its nodes and its counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class About:
         return [Node(ENGINE_NAME, dict(self._resources.total))]
 
     def stats(self) -> dict[str, int]:
-        """Counters of the store, tasks submitted, objects in the store and objects recovered."""
+        """Returns counters of the store, tasks submitted, objects in the store and objects recovered."""
         self._table.check_process()
         self._table.settle()
         return self._store.stats() | {

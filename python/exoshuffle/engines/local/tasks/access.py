@@ -1,6 +1,6 @@
-"""Objects as programs and workers ask for them: put, get, wait, cancel, and what is known of each.
+"""Objects as programs and workers ask for them: put, get, wait, cancel, error, place and sizes.
 
-Guarantee: a reference of another engine, or of one that was closed, is refused by name.
+Guarantee: a reference of another engine, or of a closed one, is refused by name.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class ObjectAccess:
         table: Has the objects.
         waits: Waits for them.
         store: Has their bytes.
-        blocks: Where values are put.
-        kept: Looks at what the program keeps, whenever it gets something.
+        blocks: Takes values that are put.
+        kept: Looks at what the program keeps, whenever the program gets something.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ObjectAccess:
         return self.keep(values.encode(self._blocks, value, 1))
 
     def keep(self, stored: StoredValue) -> Ref:
-        """A reference to a value that is stored already."""
+        """Returns a reference to a value that is stored already."""
         with self._table.lock:
             self.check_open()
             state = ObjectState(self._table, 1, None)
@@ -77,7 +77,7 @@ class ObjectAccess:
         return self.get_loaded(ref, timeout).value()
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
-        """What ``get`` returns, before it is decoded."""
+        """Returns the value for ``get``, before it is decoded."""
         ((state, index),) = arguments.wanted(ref)
         self._table.own(state)
         self._kept.look()
@@ -132,5 +132,5 @@ class ObjectAccess:
         return True
 
     def state_of(self, ref: Ref) -> ObjectState:
-        """What is behind a reference, if it is of this engine; see ``ObjectTable.own``."""
+        """Returns the object behind a reference, if it is of this engine; see ``ObjectTable.own``."""
         return self._table.own(ref._object)

@@ -1,7 +1,7 @@
-"""What the unfinished tasks of an engine do, for the watchdog.
+"""Tells the watchdog what the unfinished tasks of an engine do.
 
-Why the garbage collector is asked for the tasks that wait for arguments: a register of them would cost every task
-something, and this is asked once a minute at most, when nothing goes on.
+The garbage collector finds the tasks that wait for arguments. A register of them would cost every task something, and
+the watchdog asks once a minute at most, when nothing goes on.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from exoshuffle.units import format_bytes
 
 
 def activities(table: ObjectTable, scheduler: Scheduler, waits: Waits) -> list[Activity]:
-    """The unfinished tasks, running ones first, those that have run longest at the beginning.
+    """Returns the unfinished tasks: first the running ones, longest first, then those that wait.
 
-    None if all wait for the program to take what they have made: it may take its time.
+    The list is empty if all wait for the program to take their results: the program may take its time.
     """
     with table.lock:
         if scheduler.is_idle() or waits.all_are_ahead():
@@ -87,7 +87,7 @@ def _reason(task: Task, scheduler: Scheduler, stage_is_stuck: bool) -> str:
 
 
 def _missing_arguments(task: Task) -> str:
-    """The tasks that are to make arguments, with the number of objects that have not come."""
+    """Names the tasks that are to make arguments, with the number of objects that have not come."""
     missing = collections.Counter(
         state.task.name if state.task is not None else "put"
         for target in arguments.targets(task)

@@ -1,8 +1,8 @@
 """An actor: an object in a worker process of its own (or on a thread of this one), and the calls that wait for it.
 
-Guarantees: one call at a time, those of one caller in the order in which they were made, whatever their arguments wait
-for; what an actor occupies is given back when it ends. A call that was running when the process died fails, unless it
-may be repeated; an actor with restarts left is then made again by its constructor.
+Guarantees: an actor runs one call at a time. Calls of one caller run in the order in which they were made, whatever
+their arguments wait for. An actor gives back its resources and memory when it ends. A call that was running when the
+process died fails, unless it may be repeated; an actor with restarts left is then made again by its constructor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from exoshuffle.futures.options import ActorOptions, TaskOptions
 
 
 def creation_options(options: ActorOptions) -> TaskOptions:
-    """What the task needs that makes the actor."""
+    """Returns the options of the task that makes the actor."""
     return TaskOptions(
         num_cpus=options.num_cpus,
         num_gpus=options.num_gpus,
@@ -45,7 +45,7 @@ def creation_options(options: ActorOptions) -> TaskOptions:
 
 @dataclass(frozen=True)
 class ActorParts:
-    """What actors act on: the parts of an engine that their calls go through."""
+    """The parts of an engine that calls of actors go through."""
 
     table: ObjectTable
     scheduler: Scheduler
@@ -64,7 +64,7 @@ class LocalActor:
         self._parts = parts
         self._creation = creation
         self._restarts_left = options.max_restarts
-        #: Whether a call has seen the process end, and who may have ended it.
+        #: Whether the process was ended from outside, as a call saw it; None if no call saw it end.
         self._ended_from_outside: bool | None = None
         self._changed = threading.Condition(parts.table.lock)
         self._calls: dict[int | None, collections.deque[Task]] = {}
@@ -77,17 +77,17 @@ class LocalActor:
 
     @property
     def sequence(self) -> int:
-        """The number of its making."""
+        """The sequence number of the task that makes the actor."""
         return self._creation.sequence
 
     # --- from the engine, lock held ----------------------------------------------------------------------------
 
     def add(self, task: Task) -> None:
-        """A call was made; ``ready`` says when its arguments are there."""
+        """Takes a call that was made; ``ready`` says when its arguments are there."""
         self._calls.setdefault(task.caller, collections.deque()).append(task)
 
     def ready(self, task: Task) -> None:
-        """The arguments of a call are there, for the first time or again."""
+        """Notes that the arguments of a call are there, for the first time or again."""
         if self.error is not None:
             self._parts.table.reject_task(task, self.error)
             return
@@ -95,11 +95,11 @@ class LocalActor:
         self._changed.notify()
 
     def wake(self) -> None:
-        """A call was cancelled or has failed before it ran, or the engine closes."""
+        """Wakes the actor: a call was cancelled or has failed before it ran, or the engine closes."""
         self._changed.notify()
 
     def released(self) -> None:
-        """No handle is left: the actor ends after the calls that were made."""
+        """Lets the actor end after the calls that were made, since no handle is left."""
         self._wanted = False
         if not self._started and not self._calls:
             self._creation.cancelled = True
@@ -107,7 +107,7 @@ class LocalActor:
         self._changed.notify()
 
     def end(self, error: BaseException) -> None:
-        """Calls that have not begun fail with ``error``, as do later ones."""
+        """Fails calls that have not begun, and later ones, with ``error``."""
         if self.error is not None:
             return
         self.error = error
@@ -121,7 +121,7 @@ class LocalActor:
     # --- from the engine, without the lock -------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """Ends the actor at once, as far as a process can be ended and a thread cannot."""
+        """Ends the actor at once; its process is killed, but a thread cannot be and ends its call."""
         with self._parts.table.lock:
             self._restarts_left = 0
             self.end(ActorDiedError(f"actor {self.name} was killed"))
@@ -160,7 +160,7 @@ class LocalActor:
         """Makes the actor again, after its process died.
 
         Raises:
-            WorkerDiedError: It has no restarts left.
+            WorkerDiedError: The actor has no restarts left.
         """
         worker, self._worker = self._worker, None
         from_outside, self._ended_from_outside = self._ended_from_outside, None
@@ -189,7 +189,7 @@ class LocalActor:
         self._stop()
 
     def _next(self) -> Task | None:
-        """The first call that can run; stays in its queue until it is over, since it may have to run again."""
+        """Waits for the first call that can run. It stays queued until it is over, since it may have to run again."""
         while not self._parts.table.closed and self.error is None:
             best = None
             for caller, queue in list(self._calls.items()):

@@ -1,6 +1,6 @@
-"""Tasks, actors and calls as they are asked for: by the program with functions and values, by workers packed.
+"""Takes tasks, actors and calls: from the program as functions and values, from workers packed.
 
-What is to run on a thread is taken as it is, everything else is packed for a worker process.
+Tasks for a thread are taken as they are; everything else is packed for a worker process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from exoshuffle.futures.refs import Ref, RefStream
 
 
 class Calling:
-    """Checks and packs what is asked for, and submits it. Methods are as in ``Engine``; ``*_call`` take it packed."""
+    """Checks, packs and submits tasks, actors and calls. Methods are as in ``Engine``; ``*_call`` take them packed."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Calling:
     def submit_call(
         self, call: Call, references: tuple[Reference, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
-        """A task whose function and arguments are packed."""
+        """Submits a task whose function and arguments are packed."""
         taken_bytes = 0
         if options.executor == "process":
             self._pool.prepare()
@@ -81,7 +81,7 @@ class Calling:
     def create_actor_call(
         self, call: Call, references: tuple[Reference, ...], name: str, options: ActorOptions
     ) -> Ref:
-        """An actor whose class and arguments are packed."""
+        """Creates an actor whose class and arguments are packed."""
         if options.executor == "process":
             self._pool.prepare()
         task = Task(None, references, {}, creation_options(options), 0)
@@ -106,7 +106,7 @@ class Calling:
     def call_actor_call(
         self, actor: Ref, call: Call, references: tuple[Reference, ...], options: TaskOptions
     ) -> Ref | RefStream:
-        """A call, packed; see ``call_actor``."""
+        """Submits a packed call; see ``call_actor``."""
         found = self._actor_of(actor)
         task = Task(None, references, {}, options, 0)
         task.call = call

@@ -1,6 +1,6 @@
-"""What may be submitted: a task or actor that declares more than there is is refused, and not queued.
+"""Refuses, instead of queueing it, a task or actor that declares more than the engine has.
 
-Guarantee: what was taken can start, once its arguments are done and others have given back what they occupy.
+Guarantee: an accepted task can start, once its arguments are done and others have given back what they occupy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from exoshuffle.units import format_bytes
 
 
 class Demands:
-    """Compares what is declared with what there is."""
+    """Compares declared demands with resources and budget."""
 
     def __init__(self, resources: Resources, budget: Budget, scheduler: Scheduler) -> None:
         self._resources = resources
@@ -24,22 +24,22 @@ class Demands:
 
     @property
     def budget_bytes(self) -> int:
-        """What blocks and tasks may use; libraries that were loaded since the start have been taken off."""
+        """The bytes that blocks and tasks may use, less libraries that were loaded since the start."""
         if self._scheduler.current_task() is not None:
             return self._budget.inside_task()
         return self._budget.outside_tasks()
 
     def check(self, name: str, options: TaskOptions | ActorOptions, taken_bytes: int = 0) -> None:
-        """Refuses what declares more than there is.
+        """Refuses a task or actor that declares more than there is.
 
         Args:
-            name: Of the task or actor.
-            options: What it declares.
-            taken_bytes: What its worker takes of the budget.
+            name: The name of the task or actor.
+            options: Declare its demand.
+            taken_bytes: The bytes that its worker takes off the budget.
 
         Raises:
-            OptionsError: More of a resource than the engine has.
-            MemoryLimitError: More working memory than the budget.
+            OptionsError: It declares more of a resource than the engine has.
+            MemoryLimitError: It declares more working memory than the budget.
         """
         self._resources.check(f"task {name}", options.demand)
         budget = self.budget_bytes - taken_bytes

@@ -1,4 +1,4 @@
-"""What becomes of an attempt of a task: of its result, or of its failure.
+"""Decides how an attempt of a task ends, by its result or its failure.
 
 Guarantee: an attempt ends in exactly one of a result, another attempt, or an error that the object keeps.
 """
@@ -22,27 +22,27 @@ from exoshuffle.errors import (
 )
 from exoshuffle.observe.events import Observer, TaskFinished
 
-#: What errors call the place where a task ran.
+#: Errors call the place where a task ran by this name.
 ENGINE_NAME = "local"
 
 
 def _may_be_needed(task: Task, stored: StoredValue) -> bool:
-    """Whether the task may have to run once more, for something of what it has made."""
+    """Whether the task may have to run once more, to make a lost result or item again."""
     return task.can_run_again() and (task.stream is not None or not stored.is_lasting)
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Forgets what functions had in variables when an error or a cause of it came: it lives as long as the object."""
+    """Clears the local variables in the frames of an error and its causes, which live as long as the object."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 class Outcomes:
-    """What becomes of attempts.
+    """Takes results and failures of attempts.
 
     Attributes:
-        observers: Are told when a task has finished.
+        observers: Called when a task has finished.
     """
 
     def __init__(self, table: ObjectTable, pool: ProcessPool, num_cpus: int) -> None:
@@ -50,12 +50,12 @@ class Outcomes:
         self._table = table
         self._pool = pool
         self._num_cpus = num_cpus
-        # Without calls of actors, which a task that ends its worker may make each time.
+        # Calls of actors do not count: a task that ends its worker may make such calls each time.
         self._num_finished = 0
         self._crashes = deaths.Crashes()
 
     def finish(self, task: Task, stored: StoredValue, seconds: float) -> None:
-        """The function returned."""
+        """Takes the result of a function that returned, and tells observers."""
         self._table.make_way()
         with self._table.lock:
             self.fulfil(task, stored)
@@ -63,7 +63,7 @@ class Outcomes:
         self.tell(task, seconds)
 
     def fulfil(self, task: Task, stored: StoredValue) -> None:
-        """The function returned. Lock held."""
+        """Takes the result of a function that returned. Lock held."""
         output = task.output
         assert output is not None
         if output.actor is None:
@@ -88,7 +88,7 @@ class Outcomes:
                 observer(event)
 
     def fail(self, task: Task, error: BaseException) -> None:
-        """The attempt failed: another attempt if that may help, else the object fails."""
+        """Takes a failed attempt: makes another attempt if that may help, else fails the object."""
         _clear_frames(error)
         with self._table.lock:
             retry = self._is_retried(task, error)
@@ -110,7 +110,7 @@ class Outcomes:
         self._table.settle()
 
     def _is_retried(self, task: Task, error: BaseException) -> bool:
-        """Lock held."""
+        """Whether the task gets another attempt. Lock held."""
         if not getattr(error, "retryable", False):
             return False
         if deaths.may_be_forgiven(task, error):
@@ -121,13 +121,13 @@ class Outcomes:
         return task.attempt - task.deaths <= task.options.max_retries
 
     def forgive(self, task: Task) -> bool:
-        """Notes a death that the task may not have caused; whether it is not one too many."""
+        """Notes a death that the task may not have caused, and returns whether it is forgiven."""
         return deaths.forgive(task, self._num_finished + self._pool.num_blameless)
 
     def await_again(self, task: Task) -> None:
-        """Values of a task's arguments were lost before it started: waits until they have been computed again.
+        """Has a task wait for arguments that were lost before it started, until they have been computed again.
 
-        Not an attempt of the task: the tasks that made the lost values count theirs, which ends this.
+        This does not count as an attempt of the task. The tasks that made the lost values count theirs, so it ends.
         """
         with self._table.lock:
             if not self._table.closed and not task.cancelled:

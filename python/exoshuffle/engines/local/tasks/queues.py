@@ -1,7 +1,6 @@
-"""Tasks that wait for resources, by what they wait for: one that does not fit stands in nobody else's way.
+"""Queues tasks that wait for resources, by their needs: a task that does not fit stands in nobody else's way.
 
-Guarantee: among those that fit, the first that was submitted comes first. Cost: a look at each different need, not at
-each task.
+Guarantee: among tasks that fit, the first submitted comes first. Cost: a look at each different need, not at each task.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from exoshuffle.engines.local.tasks.resources import Need, Resources
 
 
 class TaskQueue:
-    """Tasks and what each of them needs to go on."""
+    """Tasks, and the resources that each needs to go on."""
 
     def __init__(self) -> None:
         #: Heaps by sequence number, beside the task so that Python code compares nothing.
@@ -23,11 +22,11 @@ class TaskQueue:
         return bool(self._tasks)
 
     def add(self, task: Task, need: Need) -> None:
-        """One more."""
+        """Adds a task with its need."""
         heapq.heappush(self._tasks.setdefault(need, []), (task.sequence, task))
 
     def first(self, resources: Resources) -> Need | None:
-        """What the first of the tasks that fit needs; None if none fits."""
+        """Returns the need of the first task that fits; None if none fits."""
         best: Need | None = None
         for need, tasks in self._tasks.items():
             if (best is None or tasks[0] < self._tasks[best][0]) and resources.fits(need):
@@ -35,11 +34,11 @@ class TaskQueue:
         return best
 
     def peek(self, need: Need) -> Task:
-        """The first with that need."""
+        """Returns the first task with that need."""
         return self._tasks[need][0][1]
 
     def pop(self, need: Need) -> Task:
-        """Takes the first with that need out."""
+        """Takes out and returns the first task with that need."""
         tasks = self._tasks[need]
         task = heapq.heappop(tasks)[1]
         if not tasks:
@@ -47,5 +46,5 @@ class TaskQueue:
         return task
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all tasks."""
         self._tasks.clear()

@@ -1,6 +1,6 @@
-"""What the engine has to give to tasks: CPUs, declared GPUs and other declared resources.
+"""The resources that the engine gives to tasks: CPUs, declared GPUs and other declared resources.
 
-Guarantee: never given out twice, except a CPU that its task gave back while it waits and takes again.
+Guarantee: no resource is given out twice. One exception: a waiting task gives its CPU back, and takes it again after.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Resources:
         """Refuses a demand that can never be met.
 
         Raises:
-            OptionsError: More than there is at all.
+            OptionsError: The demand is more than there is at all.
         """
         for name, amount in demand.items():
             has = self.total.get(name, 0)
@@ -46,11 +46,11 @@ class Resources:
         return True
 
     def lacking(self, need: Need) -> list[str]:
-        """Of which of these too little is free."""
+        """Returns the resources of which too little is free."""
         return [name for name, amount in need if not self.fits(((name, amount),))]
 
     def take(self, need: Need) -> None:
-        """Gives out; the caller has asked ``fits``, or takes back CPUs that it lent."""
+        """Gives resources out; the caller has asked ``fits``, or takes back CPUs that it lent."""
         for name, amount in need:
             self._free[name] -= amount
 
@@ -61,5 +61,5 @@ class Resources:
 
     @property
     def free_cpus(self) -> float:
-        """CPU slots that are free; negative while tasks that waited run beside those that took their slots."""
+        """The free CPU slots; negative while tasks that waited run beside the tasks that took their slots."""
         return self._free.get(CPU, 0)

@@ -1,11 +1,12 @@
-"""Whether a task can ever have its working memory and its arguments at once; one that cannot would wait for ever.
+"""Checks whether a task can ever have its working memory and its arguments at once; else it would wait for ever.
 
-Guarantee: what is refused could not run if it were alone. Counted is the least that the store can hold for the
-arguments: whole pages of slices that it brings back, or the block if that is less; a block that several arguments share
-counts once, one that lies in a file not at all. So who misses by no more than a page per slice may still wait.
+Guarantee: a refused task could not run even if it were alone. The check counts the least that the store can hold for
+the arguments: whole pages of slices that it brings back, or the block if that is less. A block that several arguments
+share counts once; a block that lies in a file does not count. So a task that misses the room by no more than a page
+per slice may still wait.
 
-Cost: a look at the store's counters as long as all blocks fit. From then on the sizes of slices, for each argument of
-each task; of a sequence that many tasks share, once.
+Cost: a look at the store's counters as long as all blocks fit. From then on, a look at the sizes of slices for each
+argument of each task, or once for a sequence that many tasks share.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _ENTRY_BYTES = Store.ENTRY_BYTES
 
 
 def check(budget: Budget, store: Store, task: Task, memory: int) -> None:
-    """Refuses a task whose arguments can never be in memory beside what it, or its actor, holds.
+    """Refuses a task whose arguments can never be in memory beside the memory that it, or its actor, holds.
 
     Args:
-        budget: Of the engine.
-        store: Where its arguments are.
-        task: Its arguments have come.
+        budget: The engine's budget.
+        store: Has the arguments.
+        task: A task whose arguments have come.
         memory: Bytes of the budget that are held while the arguments are fetched.
 
     Raises:
-        MemoryLimitError: It is refused.
+        MemoryLimitError: The task is refused.
     """
     room_bytes = budget.room_bytes
     least = 0
@@ -57,13 +58,13 @@ def check(budget: Budget, store: Store, task: Task, memory: int) -> None:
 
 
 def _too_many_bytes(store: Store, args: Sequence[Any], room_bytes: int) -> int:
-    """What the arguments take at least, if that is more than there can be; else 0."""
+    """Returns the least that the arguments take, if that is more than there can be; else 0."""
     stats = store.stats()
-    # Blocks in files take nothing, and may be among the arguments.
+    # Blocks in files take no memory, and may be among the arguments.
     room_bytes += stats["fallback_bytes"]
     if stats["used_blocks_bytes"] + stats["spilled_bytes"] + _UNIT_BYTES <= room_bytes:
         return 0
-    # A block that is damaged or gone is for the fetch to find.
+    # The fetch finds blocks that are damaged or gone.
     with contextlib.suppress(StorageError, ValueGoneError):
         if sum(_most_bytes(store, arg) for arg in args) > room_bytes:
             wanted = [one for arg in args for one in arguments.wanted(arg)]
@@ -73,7 +74,7 @@ def _too_many_bytes(store: Store, args: Sequence[Any], room_bytes: int) -> int:
 
 
 def least_bytes(store: Store, wanted: Sequence[arguments.Wanted]) -> int:
-    """Bytes of the budget that a fetch of these takes at least, beside nothing else.
+    """Returns the bytes of the budget that a fetch of these objects takes at least.
 
     Raises:
         ValueGoneError: One of the objects is gone.
@@ -91,9 +92,9 @@ def least_bytes(store: Store, wanted: Sequence[arguments.Wanted]) -> int:
 
 
 def _held(sizes: Sequence[int], chosen: set[int]) -> int:
-    """What slices of a block take: the pages that they lie in if they are brought back, or all of a block in memory.
+    """Returns the bytes that slices of a block take: the pages that they lie in if brought back, or the whole block.
 
-    Pages that several of them lie in count once.
+    A page that several slices share counts once.
     """
     bounds = [0, *itertools.accumulate(sizes)]
     image = _rounded(_rounded(bounds[-1], 8) + _ENTRY_BYTES * len(bounds), _PAGE_BYTES)
@@ -108,7 +109,7 @@ def _held(sizes: Sequence[int], chosen: set[int]) -> int:
 
 
 def _most_bytes(store: Store, arg: Any) -> int:
-    """No less than ``least_bytes`` of one argument; cheaper for sequences."""
+    """Returns no less than ``least_bytes`` of one argument; is cheaper for sequences."""
     index: int | range | None = None
     if isinstance(arg, Refs | Column):
         bundle = arguments.bundle(arg if isinstance(arg, Refs) else arg.refs)
@@ -125,7 +126,7 @@ def _most_bytes(store: Store, arg: Any) -> int:
 
 
 def _bundle_sizes(store: Store, bundle: Bundle) -> list[int]:
-    """Sums over the objects of a sequence, by slice."""
+    """Returns the sums over the objects of a sequence, by slice."""
     if bundle.slice_bytes is None:
         sums: list[int] = []
         for state in bundle.objects:
@@ -136,7 +137,7 @@ def _bundle_sizes(store: Store, bundle: Bundle) -> list[int]:
 
 
 def _sizes(store: Store, state: ObjectState) -> list[int]:
-    """Of the slices of an object that is in the store; none if it is not."""
+    """Returns the sizes of the slices of an object in the store; an empty list if it is not in the store."""
     source, index = arguments.sourced(state, None)
     if isinstance(index, int):
         return _sizes(store, source)[index : index + 1]

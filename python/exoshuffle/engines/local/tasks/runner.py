@@ -1,6 +1,6 @@
-"""What running a task takes: its memory, its arguments, and a thread or a worker process.
+"""Gives a task its memory, its arguments, and a thread or a worker process, and runs it.
 
-Guarantee: what can never have its memory and its arguments at once is refused, instead of waiting for ever (``room``).
+Guarantee: a task that can never have its memory and its arguments at once is refused, and does not wait (``room``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Runner:
         """Takes working memory and the values of arguments; waits until there is room.
 
         Raises:
-            MemoryLimitError: There never will be.
+            MemoryLimitError: There never will be room.
         """
         memory = task.options.memory
         self.check_room(task, memory)
@@ -53,7 +53,7 @@ class Runner:
         room.check(self._budget, self._store, task, memory)
 
     def interrupt_of(self, task: Task) -> Callable[[], None] | None:
-        """What stops a task, from now until it is over; None if nothing can."""
+        """Returns a function that stops a task, from now until it is over; None if nothing can stop it."""
         return self._pool.interrupt_of(task)
 
     def has_references(self, task: Task) -> bool:
@@ -61,10 +61,10 @@ class Runner:
         return bool(arguments.targets(task))
 
     def resolve(self, task: Task) -> Any:
-        """What a task's arguments refer to, restored where it was spilled, all at once.
+        """Fetches the values of a task's arguments all at once, and restores spilled ones.
 
         Returns:
-            Positional and keyword arguments; for a task that is packed, ``Loaded`` or a list of these per reference.
+            Positional and keyword arguments; for a packed task, ``Loaded`` or a list of these per reference.
         """
         args, kwargs = task.args or (), task.kwargs or {}
         wanted: list[arguments.Wanted] = []

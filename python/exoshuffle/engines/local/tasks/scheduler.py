@@ -1,14 +1,14 @@
-"""Who runs when: tasks whose arguments are done wait for memory (the stager), then for resources (the workers).
+"""Decides which task runs when: tasks with arguments wait for memory (the stager), then for resources (the workers).
 
 Guarantees: no more than the declared resources are in use; a task blocked in ``get`` or ``wait`` gives its CPU slots
 back, so nesting deeper than the number of workers completes; among tasks that fit, the first submitted starts first.
 
-One stager thread takes working memory and arguments for one task at a time. That is enough (a fetch reads with several
-threads) and free of deadlock: nobody holds a part of what a task needs while waiting for another such part. It works up
-to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle, §4.2.2). What it
-prepares takes its declared resources at once and lacks only CPUs, which tasks that wait give back: otherwise tasks that
-wait for a resource would fill the stage, and whoever holds the resource might wait for a task behind them.
-What can never have its memory and its arguments at once is refused (``room``).
+One stager thread takes working memory and arguments for one task at a time. One is enough, since a fetch reads with
+several threads. One is free of deadlock: nobody holds a part of a task's needs while waiting for another part. The
+stager works up to ``num_cpus`` tasks ahead of the workers, which prefetches arguments while others run (Exoshuffle,
+§4.2.2). A prepared task has its declared resources and lacks only CPUs, which waiting tasks give back. Otherwise tasks
+that wait for a resource would fill the stage, and the holder of the resource might wait for a task behind them. A task
+that can never have its memory and its arguments at once is refused (``room``).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from exoshuffle.errors import ClosedError, CorruptBlockError
 from exoshuffle.futures.options import CPU
 
 _logger = logging.getLogger("exoshuffle")
-#: How long ``close`` waits for running tasks; native steps look at the closed store or end within a second or so.
+#: How long ``close`` waits for running tasks; native steps notice the closed store or end within a second or so.
 _CLOSE_SECONDS = 5.0
 
 
 class _Running(threading.local):
-    """Of a thread: the task that it runs, until the context ends; noted in ``now`` with since when, by thread."""
+    """The task that a thread runs until the context ends; ``now`` has it, with its start time, by thread."""
 
     def __init__(self, table: ObjectTable, now: dict[int, tuple[Task, float]]) -> None:
         self.task: Task | None = None
@@ -51,7 +51,7 @@ class _Running(threading.local):
 
     def __exit__(self, *_: object) -> None:
         if self._table.is_inherited:
-            # A process that the task has forked ends where its function does: what follows is its parent's.
+            # A process that the task has forked ends where its function does: the parent does what follows.
             os._exit(1)
         self.task = None
         del self._now[self._thread]
@@ -61,10 +61,10 @@ class Scheduler:
     """The queues and threads of an engine.
 
     Args:
-        table: Its lock is the scheduler's.
-        resources: What tasks may have at once.
+        table: Its lock is the scheduler's lock, too.
+        resources: The resources that tasks may have at once.
         runner: Prepares tasks and runs them.
-        outcomes: What becomes of them.
+        outcomes: Takes results and failures.
         enter: Called on a thread before it runs a task.
     """
 
@@ -92,12 +92,12 @@ class Scheduler:
         self._stages: int | None = None
         self._num_begun = 0
         self._num_idle = 0
-        #: A worker is on its way that will look at the queue, and wake the next if there is more.
+        #: Whether a worker is on its way to look at the queue; it wakes the next worker if there is more.
         self._is_waking = False
         self._has_stager = False
         self._closed = False
         self._threads: list[threading.Thread] = []
-        #: By thread, since when; for ``now_running``.
+        #: By thread: the task that it runs, and since when; for ``now_running``.
         self._now_running: dict[int, tuple[Task, float]] = {}
         self._running = _Running(table, self._now_running)
 
@@ -115,16 +115,16 @@ class Scheduler:
             self._enqueue(task, task.options.shape)
 
     def now_running(self) -> list[tuple[int, Task, float]]:
-        """Threads with the task that each runs and since when; the first of them has run longest."""
+        """Returns threads with the task that each runs and since when; the first has run longest."""
         running = [(thread, *one) for thread, one in list(self._now_running.items())]
         return sorted(running, key=lambda one: one[2])
 
     def is_idle(self) -> bool:
-        """Whether no task runs or could. Lock held."""
+        """Whether no task runs, and none could begin. Lock held."""
         return not (self._now_running or self.has_waiting_tasks())
 
     def num_running(self) -> int:
-        """Tasks that have begun and not ended."""
+        """Returns how many tasks have begun and not ended."""
         return len(self._now_running)
 
     def has_waiting_tasks(self) -> bool:
@@ -132,12 +132,15 @@ class Scheduler:
         return bool(self._to_stage or self._to_run or self._num_staged)
 
     def num_begun(self, for_memory: set[int]) -> int | None:
-        """How many tasks have begun; None while the stager goes on, not being among who waits for memory. Lock held."""
+        """Returns how many tasks have begun. Lock held.
+
+        None while the stager goes on, and is not among the threads that wait for memory.
+        """
         goes_on = self._stages is not None and self._stages not in for_memory
         return None if goes_on else self._num_begun
 
     def lacking(self, task: Task) -> list[str]:
-        """The resources that a task waits for. Lock held."""
+        """Returns the resources that a task waits for. Lock held."""
         return self._resources.lacking(task.options.shape)
 
     def close(self) -> None:
@@ -155,18 +158,18 @@ class Scheduler:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def current_task(self) -> Task | None:
-        """The task that this thread runs."""
+        """Returns the task that this thread runs, if it runs one."""
         return self._running.task
 
     def running(self, task: Task) -> contextlib.AbstractContextManager[None]:
-        """Around running a task on this thread."""
+        """Returns a context for running a task on this thread."""
         self._enter()
         self._running.task = task
         self._num_begun += 1
         return self._running
 
     def slot_given_back(self) -> contextlib.AbstractContextManager[None]:
-        """Around a blocking call: if a task makes it, another may run meanwhile."""
+        """Returns a context for a blocking call: if a task makes it, another may run meanwhile."""
         task = self.current_task()
         return contextlib.nullcontext() if task is None else self._slot_given_back(task)
 
@@ -188,7 +191,7 @@ class Scheduler:
                 self._resources.take(cpus)
 
     def give_back(self, need: Need) -> None:
-        """What a task or an actor occupied is free again. Lock held."""
+        """Frees the resources that a task or an actor occupied. Lock held."""
         self._resources.give_back(need)
         self._wake_worker()
         self._wake_stager()
@@ -196,7 +199,7 @@ class Scheduler:
     def start_thread(self, loop: Callable[[], None], name: str) -> None:
         """Starts a thread that ``close`` waits for. Lock held."""
         thread = threading.Thread(target=loop, name=name, daemon=True)
-        # Those of actors come and go.
+        # Threads of actors come and go.
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
 
@@ -205,7 +208,7 @@ class Scheduler:
         self._wake_worker()
 
     def _wake_worker(self) -> None:
-        """Sees to it that somebody looks at the queue; one at a time, since threads take turns at the interpreter."""
+        """Has a worker look at the queue; wakes one at a time, since threads take turns at the interpreter."""
         if self._is_waking or self._closed or self._to_run.first(self._resources) is None:
             return
         if self._num_idle:
@@ -239,7 +242,10 @@ class Scheduler:
             del task
 
     def _next_to_stage(self) -> Need | None:
-        """Arguments are fetched ahead of the workers; memory alone is not taken before a slot is free."""
+        """Returns the need of the next task to stage, if any.
+
+        Arguments are fetched ahead of the workers; a task that needs memory alone gets it once a slot is free.
+        """
         if self._num_staged >= self._num_cpus:
             return None
         need = self._to_stage.first(self._resources)
@@ -290,15 +296,15 @@ class Scheduler:
             done, task = task, self._end(task, stored)
             if stored is not None:
                 self._tell(done, seconds)
-            del done, stored  # and what they refer to, while this waits
+            del done, stored  # nothing that they refer to stays while this thread waits
             if task is None:
                 with self._lock:
                     task = self._next_task()
 
     def _end(self, task: Task, stored: StoredValue | None) -> Task | None:
-        """What a task made is there, and what it occupied is free; takes the next one, if one fits.
+        """Stores the result of a task, frees its resources, and takes the next task, if one fits.
 
-        All at once: the lock is what threads that run small tasks wait for.
+        All this takes the lock once, since threads that run small tasks wait for the lock.
         """
         self._table.make_way()
         with self._lock:
@@ -315,7 +321,7 @@ class Scheduler:
         try:
             self._outcomes.tell(task, seconds)
         except Exception:
-            # Not the task's fault, and no reason to end this thread, on which others will run.
+            # The task is not at fault, and this thread goes on, since other tasks will run on it.
             _logger.exception("an observer failed when task %s had finished", task.name)
 
     def _next_task(self) -> Task | None:
@@ -344,7 +350,7 @@ class Scheduler:
         return task
 
     def _run(self, task: Task) -> StoredValue | None:
-        """What the task made; None if it was cancelled, or the attempt failed, which is seen to."""
+        """Runs a task and returns its result; None if it was cancelled or the attempt failed, which is handled here."""
         if task.cancelled:
             task.release_memory()
             return None
@@ -353,7 +359,7 @@ class Scheduler:
                 stored = self._runner.execute(task)
             task.release_memory()
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
-            # Not later: the next attempt may begin, and take memory, before ``fail`` returns.
+            # Released before ``fail``: the next attempt may begin, and take memory, before ``fail`` returns.
             task.release_memory()
             self._outcomes.fail(task, error)
             return None

@@ -1,6 +1,6 @@
-"""Taking tasks, actors and their calls in: each gets a number and an object for its result, and is on its way.
+"""Takes in tasks, actors and their calls: each gets a number and an object for its result, and is on its way.
 
-Guarantee: what starts is started in the order of these numbers, among what fits.
+Guarantee: among tasks that fit, the one with the smallest number starts first.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from exoshuffle.futures.refs import Ref, RefStream
 
 
 class Submissions:
-    """What an engine was given to run.
+    """Takes in what an engine is given to run.
 
     Args:
-        parts: What calls of actors go through.
-        waits: Who waits for the items of streams.
+        parts: The parts that calls of actors go through.
+        waits: Waits for the items of streams.
 
     Attributes:
-        actors: Those that exist.
-        num_tasks: Tasks, actors and calls so far.
+        actors: The actors that exist.
+        num_tasks: The number of tasks, actors and calls so far.
     """
 
     def __init__(self, parts: ActorParts, waits: StreamWaits) -> None:
@@ -63,7 +63,7 @@ class Submissions:
         return ref
 
     def call(self, actor: LocalActor, method: str, task: Task) -> Ref | RefStream:
-        """Takes a call of an actor, in the name of the task that makes it."""
+        """Takes a call of an actor, on behalf of the task that makes it."""
         current = self._parts.scheduler.current_task()
         task.name = task.options.name or f"{actor.name}.{method}"
         task.actor, task.method = actor, method

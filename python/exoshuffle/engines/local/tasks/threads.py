@@ -1,6 +1,6 @@
-"""Running a function on the thread that called, with its arguments as they are: for code that releases the GIL.
+"""Runs a function on the calling thread, with its arguments as they are: for code that releases the GIL.
 
-Tasks and actors that a worker process asks for come packed; they are unpacked here.
+Tasks and actors that a worker process asks for come packed, and are unpacked here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Threads:
     """Runs functions where they are called.
 
     Args:
-        blocks: Where results are stored.
+        blocks: Stores results.
         results: Takes the items of generators.
     """
 
@@ -28,7 +28,7 @@ class Threads:
         self._results = results
 
     def run(self, task: Task, fn: Callable[..., Any]) -> StoredValue:
-        """Calls ``fn`` with the task's arguments; stores what it returns, or each item that it yields."""
+        """Calls ``fn`` with the task's arguments, and stores its result, or each item that it yields."""
         args, kwargs = arguments_of(task)
         task.values = None
         value = fn(*args, **kwargs)
@@ -44,7 +44,7 @@ class Threads:
 
 
 def function_of(task: Task) -> Callable[..., Any]:
-    """The function of a task, or the class of an actor."""
+    """Returns the function of a task, or the class of an actor."""
     if task.call is None or task.call.code is None:
         assert task.fn is not None
         return task.fn
@@ -52,7 +52,7 @@ def function_of(task: Task) -> Callable[..., Any]:
 
 
 def arguments_of(task: Task) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments, values in place of references."""
+    """Returns positional and keyword arguments, with values in place of references."""
     if task.call is not None:
         return calls.unpack(task.call.data, [_value(entry) for entry in task.values or []])
     return task.values or (task.args or (), task.kwargs or {})

@@ -1,8 +1,8 @@
-"""Waiting for objects and for items of streams: what is behind ``get``, ``wait`` and the iteration of a stream.
+"""Waits for objects and for items of streams, for ``get``, ``wait`` and the iteration of a stream.
 
-Guarantees: a task that waits gives its CPU slot to others; what is lost meanwhile is made again; a wait that is
-interrupted (Ctrl-C) leaves neither a lock behind nor a place among those who wait. An interrupt in the middle of
-another may leave the place, until the object comes.
+Guarantees: a task that waits gives its CPU slot to others; objects that are lost meanwhile are made again; an
+interrupted wait (Ctrl-C) leaves no lock and no waiter behind. An interrupt in the middle of another may leave the
+waiter, until the object comes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.errors import CorruptBlockError, TaskCancelledError
 from exoshuffle.futures.refs import Ref
 
-#: How often who waits looks for handles that could only be queued: one that went while another thread held the lock;
-#: its memory may be what everybody waits for.
+#: How often a waiting thread applies queued handle counts: a handle that goes while another thread holds the lock is
+#: only queued, and its memory may be what everybody waits for.
 _LOOK_AGAIN_SECONDS = 0.1
 
 #: How the names of the engine's threads begin.
@@ -44,7 +44,7 @@ class Waits:
     def __init__(self, table: ObjectTable, scheduler: Scheduler) -> None:
         self._table = table
         self._scheduler = scheduler
-        #: Of those who wait for something to be made, and whether it is a task that does.
+        #: The bells of all who wait for something to be made, and whether a task waits.
         self._in_want: dict[Bell, bool] = {}
         #: Generators that are far ahead.
         self._num_ahead = 0
@@ -52,11 +52,11 @@ class Waits:
     def look(
         self, state: ObjectState, timeout: float | None, look: Callable[[ObjectState], _Seen]
     ) -> _Seen:
-        """What ``look`` sees of an object once it is done; one that is lost is made again.
+        """Returns what ``look`` sees of an object once it is done; a lost object is made again.
 
-        A task keeps its CPU slot while an object that is done is brought back from disk: else others would start in
-        its place, and reserve the memory that it is to be brought back to. Six reduces that streamed large partitions
-        within 350 MB waited for each other so, for ever.
+        A task keeps its CPU slot while an object that is done is brought back from disk. Otherwise other tasks would
+        start in its place, and reserve the memory that the object needs. So six reduces that streamed large partitions
+        within 350 MB waited for each other for ever.
         """
         deadline = _deadline(timeout)
         while True:
@@ -109,7 +109,7 @@ class Waits:
             )
 
     def all_are_ahead(self) -> bool:
-        """Whether tasks run, and each waits for somebody to take what it has made. Lock held."""
+        """Whether tasks run, and each waits for somebody to take its items. Lock held."""
         return not self._in_want and 0 < self._num_ahead == self._scheduler.num_running()
 
     def stands_still(self, for_memory: set[int]) -> int | None:
@@ -146,7 +146,7 @@ class Waits:
         return bool(self._in_want) and all_wait and self._scheduler.has_waiting_tasks()
 
     def _await_source(self, state: ObjectState, deadline: float | None) -> ObjectState:
-        """Waits for an object, and for the one that it is the same as."""
+        """Waits for an object, and for the object that it is the same as, which is returned."""
         self._await_object(state, deadline)
         source = state.source()
         if source is not state:
@@ -170,10 +170,10 @@ class Waits:
         *,
         in_want: bool = True,
     ) -> bool:
-        """Waits until it is so, which is asked with the lock held; returns whether it is, False when time is up.
+        """Waits until ``reached``, which is called with the lock held; returns False when time is up.
 
-        The end of the engine, and of the task that waits, are looked at only now and then: a thread that wakes for
-        nothing costs others their turn.
+        The thread looks only now and then for the end of the engine or of its task: a thread that wakes for nothing
+        costs others their turn.
         """
         bell = Bell()
         try:
@@ -199,13 +199,13 @@ class Waits:
             raise
 
     def _leave(self, awaited: Awaited, bell: Bell) -> None:
-        """Nobody is to ring it any more. Lock held."""
+        """Makes sure that nobody rings the bell any more. Lock held."""
         self._in_want.pop(bell, None)
         if bell.ring in awaited.waiters:
             awaited.waiters.remove(bell.ring)
 
     def _check_wanted(self) -> None:
-        """Raises what ends the waiting of a task that was cancelled, whose worker died or whose engine is closed."""
+        """Raises an error if the waiting task was cancelled, its worker died or the engine is closed."""
         self._table.check_open()
         task = self._scheduler.current_task()
         if task is not None:
@@ -220,7 +220,7 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _fresh(error: BaseException) -> BaseException:
-    """The error to raise once more: one that many callers raise would collect, and keep alive, all their frames."""
+    """Returns a copy of an error: one that many callers raise would collect, and keep alive, all their frames."""
     fresh = copy.copy(error)
     fresh.__cause__ = error.__cause__
     return fresh

@@ -1,1 +1,1 @@
-"""Worker processes of an engine: how they start and end, and what they and the engine say to each other."""
+"""Worker processes of an engine: how they start and end, and how they and the engine talk to each other."""

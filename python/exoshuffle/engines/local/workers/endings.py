@@ -1,6 +1,6 @@
-"""How worker processes end: whether somebody outside may have ended one, and what to say of it.
+"""How worker processes end: whether somebody outside may have ended one, and the sentence that tells of it.
 
-Who sent a signal cannot be told, unless the task's own Python code did, which the worker tells before.
+Nobody can tell who sent a signal, unless the task's own Python code did, which the worker tells before.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from exoshuffle.engines.local.workers import wire
 from exoshuffle.observe.activity import Frame
 
-#: Workers that are started anew because those before were ended while they started: no task is to blame, but it ends.
+#: A worker may be ended while it starts; so many are started, one after the other. No task is to blame for such ends,
+#: but they must stop somewhere.
 MAX_STARTS = 256
-#: What a timer, a limit or a pipe of the process itself ends it by, where it does not handle them.
+#: Signals of a timer, a limit or a pipe of the process itself, which end a process that does not handle them.
 _TIMERS = frozenset(
     (
         signal.SIGALRM,
@@ -24,7 +25,7 @@ _TIMERS = frozenset(
         signal.SIGXFSZ,
     )
 )
-#: And what it does to itself by a fault; other signals come from elsewhere, as far as one can tell.
+#: Signals of a fault of the process itself; other signals come from elsewhere, as far as one can tell.
 _FAULTS = frozenset(
     (
         signal.SIGABRT,
@@ -44,7 +45,7 @@ def is_from_outside(exit_code: int) -> bool:
 
 
 def told(exit_code: int) -> str:
-    """How a process ended, in words."""
+    """Tells in words how a process ended."""
     if exit_code < 0:
         return f"signal {signal.Signals(-exit_code).name}"
     return f"exit code {exit_code}"
@@ -55,12 +56,12 @@ class Ending:
     """How a worker process ended.
 
     Attributes:
-        process: Its number.
+        process: The number of the process.
         exit_code: As ``subprocess`` tells it: below zero, the number of a signal.
         sent_itself: The last signal that a task in it sent to its own process, if any.
-        function: Of the user; which ran, empty where that is not known; None if no task has begun.
-        crashed_in: The call that it was in when it crashed, where that is known.
-        is_orphan: Whether its fork server ended before it, so that nobody knows how it did.
+        function: The user's function that ran; empty where that is not known; None if no task has begun.
+        crashed_in: The call that the process was in when it crashed, where that is known.
+        is_orphan: Whether its fork server ended before it, so that nobody knows how it ended.
     """
 
     process: int
@@ -72,7 +73,7 @@ class Ending:
 
     @property
     def is_from_outside(self) -> bool:
-        """Whether another process may have ended it."""
+        """Whether another process may have ended this one."""
         return is_from_outside(self.exit_code) and -self.exit_code != self.sent_itself
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Blocks of the engine's store that a worker process fills: mapped where that can be, sent piece by piece otherwise."""
+"""Blocks of the engine's store that a worker process fills: mapped where possible, sent piece by piece otherwise."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from exoshuffle.engines.local.workers import wire
 from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.engines.local.workers.questions import Questions
 
-#: A message with what has no block to be written into.
+#: The size of a message with bytes of a block that cannot be mapped.
 _FILL_BYTES = 1 << 20
 
-#: What is filled in place, or what is sent when it is full.
+#: A block that is filled in place, or bytes that are sent when they are complete.
 Fillable = MappedBlock | bytearray
 
 
 class WorkerBlocks:
-    """Blocks of the engine's store, filled from here. See ``values.Blocks``."""
+    """Blocks of the engine's store that are filled in this process. See ``values.Blocks``."""
 
     def __init__(self, questions: Questions, link: Link, inline_bytes: int) -> None:
         self._questions = questions
@@ -38,7 +38,7 @@ class WorkerBlocks:
         number, pieces, is_nearly_full = self._questions.ask("allocate", offsets)
         if is_nearly_full and time.monotonic() - self._collected_at > values.COLLECT_SECONDS:
             self._collected_at = time.monotonic()
-            # What it finds goes back with the next message.
+            # The references that it finds go back with the next message.
             gc.collect()
         block: Fillable = bytearray(offsets[-1]) if pieces is None else self._link.block(pieces)
         self._open[id(block)] = (block, number, len(offsets) - 1)
@@ -53,7 +53,7 @@ class WorkerBlocks:
         """See ``Blocks``."""
         _, number, _ = self._open.pop(id(block))
         if isinstance(block, bytearray):
-            # Memory is short, or there would be a block to map.
+            # Memory is short, else there would be a block to map.
             for start in range(0, len(block), _FILL_BYTES):
                 self._questions.ask(
                     "fill", number, start, bytes(block[start : start + _FILL_BYTES])
@@ -63,12 +63,12 @@ class WorkerBlocks:
         return number
 
     def encoded(self, value: Any, num_slices: int) -> wire.Encoded:
-        """Puts a value where the engine finds it, and says where that is."""
+        """Stores a value where the engine finds it, and returns where that is."""
         stored = values.encode(self, value, num_slices)
         return stored.inline, stored.block_id, stored.pickled, stored.contained
 
     def clear(self) -> None:
-        """The task is over; blocks that it did not return are dropped, once nothing can write to them any more."""
+        """Drops blocks that a finished task did not return, once nothing can write to them any more."""
         for key, (block, number, _) in list(self._open.items()):
             with contextlib.suppress(BufferError):
                 if not isinstance(block, bytearray):

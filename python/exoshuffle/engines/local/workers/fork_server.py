@@ -1,12 +1,12 @@
-"""The program of a fork server: it has imported what workers need, and they are forked from it.
+"""The program of a fork server: it has imported the modules that workers need, and workers are forked from it.
 
-Guarantees: it has one thread of its own when it forks, and nothing of the user's is imported in it; it ends when the
-program does, however that happens. Why: an interpreter that imports the same takes 0.1 s of CPU time, 0.3 s with Arrow;
-a fork takes 2 ms, and what was imported is in memory once. So a job goes on whose workers are ended every 0.1 s.
+Guarantees: the server has one thread of its own when it forks, and imports no module of the user's. It ends when the
+program does, however that happens. Why: an interpreter that imports the same takes 0.1 s of CPU time, 0.3 s with Arrow.
+A fork takes 2 ms, and imported modules are in memory once. So a job goes on whose workers are ended every 0.1 s.
 
 The engine sends the names of modules that have to be imported before the fork, and five descriptors: those of
-``worker.run`` and where to write the exit code. It gets the number of the process, or that of the error below 0. What
-it named at the start is imported while it asks for nothing.
+``worker.run``, and one for the exit code. It gets the number of the process, or the number of the error as a negative.
+The server imports the modules that were named at the start while the engine asks for nothing.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class ForkServer:
         self._control = control
         self._missing = list(modules)
         self._woken, self._wake = os.pipe()
-        #: Where to write the exit code, by child.
+        #: By child: the descriptor that its exit code is written to.
         self._told: dict[int, int] = {}
 
     def serve(self) -> list[int]:
-        """Only a child returns, with the descriptors of its worker."""
+        """Forks whenever the engine asks; returns only in a child, with the descriptors of its worker."""
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -63,7 +63,7 @@ class ForkServer:
                     return descriptors
 
     def _forked(self) -> list[int] | None:
-        """Forks once; the descriptors of the worker in the child."""
+        """Forks once; returns the descriptors of the worker in the child, and None in the server."""
         message, descriptors, _, _ = socket.recv_fds(
             self._control, wire.MAX_FORK_BYTES, _NUM_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
         )
@@ -88,7 +88,7 @@ class ForkServer:
         return None
 
     def _become_worker(self, told: int) -> None:
-        """In a child: drops what belongs to the server."""
+        """Called in a child: drops what belongs to the server."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._control.close()
@@ -96,19 +96,19 @@ class ForkServer:
             os.close(descriptor)
         # A task that signals its group must hit nobody else.
         os.setsid()
-        # ``random`` does so by itself; without, all workers draw the same numbers.
+        # Without a new seed all workers draw the same numbers; ``random`` takes one by itself.
         drawing = sys.modules.get("numpy.random")
         if drawing is not None:
             drawing.seed()
 
     def _tell_ended(self) -> None:
-        """Waits for the children that have ended, and says how they did."""
+        """Waits for the children that have ended, and tells how each ended."""
         os.read(self._woken, 4096)
         while self._told:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
                 return
-            # Its number stays its own until it has been waited for.
+            # Nobody gets the number of the child until somebody has waited for it.
             groups.end(ended.si_pid)
             process, status = os.waitpid(ended.si_pid, 0)
             told = self._told.pop(process)
@@ -118,21 +118,21 @@ class ForkServer:
 
 
 def _import(names: Sequence[str]) -> None:
-    """Imports what the program has imported of this package and Arrow."""
+    """Imports modules of this package and Arrow that the program has imported."""
     missing = [name for name in names if name not in sys.modules]
     for name in missing:
         with contextlib.suppress(ImportError):  # the task that needs it says so
             importlib.import_module(name)
     if missing:
         _native.release_libraries()
-    # Else the collector of each child would write to all objects, and so copy the memory that they are in.
+    # Otherwise the collector of each child would write to all objects, and so copy their memory.
     gc.freeze()
 
 
 def main() -> None:
     """Serves until the engine closes the connection; in a child, runs the worker."""
     control = socket.socket(fileno=int(sys.argv[2]))
-    # What the site's startup files began; locks that such threads hold would stay locked in a child.
+    # The site's startup files may have begun threads; locks that these hold would stay locked in a child.
     has_threads = len(os.listdir("/proc/self/task")) > 1
     control.set_inheritable(False)
     _import([])

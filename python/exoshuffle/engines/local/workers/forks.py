@@ -1,9 +1,9 @@
-"""What becomes of an engine in a process that its own has forked: nothing there can use it or changes anything of it.
+"""Shuts an engine off in a process that was forked from the engine's own: a child can neither use nor change it.
 
-Guarantee: whoever tries is told at once (``ForkedEngineError``); a child that ends, drops references or collects
-garbage changes nothing of its parent's; and a child that goes on when its parent has been killed does not keep the
-workers from ending, nor their deaths from being seen. What ``get`` returned before the fork a child may read as long as
-its parent keeps it: it lies in the store's memory, which both share.
+Guarantee: code in a child that tries gets an error at once (``ForkedEngineError``). A child that ends, drops references
+or collects garbage changes nothing of its parent's. A child that goes on when its parent was killed keeps neither the
+workers from ending, nor their deaths from being seen. A child may read values that ``get`` returned before the fork, as
+long as its parent keeps them: they lie in the store's memory, which both share.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol
 
 
 class Inherited(Protocol):
-    """What a child gets a copy of that is of use to its parent alone."""
+    """An object that a child gets a copy of, and that is of use to its parent alone."""
 
     def forked(self, process: int) -> None:
-        """This process is a child of the one with this number, which it belongs to."""
+        """Called in a child: the object belongs to the parent, which has this number."""
 
 
 _all: weakref.WeakSet[Inherited] = weakref.WeakSet()

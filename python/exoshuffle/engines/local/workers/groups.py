@@ -1,7 +1,8 @@
-"""Worker processes lead groups: what functions in them have started ends when they end, however that happens.
+"""Worker processes lead groups: processes that functions in a worker have started end with it, however it ends.
 
-Why: it takes memory that counts against the program's limit, and nobody else would end it when a worker is stopped or
-crashes. What leaves the group (``start_new_session=True``) goes on, but where its worker is stopped for its memory.
+Why: such processes take memory that counts against the program's limit, and nobody else would end them when a worker is
+stopped or crashes. A process that leaves the group (``start_new_session=True``) goes on, unless its worker is stopped
+for its memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NoReturn
 
 
 def end(process: int) -> None:
-    """Ends what is in the group that a process leads, or led: while there is any of it, its number is no other's."""
+    """Ends the group that a process leads, or led: no other process gets the number while the group has members."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""The engine as tasks in a worker process see it: the engine protocol, answered by the engine that they belong to."""
+"""The engine as tasks in a worker process see it: the engine protocol, answered by the engine of the program."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class WorkerEngine:
         return self._blocks.allocate(offsets)
 
     def workers_bytes(self, executor: Executor) -> int:
-        """See ``Engine``; what they take is off the budget of this process already."""
+        """See ``Engine``; the workers' memory is off the budget of this process already."""
         del executor
         return 0
 

@@ -1,6 +1,6 @@
-"""What an engine holds for a worker process: the references that the worker has, and the slices that it has mapped.
+"""Holds for a worker process the references that the worker has, and the slices that it has mapped.
 
-Guarantee: what was lent is held until the worker has given it back as often as it was lent, or has ended.
+Guarantee: the engine holds a reference or slice until the worker has given it back as often as it was lent, or ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exoshuffle.futures.refs import Ref
 
 
 class Lent:
-    """What one worker holds."""
+    """The references and slices that one worker has."""
 
     def __init__(self) -> None:
         self._references: dict[int, tuple[Ref, int]] = {}
@@ -29,14 +29,14 @@ class Lent:
         return bool(self._references or self._pins)
 
     def lend(self, handle: Handle) -> tuple[int, int]:
-        """Lends a reference; its number, and how many slices the object has."""
+        """Lends a reference; returns its number, and how many slices the object has."""
         number = identity.number_of(handle)
         ref, count = self._references.get(number) or (Ref(handle), 0)
         self._references[number] = (ref, count + 1)
         return number, handle.num_slices
 
     def take_back(self, returned: Iterable[tuple[int, int]], unpinned: Iterable[int]) -> None:
-        """The worker gives references back, each with how often it was lent, and slices."""
+        """Takes back references, each with how often it was lent, and slices."""
         for number, count in returned:
             ref, had = self._references.pop(number)
             if had > count:
@@ -51,7 +51,7 @@ class Lent:
         return wire.Transfer(stored, loaded.num_slices, loaded.index, slices)
 
     def clear(self) -> None:
-        """The worker has ended."""
+        """Lets go of everything, since the worker has ended."""
         self._references.clear()
         self._pins.clear()
 

@@ -1,4 +1,4 @@
-"""A worker's end of the connection to its engine, and what is held of the engine here.
+"""A worker's end of the connection to its engine, with the references and slices that this process has borrowed.
 
 Guarantee: every reference and every slice that the engine lent is given back, once nothing here refers to it.
 """
@@ -23,7 +23,7 @@ from exoshuffle.engines.local.workers import groups, wire
 class BorrowedObject:
     """An object of the engine that this process has references to.
 
-    ``lent`` counts how often the engine has sent it; so many are given back when the last reference here is gone.
+    ``lent`` counts how often the engine has sent it; the worker gives so many back when its last reference is gone.
     """
 
     __slots__ = ("__weakref__", "counter", "handles", "lent", "num_slices", "number")
@@ -51,10 +51,10 @@ class BorrowedObject:
 
 
 class Link:
-    """The connection to the engine, and what is held of it here.
+    """The connection to the engine, and what this process has borrowed.
 
-    Why handle counts are queued: ``Ref.__del__`` runs at any moment in any thread; they are applied, and what is no
-    longer held given back, whenever something is sent.
+    Handle counts are queued, since ``Ref.__del__`` runs at any moment in any thread. Whenever something is sent, the
+    counts are applied, and the link gives back what nobody here holds any more.
     """
 
     def __init__(self, connection: Connection, arena: ArenaView) -> None:
@@ -75,7 +75,7 @@ class Link:
         return not self._poll.poll(milliseconds)
 
     def receive(self) -> tuple[str, Any]:
-        """The next message; ends the process when the engine has gone."""
+        """Waits for the next message; ends the process when the engine has gone."""
         try:
             frame = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
@@ -83,21 +83,21 @@ class Link:
         lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
         held = [self._borrow(number, num_slices) for number, num_slices in lent]
         message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
-        # References inside values are made when these are decoded; until the next frame is sent all are held.
+        # References inside values are made when the values are decoded; until the next frame is sent all are held.
         self.handle_events.extend((borrowed, -1) for borrowed in held)
         return message
 
     def send(self, kind: str, payload: Any) -> None:
-        """Sends a message, with what is no longer held here."""
+        """Sends a message, and gives back what nobody here holds any more."""
         self.send_packed(self.pack(kind, payload))
 
     def pack(self, kind: str, payload: Any) -> bytes:
-        """A message as bytes: its references can go before it is sent, so that it tells of that as well."""
+        """Returns a message as bytes. Its references can go before it is sent, so that the frame gives them back."""
         with identity.Capturing():
             return pickle.dumps((kind, payload), protocol=5)
 
     def send_packed(self, body: bytes) -> None:
-        """Sends what ``pack`` made."""
+        """Sends a message that ``pack`` made."""
         unpinned, dropped = _taken(self._unpinned), _taken(self.dropped_streams)
         discarded, self.discarded = self.discarded, []
         frame = pickle.dumps((body, self._given_back(), unpinned, discarded, dropped), protocol=5)
@@ -107,16 +107,16 @@ class Link:
             _end(error)
 
     def close(self) -> None:
-        """Nothing is received or sent any more."""
+        """Closes the connection."""
         self._connection.close()
 
     def value(self, transfer: wire.Transfer) -> Any:
-        """The value of a transfer; large buffers are views of the engine's memory."""
+        """Returns the value of a transfer; large buffers are views of the engine's memory."""
         buffers = [self._buffer(piece) for piece in transfer.slices]
         return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)
 
     def block(self, pieces: Sequence[tuple[int, int]]) -> MappedBlock:
-        """A block to fill."""
+        """Maps a block to fill."""
         return self._arena.block(pieces)
 
     def _buffer(self, piece: wire.Piece) -> MappedSlice | bytes:
@@ -151,11 +151,11 @@ class Link:
 def _end(error: BaseException) -> NoReturn:
     """Ends this process: the engine has gone, or something here has closed the connection to it."""
     if getattr(error, "errno", None) in (errno.EBADF, errno.ENOTSOCK):
-        # Not as something from outside would; the fork server ends what it has started.
+        # This exit code shows that nobody outside ended the worker; the fork server ends what the worker has started.
         os._exit(wire.EXIT_CLOSED)
     groups.end_own()
 
 
 def _taken(queue: collections.deque[int]) -> list[int]:
-    """What is in the queue now; finalizers may add to it at any moment."""
+    """Takes what is in the queue now; finalizers may add to it at any moment."""
     return [queue.popleft() for _ in range(len(queue))]

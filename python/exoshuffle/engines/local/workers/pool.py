@@ -1,8 +1,8 @@
 """The worker processes of an engine: started when they are needed, kept for the next task, bounded by memory.
 
-Guarantees: a task that has its memory never waits for a worker's, because that of as many workers as there are CPUs is
-set apart before the first task is submitted; where every worker waits, for tasks that need one more than the memory has
-room for or for calls, that is an error after a while and no deadlock.
+Guarantees: a task that has its memory never waits for the memory of a worker. Before the first task is submitted, the
+pool sets memory apart for as many workers as there are CPUs. All workers may wait, for calls or for tasks that need one
+more worker than memory has room for: that is an error after a while and no deadlock.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from exoshuffle.units import format_bytes
 
 #: Share of the budget that workers may take.
 _WORKERS_PERCENT = 75
-#: So long may all workers wait without any of them going on, while a task waits for one, before that is an error. What
-#: they wait for may come from threads, other actors or the driver, so it cannot be told at once that it never will.
+#: While a task waits for a worker, all workers may wait so long without any of them going on; then that is an error.
+#: Results that they wait for may come from threads, other actors or the driver, so nobody can tell at once that they
+#: never will.
 _STANDSTILL_SECONDS = 5.0
 
 
 class ProcessPool:
-    """Workers for tasks; some idle ones are kept, since a new one imports anew what functions need.
+    """Workers for tasks; it keeps some idle ones, since a new worker imports anew what functions need.
 
     Args:
         home: What workers have of the engine.
-        budget: Their memory is reserved of it.
+        budget: The workers' memory is reserved from it.
         check_open: Raises once the engine is closed.
     """
 
@@ -50,37 +51,37 @@ class ProcessPool:
         self._budget = budget
         self._check_open = check_open
         num_cpus = home.num_cpus
-        # As many tasks may wait in others' results as run.
+        # As many tasks may wait for results of others as run.
         self._max_idle = 2 * num_cpus
         self._max_workers = budget.outside_tasks() * _WORKERS_PERCENT // 100 // WORKER_BYTES
-        #: Workers whose memory is set apart before any task's: a task that has its memory must not wait for theirs.
+        #: Workers whose memory is set apart first: a task that has its memory must not wait for the memory of a worker.
         self._num_base = min(num_cpus, self._max_workers)
         self._base: Reservation | None = None
         self._preparing = threading.Lock()
-        # Not entered by way of the condition, in ``close`` and ``cancel`` of the main thread; see ``bell``.
+        # ``close`` and ``cancel`` in the main thread enter the lock itself, not the condition; see ``bell``.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._running: dict[Task, WorkerProcess] = {}
         self._num_starting = 0
-        #: Idle ones that find garbage, and come back soon.
+        #: Idle workers that collect garbage, and come back soon.
         self._num_collecting = 0
         self._num_blocked = 0
         self._num_base_used = 0
         self._moved_at = time.monotonic()
         self._closed = False
-        #: Workers and fork servers that were ended from outside with no task in them.
+        #: The number of workers and fork servers that were ended from outside with no task in them.
         self.num_blameless = 0
         self.servers = Servers()
 
     @property
     def base_bytes(self) -> int:
-        """What workers take of the budget at least."""
+        """The least that workers take of the budget."""
         return self._num_base * WORKER_BYTES
 
     def prepare(self) -> None:
-        """Sets the workers' memory apart; called before the first task is submitted that needs one.
+        """Sets the workers' memory apart; called before the first task is submitted that needs a worker.
 
         Raises:
             MemoryLimitError: There is no room for a single worker.
@@ -105,7 +106,7 @@ class ProcessPool:
             task.interrupt = None
 
     def _begin(self, task: Task, worker: WorkerProcess) -> bool:
-        """Unless it was cancelled while it was given the worker; from now on that is what ends it."""
+        """Gives a task its worker, which ``cancel`` ends from now on; returns False if it was cancelled before."""
         with self._lock:
             if not task.cancelled:
                 self._running[task] = worker
@@ -121,16 +122,16 @@ class ProcessPool:
         finally:
             with self._lock:
                 del self._running[task]
-            # One that was cancelled when it had just ended may have taken the worker with it.
+            # A task that was cancelled when it had just ended may have taken the worker with it.
             self.give_back(worker, reusable=worker.is_at_rest and not task.cancelled)
 
     def interrupt_of(self, task: Task) -> Callable[[], None] | None:
-        """What stops a task, from now until it is over, if it is one for a worker."""
+        """Returns a function that stops a task, from now until it is over; None if the task needs no worker."""
         is_ours = task.options.executor == "process" and task.actor is None
         return functools.partial(self._interrupt, task) if is_ours else None
 
     def _interrupt(self, task: Task) -> None:
-        """Stops a task that runs in a worker, or is to; one that has ended leaves its worker to others."""
+        """Stops a task that runs or will run in a worker; a task that has ended has left its worker to others."""
         with self._lock:
             worker = self._running.get(task)
             if worker is not None:
@@ -139,11 +140,11 @@ class ProcessPool:
                 self._changed.notify_all()
 
     def take(self, task: Task | None = None) -> WorkerProcess:
-        """An idle worker that lives, or a new one.
+        """Returns an idle worker that lives, or a new one.
 
         Raises:
-            MemoryLimitError: There is no memory for another, and all that there are wait.
-            TaskCancelledError: The task that it is for was cancelled while there was none.
+            MemoryLimitError: There is no memory for another worker, and all workers wait.
+            TaskCancelledError: The task was cancelled while there was no worker for it.
         """
         while True:
             with self._lock:
@@ -171,7 +172,7 @@ class ProcessPool:
             self._move()
 
     def collect_garbage(self) -> None:
-        """Has idle workers find garbage; those that run something do so when they ask for memory."""
+        """Has idle workers collect garbage; busy workers do so when they ask for memory."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._num_collecting += len(idle)
@@ -185,7 +186,7 @@ class ProcessPool:
 
     @contextlib.contextmanager
     def blocked(self) -> Iterator[None]:
-        """While a worker waits: for the engine's answer to a blocking call, or as an actor for calls."""
+        """A context for a worker that waits: for the engine's answer to a blocking call, or as an actor for calls."""
         with self._lock:
             self._num_blocked += 1
         try:
@@ -200,7 +201,7 @@ class ProcessPool:
         self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends all workers; those who wait for one see it die and dispose of it."""
+        """Ends all workers; threads that wait for a worker see it die and dispose of it."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
@@ -218,7 +219,7 @@ class ProcessPool:
             if task is not None and task.cancelled:
                 raise _cancelled(task)
             num_workers = len(self._all) + self._num_starting
-            # Another one takes memory, which others may be waiting for that wait for this task.
+            # Another worker takes memory; a task that waits for this one may need that memory.
             may_start = num_workers < self._max_workers and not self._num_collecting
             if self._idle or may_start:
                 return
@@ -236,7 +237,7 @@ class ProcessPool:
         )
 
     def _start_until_alive(self) -> WorkerProcess:
-        """A new worker; where one is ended from outside while it starts, the next."""
+        """Starts a worker; if it is ended from outside while it starts, starts the next."""
         for number in range(1, endings.MAX_STARTS + 1):
             try:
                 return self._start()

@@ -1,11 +1,11 @@
-"""Worker processes: Python functions run in them, beside this one, over the same memory.
+"""Worker processes: Python functions run in them, beside this process, over the same memory.
 
-Guarantees: a worker that dies loses no object: what it had mapped is held here, what it was filling is dropped, what
-it referred to is given back, and the attempt fails as one that may be repeated. A worker ends when this process ends,
-however that happens: it waits on a pipe that only this process holds open.
+Guarantees: a worker that dies loses no object. This process holds the slices that the worker had mapped, drops the
+blocks that it was filling, and takes its references back. The attempt fails as one that may be repeated. A worker ends
+when this process ends, however that happens: it waits on a pipe that only this process holds open.
 
-The engine's side of the conversation (``wire``) is held by the thread that would run the task itself, so blocking
-calls of the worker (``get``, ``wait``) block that thread and give its CPU slot back like those of a thread.
+The thread that would run the task itself holds the engine's side of the conversation (``wire``). So blocking calls of
+the worker (``get``, ``wait``) block that thread, and give its CPU slot back like those of a thread.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from exoshuffle.futures.engine import PROTOCOL
 from exoshuffle.observe.activity import Frame
 from exoshuffle.units import format_bytes
 
-#: What a worker has of its own before it imports anything of the user's (19 MB, and a share of libraries); reserved for
-#: each from the engine's budget.
+#: The memory of a worker before it imports anything of the user's (19 MB, and a share of libraries). It is reserved for
+#: each worker from the engine's budget.
 WORKER_BYTES = 24_000_000
-#: Functions that a worker keeps: programs that make a new one for each task would fill it.
+#: The most functions that a worker keeps: programs that make a new function for each task would fill it.
 _MAX_CODES = 256
 
 
@@ -53,13 +53,13 @@ class Home:
     """What worker processes have of their engine.
 
     Attributes:
-        store: Its memory is theirs.
-        guard: Watches what they take.
-        memory_limit: Of the program.
-        num_cpus: Tasks that run at once.
+        store: Workers share its memory.
+        guard: Watches the workers' memory.
+        memory_limit: The program's memory limit.
+        num_cpus: How many tasks run at once.
         results: Takes what tasks hand over while they run.
-        hello: What a worker is told when it starts.
-        requests: Makes what answers the questions of a new worker.
+        hello: Returns what a worker is told when it starts.
+        requests: Makes the part that answers the questions of a new worker.
     """
 
     store: Store
@@ -72,7 +72,7 @@ class Home:
 
 
 class WorkerProcess:
-    """A worker and what it holds. Used by one thread at a time, except ``kill``."""
+    """A worker, and what the engine holds for it. Used by one thread at a time, except ``kill``."""
 
     def __init__(
         self,
@@ -82,21 +82,22 @@ class WorkerProcess:
         waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._home = home
-        #: Around a blocking call that is answered for the worker.
+        #: Makes a context for a blocking call that is answered for the worker.
         self.waiting = waiting
         self._reservation = reservation
-        #: Whether it lives on memory that was set apart for it.
+        #: Whether it lives on memory that the pool has set apart.
         self.is_base = reservation is None
         #: The last signal that a task in it sent to its own process.
         self._sent_itself = 0
         self._known_code: dict[bytes, None] = {}
         self._lent = Lent()
         self._requests = home.requests()
-        #: What the actor that lives in it has declared, and the function of the user that runs, where that is known.
+        #: The memory that the actor in it has declared.
         self._actor_bytes = 0
         self._allowed_bytes = 0
+        #: The user's function that runs, where that is known.
         self._function: str | None = None
-        #: Whether the last message of the task that it was given has been read: else its next answer is that one's.
+        #: Whether the last message of its task has been read: else its next answer belongs to that task.
         self.is_at_rest = True
         mine, self._theirs = socket.socketpair()
         self._connection = Connection(mine.detach())
@@ -118,13 +119,13 @@ class WorkerProcess:
 
     @property
     def process_id(self) -> int:
-        """Number of the process."""
+        """The number of the process."""
         return self._process.pid
 
     def stack(self) -> list[Frame]:
-        """The calls that it is in, the innermost first. While a task runs; from any thread."""
+        """Returns the calls that the process is in, the innermost first. While a task runs; from any thread."""
         with self._reading_stack:
-            # A number that was closed may belong to another file by now.
+            # The number of a closed descriptor may belong to another file by now.
             return [] if self._stack < 0 else stacks.read(self._process.pid, self._stack)
 
     @property
@@ -134,39 +135,39 @@ class WorkerProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it runs, is not about to end, and belongs to the program's tree: its fork server has not ended."""
+        """Whether the process runs, is not about to end, and is in the program's tree: its fork server still runs."""
         return self.is_alive and not self._process.is_orphan and not self._has_been_stopped
 
     @property
     def was_ended(self) -> bool:
-        """Whether the process has ended, and by a signal from outside."""
+        """Whether the process was ended by a signal from outside."""
         return self._has_hung_up() and endings.is_from_outside(self._process.wait())
 
     def _has_hung_up(self) -> bool:
-        """Seen at once; how it has ended, the fork server tells a little later."""
+        """Whether the process has closed the connection; the fork server tells a little later how it ended."""
         poll = select.poll()
         poll.register(self._connection, 0)
         return bool(poll.poll(0))
 
     def run(self, task: Task, kind: str, loaded: list[Arguments]) -> StoredValue:
-        """Has the task run; answers what it asks meanwhile.
+        """Runs a task in the worker, and answers its questions meanwhile.
 
         Raises:
             WorkerDiedError: The process ended.
-            FunctionMemoryError: It was stopped, since it had more memory than was set apart for it.
-            BaseException: What the function raised.
+            FunctionMemoryError: The process was stopped, since it had more memory than was set apart for it.
+            BaseException: The function raised it.
         """
         self._function = ""
         if kind == wire.ACTOR:
             self._actor_bytes = task.options.memory
         self._set_apart(0 if kind == wire.ACTOR else task.options.memory)
-        # From here on it is stopped for what this task takes; before, for what is left of another.
+        # From here on the worker is stopped for what this task takes; before, for what another task has left.
         is_innocent = kind == wire.TASK and self._has_been_stopped
         self.is_at_rest = False
         try:
             self._send(*self._order(task, kind, loaded))
         finally:
-            # What was fetched is held by its pins from here on, as long as the worker wants it.
+            # From here on pins hold the fetched values, as long as the worker wants them.
             loaded.clear()
         task.worker = self
         begun = time.monotonic()
@@ -183,12 +184,12 @@ class WorkerProcess:
                 self._set_apart(0)
 
     def _set_apart(self, memory: int) -> None:
-        """What the process may have from now on, beside itself and its actor; nothing while it is idle."""
+        """Allows the process so much memory from now on, beside its own and its actor's; 0 while it is idle."""
         allowed_bytes = WORKER_BYTES + self._actor_bytes + memory
         if allowed_bytes == self._allowed_bytes:
             return
         self._allowed_bytes = allowed_bytes
-        with contextlib.suppress(OSError):  # it has ended, which whoever talks to it finds out
+        with contextlib.suppress(OSError):  # if it has ended, the next message tells
             self._home.guard.watch(self._process.pid, limits.allowed_bytes(self._allowed_bytes))
 
     @property
@@ -211,7 +212,7 @@ class WorkerProcess:
         ) from error
 
     def _running(self, task: Task) -> str:
-        """What runs: the task, and the function of the user, where that is known."""
+        """Names what runs: the task, and the user's function, where that is known."""
         name = self._function
         return f"{name}, in task {task.name}," if name else f"task {task.name}"
 
@@ -242,7 +243,7 @@ class WorkerProcess:
         """Waits until the worker is ready.
 
         Raises:
-            ProtocolError: It runs another version.
+            ProtocolError: The worker runs another version.
         """
         self._send((wire.HELLO, self._home.hello()), [])
         _, (protocol, version) = self._receive()
@@ -255,7 +256,7 @@ class WorkerProcess:
             )
 
     def collect_garbage(self) -> None:
-        """Has an idle worker give back what only its collector of garbage still finds.
+        """Has an idle worker collect garbage, and give back the references in it.
 
         Raises:
             WorkerDiedError: The process ended.
@@ -267,13 +268,13 @@ class WorkerProcess:
         """Called now and then by a thread that waits on behalf of the worker.
 
         Raises:
-            WorkerDiedError: Nobody is there any more to tell.
+            WorkerDiedError: The worker has ended.
         """
         if not self.is_alive:
             raise self._died()
 
     def forked(self, process: int) -> None:
-        """See ``forks``: a child that held these open would keep the worker from seeing its engine end, or this its."""
+        """See ``forks``: a child with these open would keep the worker or the engine from seeing the other end."""
         del process
         self._theirs.close()
         self._connection.close()
@@ -282,12 +283,12 @@ class WorkerProcess:
             self._lifeline = -1
 
     def kill(self) -> None:
-        """Ends the process at once; whoever waits for it sees it die. From any thread."""
+        """Ends the process at once; threads that wait for it see it die. From any thread."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     def dispose(self) -> None:
-        """Ends the process and gives back all that it held."""
+        """Ends the process and gives back all that was held for it."""
         self.kill()
         self._home.guard.forget(self._process.pid)
         self._process.wait()
@@ -310,7 +311,7 @@ class WorkerProcess:
     def _order(
         self, task: Task, kind: str, loaded: list[Arguments]
     ) -> tuple[tuple[str, wire.Order], list[Handle]]:
-        """The message that has the worker run a task, and the references that travel inside pickles of it."""
+        """Returns the message that has the worker run a task, and the handles of references inside its pickles."""
         call, code = task.call, None
         assert call is not None
         handles = [handle_of(ref) for ref in call.inside]
@@ -318,7 +319,7 @@ class WorkerProcess:
             known = call.code.digest in self._known_code
             code = call.code.digest, None if known else call.code.data
             if call.code.inside:
-                # Without a digest the worker does not keep the function, and with it the objects it closes over.
+                # Without a digest the worker keeps neither the function, nor the objects that it closes over.
                 code = b"", call.code.data
             else:
                 self._known_code[call.code.digest] = None

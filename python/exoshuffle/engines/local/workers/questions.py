@@ -1,4 +1,4 @@
-"""What code in a worker process asks its engine, and what it notes for it, over the one connection between them.
+"""Asks the engine questions, and sends it notes, for code in a worker process, over the one connection between them.
 
 Guarantee: one thread at a time has the connection, and only while a task runs.
 """
@@ -13,7 +13,7 @@ from exoshuffle.engines.local.workers import wire
 from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.errors import EngineError, ForkedEngineError
 
-#: A task that ends its process while another thread of it has the connection is not held up for longer.
+#: A task that ends its process waits at most so long for a thread that has the connection.
 _NOTICE_SECONDS = 0.05
 
 
@@ -21,7 +21,7 @@ class Questions:
     """The worker's side of the conversation while a task runs.
 
     Attributes:
-        turn: Of the connection. Who has it may print, for example where it is unpickled what came.
+        turn: The lock of the connection. Its holder may print, for example where code unpickles what came.
         is_busy: Whether a task runs.
     """
 
@@ -29,18 +29,18 @@ class Questions:
         self._link = link
         self.turn = threading.RLock()
         self.is_busy = False
-        #: Of the user; which the running task called last.
+        #: The user's function that the running task called last.
         self._function_name = ""
         #: The worker that this process was forked from, if it is not the worker itself.
         self._forked_from: int | None = None
 
     def begin(self) -> None:
-        """A task begins."""
+        """Notes that a task begins."""
         self.is_busy = True
         self._function_name = ""
 
     def ask(self, name: str, *args: Any) -> Any:
-        """Asks the engine and waits for the answer; ``Requests`` has what there is to ask."""
+        """Asks the engine and waits for the answer; ``Requests`` has a method for each question."""
         with self.turn:
             if self._forked_from is not None:
                 raise ForkedEngineError.of(self._forked_from)
@@ -51,7 +51,7 @@ class Questions:
             return self._exchange(wire.ASK, (name, args))
 
     def hand_over(self, item: wire.Encoded) -> bool:
-        """Gives the engine an item of a generator; whether more are wanted."""
+        """Gives the engine an item of a generator, and returns whether more are wanted."""
         with self.turn:
             return bool(self._exchange(wire.ITEM, item))
 
@@ -63,7 +63,7 @@ class Questions:
                 self._link.send(wire.FUNCTION, function)
 
     def notice(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit hook: tells the engine of a signal that a task sends to its own process."""
+        """As an audit hook, tells the engine of a signal that a task sends to its own process."""
         if event not in ("os.kill", "os.killpg") or not self.is_busy:
             return
         if args[0] in (0, os.getpid()) and self.turn.acquire(timeout=_NOTICE_SECONDS):
@@ -73,7 +73,7 @@ class Questions:
                 self.turn.release()
 
     def forked(self, process: int) -> None:
-        """In a process that a task has forked, which is no worker; see ``forks``."""
+        """Closes the connection in a process that a task has forked, which is no worker; see ``forks``."""
         self._forked_from = process
         self._link.close()
         self.turn = threading.RLock()

@@ -1,4 +1,4 @@
-"""What a worker process may ask of the engine, and the blocks and streams that it has open meanwhile."""
+"""Answers what a worker process asks of the engine, and holds the blocks and streams that the worker has open."""
 
 from __future__ import annotations
 
@@ -19,62 +19,62 @@ from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
 
 class Objects(Protocol):
-    """What a worker may ask about objects; see ``Engine`` for each."""
+    """Answers questions about objects; see ``Engine`` for each."""
 
     def keep(self, stored: StoredValue) -> Ref:
-        """A reference to a value that is stored already."""
+        """Returns a reference to a value that is stored already."""
 
     def get_loaded(self, ref: Ref | SliceRef, timeout: float | None) -> Loaded:
-        """What ``get`` returns, before it is decoded."""
+        """Returns the value for ``get``, before it is decoded."""
 
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None
     ) -> tuple[list[Ref], list[Ref]]:
-        """Waits until so many are done."""
+        """Waits until so many objects are done."""
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
-        """The bytes of the slices of each."""
+        """Returns the bytes of the slices of each object."""
 
     def error(self, ref: Ref) -> BaseException | None:
-        """Why it has failed."""
+        """Returns why the object has failed, if it has."""
 
     def cancel(self, ref: Ref) -> bool:
-        """Stops its task."""
+        """Stops the task of the object."""
 
     def locate(self, ref: Ref) -> list[str]:
-        """The nodes that have it."""
+        """Returns the nodes that have the object."""
 
 
 class Tasks(Protocol):
-    """What a worker may have run: as in ``Engine``, but packed."""
+    """Runs tasks and actors: as in ``Engine``, but packed."""
 
     def submit_call(
         self, call: Call, references: tuple[Reference, ...], name: str, options: TaskOptions
     ) -> Ref | RefStream:
-        """A task."""
+        """Submits a task."""
 
     def create_actor_call(
         self, call: Call, references: tuple[Reference, ...], name: str, options: ActorOptions
     ) -> Ref:
-        """An actor."""
+        """Creates an actor."""
 
     def call_actor_call(
         self, actor: Ref, call: Call, references: tuple[Reference, ...], options: TaskOptions
     ) -> Ref | RefStream:
-        """A call of an actor."""
+        """Submits a call of an actor."""
 
     def kill_actor(self, actor: Ref) -> None:
         """Ends an actor."""
 
 
 class About(Protocol):
-    """What a worker may ask about the engine."""
+    """Answers questions about the engine."""
 
     def nodes(self) -> list[Node]:
-        """The nodes that are alive."""
+        """Returns the nodes that are alive."""
 
     def stats(self) -> dict[str, int]:
-        """Its counters."""
+        """Returns the engine's counters."""
 
 
 class Requests:
@@ -95,32 +95,32 @@ class Requests:
         return getattr(self, name)(*args)
 
     def stored(self, encoded: wire.Encoded) -> StoredValue:
-        """What the worker encoded, as the engine keeps it; its block is sealed."""
+        """Seals the block of a value that the worker encoded, and returns the value as the engine keeps it."""
         inline, block, pickled, inside = encoded
         block_id = None if block is None else self._blocks.pop(block).seal()
         return StoredValue(inline, block_id, pickled, inside)
 
     def discard(self, blocks: list[int]) -> None:
-        """Blocks that no task returned, and that the worker can write to no more."""
+        """Drops blocks that no task returned, and that the worker can write to no more."""
         for number in blocks:
             self._blocks.pop(number, None)
 
     def drop_streams(self, streams: list[int]) -> None:
-        """Streams that the worker takes no more items of."""
+        """Drops streams that the worker takes no more items of."""
         for number in streams:
             del self._streams[number]
 
     def close(self) -> None:
-        """The worker is gone."""
+        """Drops all blocks and streams, since the worker is gone."""
         self._blocks.clear()
         self._streams.clear()
 
     # --- blocks ------------------------------------------------------------------------------------------------
 
     def allocate(self, offsets: list[int]) -> tuple[int, list[tuple[int, int]] | None, bool]:
-        """A block to fill: its number, where it lies, and whether the store is about to spill.
+        """Returns a block to fill: its number, its pieces, and whether the store is about to spill.
 
-        It may lie where a worker cannot map it (None); see ``fill``.
+        The pieces are None where a worker cannot map the block; see ``fill``.
         """
         block = self._store_blocks.allocate(offsets)
         number = next(self._numbers)
@@ -128,7 +128,7 @@ class Requests:
         return number, block.pieces(), self._store_blocks.is_nearly_full(0)
 
     def fill(self, number: int, start: int, data: bytes) -> None:
-        """Bytes of a block that could not be mapped, piece by piece."""
+        """Writes a piece of a block that could not be mapped."""
         with memoryview(self._blocks[number]) as view:
             view[start : start + len(data)] = data
 
@@ -143,7 +143,7 @@ class Requests:
         return self._objects.get_loaded(ref, timeout)
 
     def wait(self, refs: list[Ref], num_ready: int, timeout: float | None) -> list[bool]:
-        """Which of the objects are done; see ``Engine``."""
+        """Waits, and returns for each object whether it is done; see ``Engine``."""
         self._objects.wait(refs, num_ready, timeout)
         return [is_over(ref) for ref in refs]
 
@@ -180,7 +180,7 @@ class Requests:
         name: str,
         options: TaskOptions,
     ) -> Ref | int:
-        """A task whose function and arguments the worker has packed."""
+        """Submits a task whose function and arguments the worker has packed."""
         made = self._tasks.submit_call(self._call(code, "", call), call[1], name, options)
         return self._result(made)
 
@@ -191,7 +191,7 @@ class Requests:
         name: str,
         options: ActorOptions,
     ) -> Ref:
-        """An actor whose class and arguments the worker has packed."""
+        """Creates an actor whose class and arguments the worker has packed."""
         return self._tasks.create_actor_call(self._call(code, "", call), call[1], name, options)
 
     def call_actor(
@@ -201,7 +201,7 @@ class Requests:
         call: calls.Packed,
         options: TaskOptions,
     ) -> Ref | int:
-        """A call of a method whose arguments the worker has packed."""
+        """Submits a call of a method whose arguments the worker has packed."""
         made = self._tasks.call_actor_call(actor, self._call(None, method, call), call[1], options)
         return self._result(made)
 
@@ -240,7 +240,7 @@ class Requests:
         return Call(known, method, data, handles)
 
     def _result(self, made: Ref | RefStream) -> Ref | int:
-        """A reference, or the number of a stream."""
+        """Returns a reference, or the number of a stream."""
         if isinstance(made, Ref):
             return made
         number = next(self._numbers)

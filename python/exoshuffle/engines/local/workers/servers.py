@@ -1,8 +1,9 @@
 """The fork servers of an engine, from which its worker processes come; see ``fork_server``.
 
-Guarantees: a worker has the environment, folder, paths and outputs that the program has when it starts; one whose
-server has ended goes on with its task, and is seen to end. One server is enough, until one was ended from outside: from
-then on a second stands by, since one takes 0.1 to 0.3 s to start; and a third, if one was ended that soon.
+Guarantees: a worker has the environment, folder, paths and outputs that the program has when the worker starts. A
+worker whose server has ended goes on with its task, and its end is seen. One server is enough until one is ended from
+outside. From then on a second stands by, since a server takes 0.1 to 0.3 s to start. A third does if a server was ended
+before it was ready.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from exoshuffle.engines.local.workers.fork_server import main; main()"
 )
-#: What tasks import that the program has imported, where that takes long. Not the user's modules: they may start
-#: threads or open files, which a fork does not go well with.
+#: Modules that tasks import and that take long; a server imports those that the program has imported. The user's
+#: modules are not among them: they may start threads or open files, which a fork does not go well with.
 _WORTH_IMPORTING = (
     "pyarrow",
     "pyarrow.compute",
@@ -45,20 +46,20 @@ class Forked:
 
     def __init__(self, server: Server, pid: int, told: int) -> None:
         self.pid = pid
-        #: Whether its server has ended before it, so that nobody knows how it does.
+        #: Whether its server has ended before it, so that nobody knows how it ends.
         self.is_orphan = False
         self._server = server
         self._told = told
-        # Stays that of this process when another gets its number.
+        # The open file stays that of this process when another process gets its number.
         self._stat: int | None = None
-        # It may have been killed before it is looked at.
+        # The process may have been killed before anybody looks at it.
         with contextlib.suppress(FileNotFoundError):
             self._stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
         self._looking = threading.Lock()
         self._exit_code: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, if it has ended; that of a kill for an orphan."""
+        """Returns the exit code, if the process has ended; for an orphan the exit code of a kill."""
         if not self._looking.acquire(blocking=False):
             return None  # somebody waits for its end
         try:
@@ -67,7 +68,7 @@ class Forked:
             self._looking.release()
 
     def wait(self) -> int:
-        """Its exit code, once it has ended, and with it its use of the store's memory."""
+        """Waits until the process, and with it its use of the store's memory, has ended; returns the exit code."""
         with self._looking:
             if self._exit_code is None and not self.is_orphan:
                 self._hear()
@@ -76,10 +77,10 @@ class Forked:
             return code
 
     def kill(self) -> None:
-        """Ends it, and what it has started, if it has not ended."""
+        """Ends the process, if it has not ended, and the processes that it has started."""
         if self.poll() is None:
             groups.end(self.pid)
-            # Just forked, it leads no group yet. It may end meanwhile.
+            # A process that was just forked leads no group yet. It may end meanwhile.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
@@ -119,7 +120,7 @@ class Forked:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a process gets of the one that starts it."""
+    """Properties that a process gets from the process that starts it."""
 
     environment: dict[str, str]
     path: list[str]
@@ -128,7 +129,7 @@ class Surroundings:
 
     @classmethod
     def now(cls) -> Surroundings:
-        """Those of this process."""
+        """Returns the surroundings of this process."""
         return cls(
             allocators.environment(), list(sys.path), _identity("."), (_identity(1), _identity(2))
         )
@@ -165,12 +166,12 @@ class Server:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=surroundings.environment,
-                # Else Ctrl-C would hit it.
+                # Otherwise Ctrl-C would hit the server.
                 start_new_session=True,
             )
 
     def fork(self, descriptors: Sequence[int], modules: str) -> Forked:
-        """A new worker process, which gets copies of the descriptors, from a server that has these modules.
+        """Forks a worker process, which gets copies of the descriptors, from a server that has these modules.
 
         Raises:
             WorkerDiedError: The server has ended.
@@ -193,10 +194,10 @@ class Server:
         return forked
 
     def await_ready(self) -> None:
-        """Waits until it can fork. One thread at a time may: the server says it once.
+        """Waits until the server can fork. One thread at a time may wait: the server says it once.
 
         Raises:
-            WorkerDiedError: It has ended.
+            WorkerDiedError: The server has ended.
         """
         self.is_ready = self._receive() == wire.FORKS
 
@@ -230,16 +231,16 @@ class Server:
         self.control.close()
 
     def dispose(self) -> None:
-        """Ends it, and its children."""
+        """Ends the server, and its children."""
         self.process.kill()
         self.process.wait()
-        # Whoever talks to it finds that it has ended.
+        # A thread that talks to the server finds that it has ended.
         with self._turn:
             self.control.close()
 
 
 class Servers:
-    """The fork servers of an engine: none before the first worker is wanted."""
+    """The fork servers of an engine; there is none before the first worker is wanted."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -256,27 +257,27 @@ class Servers:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of all servers."""
+        """The process numbers of all servers."""
         return [server.process.pid for server in self._all]
 
     def close(self) -> None:
-        """No further servers: whoever waits for one gets an error. From any thread."""
+        """Starts no further servers; threads that wait for one get an error. From any thread."""
         self._closed = True
         for server in list(self._all):
-            # The others have to say how their workers end.
+            # Servers that are ready have to say how their workers end.
             if not server.is_ready:
                 server.process.kill()
 
     def end(self) -> None:
-        """Ends all, when their workers have ended."""
+        """Ends all servers; called when their workers have ended."""
         while self._all:
             self._all.pop().dispose()
 
     def _ready(self) -> Server:
-        """The first that can fork.
+        """Returns the first server that can fork.
 
         Raises:
-            WorkerDiedError: One has ended while it started, before another could.
+            WorkerDiedError: A server has ended while it started, before another could fork.
         """
         now = Surroundings.now()
         self._drop(now)
@@ -294,12 +295,12 @@ class Servers:
         for descriptor in starting:
             poll.register(descriptor, select.POLLIN)
         server = starting[poll.poll()[0][0]]
-        # With the turn held: who waited for that when another thread has heard it would wait for ever.
+        # The turn is held: a thread that waited after another thread has heard the word would wait for ever.
         server.await_ready()
         return server
 
     def _drop(self, now: Surroundings) -> None:
-        """Forgets those that have ended, and ends those that nobody needs any more."""
+        """Forgets servers that have ended, and ends servers that nobody needs any more."""
         for server in list(self._all):
             code = server.process.poll()
             if code is not None and endings.is_from_outside(code):

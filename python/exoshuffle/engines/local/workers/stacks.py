@@ -1,6 +1,6 @@
-"""The stack of a worker process: it writes it into a file in memory when a signal comes, and when it crashes.
+"""The stack of a worker process: the worker writes it into a file in memory when a signal comes, and when it crashes.
 
-Why ``faulthandler``: it writes from within the signal, also while the interpreter is held by native code, and needs no
+Why ``faulthandler``: it writes from within the signal, also while native code holds the interpreter, and needs no
 thread of the worker to be free.
 """
 
@@ -14,9 +14,9 @@ import time
 
 from exoshuffle.observe.activity import Frame, telling_frame
 
-#: One that programs hardly use; what a worker does when it comes is to write its stack.
+#: A signal that programs hardly use; a worker that gets it writes its stack.
 _SIGNAL = signal.SIGRTMAX
-#: How long a worker may take to write it, and how often to look.
+#: How long a worker may take to write its stack, and how often to look.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
 
@@ -25,18 +25,21 @@ _FRAME = re.compile(
 )
 
 
-#: What it writes first when it crashes.
+#: A worker that crashes writes this first.
 _CRASH = "Fatal Python error: "
 
 
 def write_when_asked(descriptor: int) -> None:
-    """In the worker, at its start."""
+    """Has this process write its stack from now on; called in the worker, at its start."""
     faulthandler.register(_SIGNAL, file=descriptor, all_threads=False)
     faulthandler.enable(descriptor, all_threads=False)
 
 
 def read(process: int, descriptor: int) -> list[Frame]:
-    """In the engine: the stack of a worker that has started, innermost call first; empty if it does not answer."""
+    """Returns the stack of a worker, innermost call first, or an empty list if it does not answer.
+
+    Called in the engine, for a worker that has started.
+    """
     os.ftruncate(descriptor, 0)
     os.lseek(descriptor, 0, os.SEEK_SET)
     try:
@@ -53,7 +56,10 @@ def read(process: int, descriptor: int) -> list[Frame]:
 
 
 def crashed_in(descriptor: int) -> Frame | None:
-    """In the engine: the call that a worker was in when it crashed, of the user's functions if it was in one."""
+    """Returns the call that a worker was in when it crashed: the user's function, if it was in one.
+
+    Called in the engine.
+    """
     _, crash, text = _written(descriptor).rpartition(_CRASH)
     return telling_frame(_frames(text)) if crash else None
 

@@ -1,13 +1,13 @@
-"""What the engine and a worker process say to each other, and how it is framed.
+"""The messages between the engine and a worker process, and how they are framed.
 
-Guarantee: whatever references a message contains are counted before it is sent, so none of their objects goes while it
-travels. One side speaks at a time: the engine sends a task and then only answers; the worker asks, and ends with
-``DONE``, ``RETURNED`` (the number of a reference whose value it is, as it was) or ``ERROR``. What a task prints and
-logs comes as ``SAID``, and that it sends its own process a signal as ``ENDS``, before that and between questions;
-nobody answers.
+Guarantee: references in a message are counted before it is sent, so none of their objects goes while it travels. One
+side speaks at a time. The engine sends a task and then only answers. The worker asks, and ends with ``DONE``,
+``RETURNED`` (the number of a reference whose unchanged value is the result) or ``ERROR``. Before that, and between
+questions, ``SAID`` has what a task prints and logs, and ``ENDS`` a signal that it sends its own process. Nobody answers
+these two.
 
-A frame to a worker is a pickle of (references lent, message), one to the engine of (message, references given back,
-slices given back, blocks discarded, streams dropped).
+A frame to a worker is a pickle of (references lent, message). A frame to the engine is a pickle of (message, references
+given back, slices given back, blocks discarded, streams dropped).
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ HELLO, TASK, ACTOR, METHOD, COLLECT, REPLY = "hello", "task", "actor", "method",
 # Worker to engine.
 READY, ASK, ITEM, SAID, ENDS = "ready", "ask", "item", "said", "ends"
 DONE, RETURNED, ERROR = "done", "returned", "error"
-#: Which function of the user a task calls from here on.
+#: The user's function that a task calls from here on.
 FUNCTION = "function"
 
-#: A fork server's first word, the most that it is told at once, and how it tells the exit code of a child, as
-#: ``subprocess`` has it.
+#: The first word of a fork server, the most bytes that it is told at once, and the form in which it tells the exit code
+#: of a child, as ``subprocess`` has it.
 FORKS = b"forks"
 MAX_FORK_BYTES = 1 << 16
 EXIT_CODE = struct.Struct("i")
-#: How a worker ends whose connection to the engine was closed in its own process.
+#: The exit code of a worker whose connection to the engine was closed in its own process.
 EXIT_CLOSED = 74
 
-#: How a worker names what it encoded: inline pickles, number of its block, whether pickled, references inside.
+#: A value that a worker encoded: inline pickles, number of its block, whether pickled, references inside.
 Encoded = tuple["tuple[bytes, ...] | None", "int | None", bool, tuple[Ref, ...]]
 #: A function or class: its digest, its pickle unless the engine has it, and the handles inside.
 PackedCode = tuple[bytes, "bytes | None", Sequence[Handle]]
-#: A slice: the number of its pin and the pieces of the arena where it lies; or its bytes, if it does not lie there.
+#: A slice: the number of its pin and its pieces of the arena; or its bytes, if it does not lie in the arena.
 Piece = tuple[int, list[tuple[int, int]]] | bytes
 
 
 @dataclass(frozen=True)
 class Hello:
-    """What a worker learns of its engine when it starts; see ``LocalEngine``."""
+    """Facts about the engine that a worker gets when it starts; see ``LocalEngine``."""
 
     inline_bytes: int
     memory_limit: int
@@ -61,17 +61,17 @@ class Hello:
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is to run.
+    """An order to a worker to run a function or method.
 
     Attributes:
-        code: Digest and pickle of the function, without the pickle if the worker has it, without a digest if it is not
-            to keep it; None for a method.
+        code: Digest and pickle of the function; None for a method. The pickle is left out if the worker has it, the
+            digest if the worker is not to keep it.
         method: Name of the method; empty for a function.
         data: The packed arguments.
-        values: For each reference among them its value, or a list of values.
+        values: For each reference among the arguments its value, or a list of values.
         num_returns: As in ``TaskOptions``.
         forgotten: Digests of functions that will not be asked for any more.
-        most_bytes: What the process may have before it gives back what lies idle.
+        most_bytes: How much the process may have before it gives back idle memory.
     """
 
     code: tuple[bytes, bytes | None] | None
@@ -88,10 +88,10 @@ class Transfer:
     """A loaded value on its way to a worker.
 
     Attributes:
-        stored: How it is stored; without a block number, which says nothing there.
+        stored: How the value is stored; without a block number, which says nothing in a worker.
         num_slices: Slices of the whole object.
-        index: Which of them.
-        slices: Where each of its slices is.
+        index: Which of these are transferred.
+        slices: Where each transferred slice is.
     """
 
     stored: StoredValue
@@ -113,5 +113,5 @@ class Failure:
         return cls(Carried.of(error, values.dumps), traceback_of(error))
 
     def error(self) -> BaseException:
-        """The exception again; the first of its causes shows where it was raised."""
+        """Makes the exception again; the first of its causes shows where it was raised."""
         return shown_to_come_from(self.carried.error(), self.traceback)

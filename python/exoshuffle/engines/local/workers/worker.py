@@ -1,7 +1,7 @@
 """The program of a worker process: runs one task at a time, over the engine's memory, and asks the engine for the rest.
 
-Guarantees: nothing it maps can be written, except a block that it fills; it ends when the engine's process does. To
-the functions that it runs ``WorkerEngine`` is the engine, by the same protocol.
+Guarantees: the worker can write no memory that it maps, except a block that it fills. It ends when the engine's process
+does. For the functions that it runs, ``WorkerEngine`` is the engine, by the same protocol.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.futures.engine import PROTOCOL, set_task_engine
 from exoshuffle.futures.session import adopt
 
-#: A worker that has nothing to do for so long gives back what its allocators keep, 20 to 40 MB after it has read and
-#: written files: nobody else can use that. The next task has to touch it anew, so it stays while tasks come.
+#: A worker that has nothing to do for so long gives back the memory that its allocators keep, 20 to 40 MB after it has
+#: read and written files: nobody else can use it. The next task has to touch it anew, so it stays while tasks come.
 _IDLE_MS = 100
 
 
@@ -38,7 +38,7 @@ class Worker:
     """Runs what the engine sends.
 
     Attributes:
-        engine: To the functions that run.
+        engine: The engine for the functions that run.
     """
 
     def __init__(self, link: Link, hello: wire.Hello) -> None:
@@ -52,7 +52,7 @@ class Worker:
         self._actor: Any = None
 
     def serve(self, kind: str, payload: Any) -> None:
-        """Runs what the engine sent, and sends the result."""
+        """Does what a message of the engine orders, and sends the result."""
         if kind == wire.COLLECT:
             gc.collect()
             self._link.send(wire.DONE, None)
@@ -64,7 +64,7 @@ class Worker:
             self._serve(kind, payload)
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             failure = wire.Failure.of(error)
-        # Only now is the error gone, and what the frames of its traceback held.
+        # Only now is the error gone, with all that the frames of its traceback held.
         if failure is not None:
             self._be_idle()
             self._blocks.clear()
@@ -86,7 +86,7 @@ class Worker:
         arrow = _arrow_in_store(order, found)
         del found, order
         value = fn(*args, **kwargs)
-        # What they refer to is given back with the result.
+        # The references in them are given back with the result.
         del fn, args, kwargs
         if kind == wire.ACTOR:
             self._actor, value = value, None
@@ -109,7 +109,7 @@ class Worker:
         self._link.send_packed(packed)
 
     def _be_idle(self) -> None:
-        """The task is over: nothing more of it is heard."""
+        """Sends the last output of a task that is over, and nothing after it."""
         with self.questions.turn:
             for output in self._outputs:
                 output.end()
@@ -117,7 +117,7 @@ class Worker:
             self._speaker.is_listened_to = self.questions.is_busy = False
 
     def take_output(self, log_level: int) -> None:
-        """From now on, what tasks print and log goes to the engine."""
+        """Sends what tasks print and log to the engine from now on."""
         for name in ("stdout", "stderr"):
             output = TaskOutput(self._speaker, name, getattr(sys, name))
             self._outputs.append(output)
@@ -141,13 +141,13 @@ class Worker:
         return fn
 
     def forked(self, process: int) -> None:
-        """In a process that a task has forked, which is no worker; see ``forks``."""
+        """Closes the connection in a process that a task has forked, which is no worker; see ``forks``."""
         self.questions.forked(process)
         self._speaker.is_listened_to = False
 
 
 def _arrow_in_store(order: wire.Order, found: list[Any]) -> list[tuple[int, weakref.ref[Any]]]:
-    """The references whose values are Arrow data, by number: such a value may come back as it is."""
+    """Returns the references whose values are Arrow data, by number: such a value may come back as it is."""
     return [
         (number, weakref.ref(value))
         for number, (entry, value) in enumerate(zip(order.values, found, strict=True))
@@ -156,7 +156,7 @@ def _arrow_in_store(order: wire.Order, found: list[Any]) -> list[tuple[int, weak
 
 
 def main() -> None:
-    """``run`` in a process that was started with the descriptors as arguments."""
+    """Calls ``run`` in a process that was started with the descriptors as arguments."""
     run([int(text) for text in sys.argv[2:]])
 
 
@@ -164,17 +164,17 @@ def run(descriptors: Sequence[int]) -> None:
     """Runs until the engine closes the connection.
 
     Args:
-        descriptors: The connection, what closes when the engine's process ends, the store's arena, and where to write
-            what it does.
+        descriptors: The connection, a pipe that closes when the engine's process ends, the store's arena, and the file
+            for the worker's stack.
     """
-    # It may be killed at any moment; what was printed is out by then.
+    # The worker may be killed at any moment; printed lines are out by then.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     nobody_types()
     connection, lifeline, arena, stack = descriptors
     stacks.write_when_asked(stack)
     for descriptor in descriptors:
-        # What a task starts must not keep the connection open when the worker dies.
+        # A process that a task starts must not keep the connection open when the worker dies.
         os.set_inheritable(descriptor, False)
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
     link = Link(Connection(connection), _native.ArenaView(arena))
@@ -193,6 +193,6 @@ def run(descriptors: Sequence[int]) -> None:
 
 
 def _end_with(lifeline: int) -> None:
-    """Ends the process when the engine's has ended, also while a task runs."""
+    """Ends this process when the engine's process has ended, also while a task runs."""
     os.read(lifeline, 1)
     groups.end_own()
