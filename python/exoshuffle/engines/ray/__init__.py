@@ -6,7 +6,7 @@ Guarantee: nothing of Ray leaves this package. Needs ``pip install "exoshuffle[r
 from exoshuffle.errors import OptionsError
 
 try:
-    import ray  # noqa: F401  to say what is missing before anything else does
+    import ray  # noqa: F401  so that this error comes before any other
 except ImportError as error:
     raise OptionsError(
         'engine "ray" needs Ray, which is not installed; run pip install "exoshuffle[ray]"'

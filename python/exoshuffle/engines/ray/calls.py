@@ -1,8 +1,8 @@
 """A call as it travels to a worker: the function, the arguments, and Ray objects where references were.
 
-Guarantee: what cannot be pickled is refused when the task is submitted, by name. The parts of what an argument refers
-to are arguments of the Ray task, because only these does Ray wait for, fetch beforehand and schedule by. References
-inside containers stay references.
+Guarantee: an argument or function that cannot be pickled is refused, by name, when the task is submitted. The parts of
+an object that an argument refers to are arguments of the Ray task. Ray waits for, fetches beforehand and schedules by
+these alone. References inside containers stay references.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exoshuffle.engines.ray.values import Packed, Part, pack
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
 
-#: Larger functions travel once, as an object of their own, and not inside every task that Ray keeps for recovery.
+#: Larger functions travel once, as an object of their own, not inside every task that Ray keeps for recovery.
 INLINE_CODE_BYTES = 4096
 
 
@@ -29,7 +29,7 @@ class Code(NamedTuple):
     """A pickled function or class.
 
     Attributes:
-        digest: What workers know it by; empty if they must not keep it.
+        digest: Workers know the code by this digest; empty if they must not keep it.
         argument: The pickle, or the Ray object that holds it.
     """
 
@@ -45,10 +45,10 @@ class Codes:
         self._lock = threading.Lock()
 
     def of(self, fn: Callable[..., Any], name: str) -> Code:
-        """The function, ready to travel.
+        """Returns the function, ready to travel.
 
         Raises:
-            OptionsError: It cannot be pickled.
+            OptionsError: The function cannot be pickled.
         """
         with contextlib.suppress(TypeError), self._lock:  # not everything callable can be a key
             found = self._known.get(fn)
@@ -56,7 +56,7 @@ class Codes:
                 return found
         packed = _packed(fn, f"the function of task {name}")
         if packed.references:
-            # If it were kept, here or by workers, so would be the objects that it closes over.
+            # To keep the function, here or in workers, would keep the objects that it closes over.
             return Code(b"", packed)
         digest = hashlib.sha256(packed.data)
         for buffer in packed.buffers:
@@ -72,10 +72,10 @@ class Span(NamedTuple):
     """Stands where a reference was: slices in a row of the object whose parts are these arguments.
 
     Attributes:
-        first: The first of its parts among the arguments.
-        stop: The one after the last.
+        first: The first part of the object among the arguments.
+        stop: The argument after its last part.
         start: The first of the slices, counted from the beginning of the first part.
-        length: How many, as a list; None for one slice, as it is.
+        length: How many slices are wanted, as a list; None for one slice, as it is.
     """
 
     first: int
@@ -84,7 +84,7 @@ class Span(NamedTuple):
     length: int | None
 
     def fill(self, parts: Sequence[Part]) -> Any:
-        """The value."""
+        """Returns the value."""
         if self.length is None:
             return parts[self.first][self.start]
         wanted = range(self.start, self.start + self.length)
@@ -103,7 +103,7 @@ class Spans(NamedTuple):
     spans: tuple[Span, ...]
 
     def fill(self, parts: Sequence[Part]) -> list[Any]:
-        """The values."""
+        """Returns the values."""
         return [span.fill(parts) for span in self.spans]
 
 
@@ -119,7 +119,7 @@ class Indices(NamedTuple):
     inside: tuple[int, ...]
 
     def fill(self, parts: Sequence[Part]) -> list[Any]:
-        """The values."""
+        """Returns the values."""
         return [parts[self.first + i][index] for i, index in enumerate(self.inside)]
 
 
@@ -128,12 +128,12 @@ class Arguments:
 
     Attributes:
         packed: Pickle of (positional, keyword), with holes where references were.
-        parts: What goes into the holes.
+        parts: The parts whose values go into the holes.
         before: The tasks that the call depends on; see ``Origin``.
-        whole_parts: Parts of the sliced objects that it takes whole; see ``Shape``.
+        whole_parts: The number of parts of sliced objects that the call takes whole; see ``Shape``.
 
     Raises:
-        OptionsError: An argument cannot be pickled; it is named.
+        OptionsError: An argument cannot be pickled; the error names it.
     """
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ class Arguments:
 
 
 def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments again, with values in the holes."""
+    """Returns the arguments again, with values in the holes."""
     args, kwargs = packed.load()
 
     def fill(value: Any) -> Any:
@@ -203,7 +203,7 @@ def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[Any, ...], dict
 def span_of(
     found: RayObject, index: int | range | None, first: int = 0
 ) -> tuple[tuple[ray.ObjectRef, ...], Span]:
-    """The parts that hold a slice, some or all, and where these are once the parts are arguments from ``first`` on."""
+    """Returns the parts that hold a slice, some or all, and a span of these in arguments that begin at ``first``."""
     step = found.shape.slices_per_part
     if index is None:
         index = range(found.num_slices) if found.num_slices > 1 else 0

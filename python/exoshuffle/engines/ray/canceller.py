@@ -1,9 +1,9 @@
 """Cancels tasks and calls of Ray without ending the program.
 
-Ray hands a task over to a thread of its own to submit it. If it is cancelled before that thread has come to it, Ray
-counts the references of its arguments down twice, and ends the program (Ray 2.60, ``submitted_task_ref_count > 0``): a
-program that did so 40 times, each time just after a hundred other tasks, did not live to its end. So whoever cancels
-first waits until that thread has done what it was given.
+Ray hands a task over to a thread of its own to submit it. A task may be cancelled before that thread has come to it.
+Then Ray counts the references of its arguments down twice, and ends the program (Ray 2.60,
+``submitted_task_ref_count > 0``). A program that did so 40 times, each time just after a hundred other tasks, did not
+live to its end. So a cancelling thread first waits until Ray's thread has submitted what it was given.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import ray
 
 
 class Target(NamedTuple):
-    """What to cancel.
+    """A task or call to cancel.
 
     Attributes:
-        handle: A result of it, or its stream.
+        handle: A result of the task, or its stream.
         is_task: Whether it is a task, and not a call of an actor.
     """
 
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
 
 class Canceller:
-    """Cancels at once, or later for those who must not wait."""
+    """Cancels at once, or later for callers that must not wait."""
 
     def __init__(self) -> None:
         self._later: queue.SimpleQueue[Target | None] = queue.SimpleQueue()
@@ -39,14 +39,14 @@ class Canceller:
     def cancel(self, target: Target) -> None:
         """Stops a task, also while it runs native code (hence the force); a call only if it has not begun.
 
-        One that has begun is told: ``is_canceled`` in Ray's context.
+        Ray tells a call that has begun, by ``is_canceled`` in its context.
         """
-        # The thread takes what it is given in order; the callback of the future is given to it now.
+        # Ray's thread works in order, and gets the callback of this future now.
         ray.put(None).future().result()
         ray.cancel(target.handle, force=target.is_task)
 
     def prepare(self) -> None:
-        """Must have been called before ``cancel_later``: there, a thread cannot be started."""
+        """Starts the thread for ``cancel_later``, which cannot start one itself; must be called before it."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -55,11 +55,11 @@ class Canceller:
                 self._thread.start()
 
     def cancel_later(self, target: Target) -> None:
-        """As ``cancel``, without waiting: finalizers call this, and may run on any thread, Ray's own included."""
+        """Cancels without waiting. Finalizers call this, and may run on any thread, Ray's own included."""
         self._later.put(target)
 
     def close(self) -> None:
-        """Ends the thread, after what it was told."""
+        """Ends the thread, once it has cancelled all that it was given."""
         with self._lock:
             if self._thread is not None:
                 self._later.put(None)

@@ -1,6 +1,6 @@
-"""The Ray that an engine runs on: started, joined or found, and what its nodes have.
+"""The Ray that an engine runs on: it is started, joined or found; and the resources of its nodes.
 
-Guarantees: every way in which this can fail has a message that says what to do; one that was found is left as it was.
+Guarantees: every failure has a message that says what to do; a Ray that was found is left as it was.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Cluster:
     """A Ray that this process is connected to.
 
     Args:
-        address: Where to find one; None for the one in ``RAY_ADDRESS``, or to start one.
-        wanted: What to start it with.
+        address: The address of a cluster; None for the one in ``RAY_ADDRESS``, or to start one.
+        wanted: The options to start it with.
         timeout_seconds: How long to wait for an answer.
 
     Attributes:
@@ -68,7 +68,7 @@ class Cluster:
         _connected_in = os.getpid()
 
     def close(self) -> None:
-        """Leaves it; ends it if it was started here."""
+        """Leaves the cluster, and ends it if it was started here."""
         if self.was_found:
             return
         ray.shutdown()
@@ -84,7 +84,7 @@ class Cluster:
         """Refuses a demand that no node can ever meet, for which Ray would wait.
 
         Raises:
-            OptionsError: So it is.
+            OptionsError: No node can meet the demand.
         """
         wanted = {**demand, "memory": memory} if memory else dict(demand)
         key = tuple(sorted(wanted.items()))
@@ -105,7 +105,7 @@ class Cluster:
         raise OptionsError(f"{what} needs {wanted}, which no node has together")
 
     def affinity(self, node: str | None) -> str | NodeAffinitySchedulingStrategy:
-        """Ray's way to prefer a node."""
+        """Returns Ray's strategy to prefer a node."""
         if node is not None and node not in self._names:
             self._names = set(_totals())
         if node is None or node not in self._names:
@@ -114,7 +114,7 @@ class Cluster:
 
 
 def _is_worker() -> bool:
-    """Whether this process runs tasks of a program, which has asked the others."""
+    """Whether this process runs tasks of a program; the program has checked the workers already."""
     return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)
 
 
@@ -123,7 +123,7 @@ def _totals() -> dict[str, dict[str, float]]:
 
 
 def _declared(total: Mapping[str, float]) -> dict[str, float]:
-    """Resources without those that Ray adds for itself."""
+    """Returns resources without those that Ray adds for itself."""
     return {
         name: amount
         for name, amount in total.items()

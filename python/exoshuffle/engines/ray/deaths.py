@@ -1,11 +1,11 @@
-"""Which deaths of Ray workers count against a task: those that it may have caused; see ``engines.local.tasks.deaths``.
+"""Decides which deaths of Ray workers count against a task: those that it may have caused.
 
-Ray does not say how a worker ended, and tries again after deaths of all kinds. So it is told to try without end, and
-each attempt keeps a note in the folder of Ray's session: that it began, and, when its process ends itself, that too
-(``os._exit``, a signal to itself, a crash). Who finds in the note of the task that it has used up what it may raises an
-error instead of running the function.
+See ``engines.local.tasks.deaths``. Ray does not say how a worker ended, and tries again after deaths of all kinds. So
+Ray is told to try without end, and each attempt writes a note in the folder of Ray's session. The note says that the
+attempt began, and how its process ended itself, if it did (``os._exit``, a signal to itself, a crash). An attempt that
+finds in the note of its task that the task has used up its tries raises an error instead of running the function.
 
-A node does not see the notes of others: there a task begins anew, so the bound is one per node.
+A node does not see the notes of other nodes. A task begins anew on another node, so the bound is one per node.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from ray._private import worker as ray_worker
 
 from exoshuffle.errors import WorkerDiedError
 
-#: Deaths of one task, from outside, and how long after its first attempt: it fails where both are exceeded. On a Ray of
-#: 2 CPUs a worker takes 0.4 s to start, and 1.2 s where one is killed every 0.2 s.
+#: Deaths of one task from outside, and the time since its first attempt: the task fails where both are exceeded. On a
+#: Ray of 2 CPUs a worker takes 0.4 s to start, and 1.2 s where a worker is killed every 0.2 s.
 PATIENCE = 16
 PATIENCE_SECONDS = 60.0
-#: Deaths on one node since a task last finished there, beside the same time: else each of many tasks would have its 16.
+#: Deaths on one node since a task last finished there, with the same time: else each of many tasks would have its 16.
 STANDSTILL = 64
-#: Attempts of one task that no note tells of: they ran on other nodes, or their process ended after the function.
+#: Attempts of one task that no note tells of: they ran on other nodes, or their processes ended after the function.
 UNEXPLAINED = 64
 _FOLDER = "exoshuffle-attempts"
 _BEGUN, _FAILED, _EXIT, _SIGNAL = "begun", "failed", "exit", "signal"
-#: The last is what ``faulthandler`` writes when a process crashes.
+#: ``faulthandler`` writes the last of these when a process crashes.
 _CAUSES = re.compile(r"^(exit \d+|signal \d+|Fatal Python error: .*)$", re.MULTILINE)
 _BEGINNINGS = re.compile(rf"^{_BEGUN} (\S+)$", re.MULTILINE)
 
-#: That of the attempt that runs in this process, if one does.
+#: The note of the attempt that runs in this process, if one does.
 _current: Note | None = None
 _exit = os._exit
 
 
 class Note:
-    """What is known on this node of the attempts of a task before the one that begins.
+    """The record on this node of the earlier attempts of a task.
 
     Attributes:
-        num_outside: How many were ended from outside.
+        num_outside: How many attempts were ended from outside.
     """
 
     def __init__(self, name: str, max_retries: int, attempt: int) -> None:
@@ -67,10 +67,10 @@ class Note:
         )
 
     def begin(self) -> None:
-        """The attempt begins.
+        """Notes that the attempt begins.
 
         Raises:
-            WorkerDiedError: The task is not to be tried again.
+            WorkerDiedError: The task may not be tried again.
         """
         if self._begun or self._attempt > 1:
             self._check()
@@ -78,11 +78,11 @@ class Note:
         global _current
         _current = self
         os._exit = self._tell_and_exit
-        # Behind it, Ray's own handler writes the stack into the log of the worker, as before.
+        # After this handler, Ray's own writes the stack into the log of the worker, as before.
         faulthandler.enable(self._descriptor, all_threads=False)
 
     def end(self, is_retried: bool, has_finished: bool) -> None:
-        """The attempt is over, and its process is not."""
+        """Notes that the attempt is over, while its process goes on."""
         if is_retried:
             self.write(_FAILED)
         else:
@@ -150,7 +150,7 @@ def _read(path: Path) -> str:
 
 
 def _all_deaths() -> Path:
-    """The note of deaths on this node since a task last finished."""
+    """Returns the path of the note of deaths on this node since a task last finished."""
     return _folder() / f"{ray.get_runtime_context().get_job_id()}"
 
 
@@ -163,6 +163,6 @@ def _folder() -> Path:
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:
-    """An audit hook: signals that this process sends to itself."""
+    """As an audit hook, notes signals that this process sends to itself."""
     if event == "os.kill" and _current is not None and args[0] == os.getpid() and args[1]:
         _current.write(f"{_SIGNAL} {int(args[1])}")

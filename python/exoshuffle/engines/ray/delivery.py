@@ -1,11 +1,11 @@
-"""What the workers of a cluster have of this package, and how they get it from this program where they lack it.
+"""Checks whether the workers of a cluster have this package, and sends it to workers that lack it.
 
-Guarantee: workers that could not run this program's tasks are found before there are any. Where every node has this
-version, nothing is sent: with its native module, which has symbols, the package has 116 MB; to compress it takes 4 s,
+Guarantee: workers that cannot run this program's tasks are found before there are any tasks. Where every node has this
+version, nothing is sent. With its native module, which has symbols, the package has 116 MB. Compressing it takes 4 s,
 and 26 MB travel to each node. Ray keeps it for ten minutes at least, so programs that follow do not send it again.
 
-Ray sends one package to all nodes, also to those that join later, and it comes before any that is installed there. What
-the package needs (``NEEDED``) must be installed on every node: there, platforms may differ.
+Ray sends one package to all nodes, also to nodes that join later, and prefers it to a package that is installed there.
+The packages that it needs (``NEEDED``) must be installed on every node, since platforms may differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from exoshuffle.engines.ray.failures import first_line
 from exoshuffle.errors import EngineError, ProtocolError
 from exoshuffle.futures.engine import PROTOCOL
 
-#: What workers import beside this package.
+#: The packages that workers import beside this one.
 NEEDED = ("cloudpickle", "duckdb", "psutil", "pyarrow")
 
 _INSTALL = f"install exoshuffle {__version__} on every node"
@@ -31,15 +31,15 @@ _INIT = 'or begin with ray.init(runtime_env={"py_modules": [exoshuffle]})'
 
 
 class Greeting(NamedTuple):
-    """What a worker says of itself.
+    """A worker's answer about itself.
 
     Attributes:
-        node: Where it is.
+        node: The node of the worker.
         abi: Python's version and the platform, as in the names of native modules.
-        missing: Those of ``NEEDED`` that are not there.
-        version: Of this package; empty if it cannot be imported.
-        protocol: Of this package, if it has this program's version; else 0.
-        error: Why it cannot be imported.
+        missing: The packages of ``NEEDED`` that the worker lacks.
+        version: The version of this package; empty if it cannot be imported.
+        protocol: The protocol of this package, if it has this program's version; else 0.
+        error: Why this package cannot be imported.
     """
 
     node: str
@@ -51,7 +51,7 @@ class Greeting(NamedTuple):
 
     @property
     def lacks(self) -> str:
-        """What keeps it from running this program's tasks; empty if nothing does."""
+        """The reason why the worker cannot run this program's tasks; empty if it can."""
         if self.error:
             return f"the worker on node {self.node} cannot run exoshuffle ({self.error})"
         if self.version != __version__:
@@ -64,7 +64,7 @@ class Greeting(NamedTuple):
         return ""
 
     def check_deliverable(self) -> None:
-        """Raises ``ProtocolError`` if the package of this program would be of no use there."""
+        """Raises ``ProtocolError`` if the package of this program would be of no use to the worker."""
         if self.abi != _abi():
             raise ProtocolError(
                 f"{self.lacks}, and this program's cannot be sent there: it is built for {_abi()}, not for "
@@ -81,7 +81,7 @@ def is_needed(timeout_seconds: float) -> bool:
     """Whether some worker lacks this package, or has another version.
 
     Raises:
-        ProtocolError: So it is, and what this program has would not run there.
+        ProtocolError: A worker does, and this program's package would not run there.
         EngineError: Workers do not answer.
     """
     lacking = [greeting for greeting in _greetings(timeout_seconds) if greeting.lacks]
@@ -91,8 +91,8 @@ def is_needed(timeout_seconds: float) -> bool:
 
 
 def runtime_env() -> dict[str, Any]:
-    """What to tell ``ray.init`` for it to send this package, with its native module, to all workers."""
-    # What Python has cached would make another package of it.
+    """Returns the option with which ``ray.init`` sends this package, with its native module, to all workers."""
+    # With Python's cached files Ray would take it for another package.
     return {"py_modules": [str(Path(__file__).parents[2])], "excludes": ["__pycache__"]}
 
 
@@ -101,11 +101,11 @@ def check_workers(timeout_seconds: float, *, was_sent: bool = False) -> None:
 
     Args:
         timeout_seconds: How long they may take to answer.
-        was_sent: Whether it has been delivered to them; for the message.
+        was_sent: Whether it has been sent to them; for the message.
 
     Raises:
-        ProtocolError: One has not.
-        EngineError: One does not answer.
+        ProtocolError: A worker lacks it.
+        EngineError: A worker does not answer.
     """
     for greeting in _greetings(timeout_seconds):
         if greeting.lacks:
@@ -116,7 +116,7 @@ def check_workers(timeout_seconds: float, *, was_sent: bool = False) -> None:
 
 
 def _greetings(timeout_seconds: float) -> list[Greeting]:
-    """What a worker of each node says."""
+    """Asks a worker of each node, and returns the answers."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     ask = ray.remote(_greeter())
     asked = [
@@ -144,7 +144,10 @@ def _greetings(timeout_seconds: float) -> list[Greeting]:
 
 
 def _greeter() -> Callable[..., Any]:
-    """What workers run to answer. Being no function of a module it travels by value, so they need not have this one."""
+    """Returns the function that workers run to answer.
+
+    It is no function of a module, so it travels by value, and workers need not have this module.
+    """
 
     def greet(version: str, needed: tuple[str, ...]) -> tuple[Any, ...]:
         import importlib

@@ -1,13 +1,13 @@
 """``RayEngine``: the engine protocol over Ray.
 
 Guarantee: the same results, errors and order of calls as on the local engine. Ray schedules, moves and spills objects,
-counts who holds them, and computes again what a node has lost.
+counts their references, and computes again what a node has lost.
 
-What Ray does not do: a task whose references are gone runs all the same, since Ray cannot say whether a task has begun,
-and cancelling one that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it); so
-it is done only when asked for (see also ``canceller``). A call of an actor that has begun goes on when it is cancelled,
-though nobody gets its result; generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` says
-nothing: every task runs in a worker process.
+A task whose references are gone runs all the same, since Ray cannot say whether a task has begun. Cancelling a task
+that is about to end may abort the program (Ray 2.60 checks ``submissible_tasks_``, and ends it). So the engine cancels
+only when asked to (see also ``canceller``). A call of an actor that has begun goes on when it is cancelled, though
+nobody gets its result; generators end then, if Ray tells them (2.50 does not). ``TaskOptions.executor`` has no effect:
+every task runs in a worker process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from exoshuffle.units import parse_bytes
 #: Resident memory of a worker that has imported this package and Arrow.
 WORKER_BYTES = 100_000_000
 
-#: How long an actor that was killed may live on until whoever killed it goes on.
+#: How long ``kill_actor`` waits for the actor's end before it returns.
 _KILL_SECONDS = 10.0
 
 _run_task = ray.remote(worker.run_task)
@@ -66,25 +66,25 @@ class RayEngine:
     """Runs tasks on a Ray cluster: one that it starts on this machine, one at an address, or that of this process.
 
     Args:
-        memory_limit: For a Ray that is started here: a third of it becomes the object store, the rest is for the
+        memory_limit: For a Ray that is started here. A third of it becomes the object store; the rest is for the
             working memory that tasks declare. Ray does not hold processes to it; the machine must have it.
-        spill_dirs: For a Ray that is started here: where it spills; one directory.
+        spill_dirs: For a Ray that is started here: the one directory that it spills to.
         num_cpus: For a Ray that is started here.
         num_gpus: Likewise.
         resources: Likewise.
         address: ``host:port`` of a running cluster, or ``auto``; this program must run on one of its nodes. Default:
-            that in ``RAY_ADDRESS``. If a node lacks this package, or has another version, all are sent this program's.
-            If Ray runs in this process already, that one is used.
+            the address in ``RAY_ADDRESS``. If a node lacks this package, or has another version, all nodes are sent
+            this program's. If Ray runs in this process already, that Ray is used.
         object_store_memory: For a Ray that is started here: size of the object store.
         connect_timeout_seconds: How long the cluster at ``address`` may take to answer.
         stall_seconds: After so long without a finished task the logger ``exoshuffle`` warns and names the tasks that
-            are not done; default: never, since Ray is asked about every task then, and its dashboard tells more.
+            are not done. Default: it never warns, since it asks Ray about every task, and Ray's dashboard tells more.
 
     Raises:
-        OptionsError: An option that cannot work, or a version of Ray that is not supported.
+        OptionsError: An option cannot work, or this version of Ray is not supported.
         EngineError: No cluster answers.
-        ProtocolError: Workers lack this version of Exoshuffle, and cannot be sent it: they have another Python or
-            platform, lack what it needs, or belong to a Ray that this process was connected to before.
+        ProtocolError: Workers lack this version of Exoshuffle, and cannot be sent it. They have another Python or
+            platform, lack a package that it needs, or belong to a Ray that this process was connected to before.
     """
 
     name = "ray"
@@ -109,10 +109,10 @@ class RayEngine:
         )
         self._cluster = Cluster(address, wanted, connect_timeout_seconds)
         self._closed = False
-        #: All nodes together, as the plan counts what all tasks together need.
+        #: The CPUs of all nodes together, as the plan counts what all tasks together need.
         self.num_cpus = self._cluster.num_cpus
-        #: The object store must hold what running tasks read and write; their working memory lies outside. The plan
-        #: counts both against this, so what is read and written fits with room to spare.
+        #: The object store must hold all that running tasks read and write; their working memory lies outside. The plan
+        #: counts both against this, so inputs and outputs fit with room to spare.
         self.budget_bytes = self._cluster.store_bytes
         self.memory_limit = (
             self.budget_bytes + self.num_cpus * WORKER_BYTES
@@ -146,7 +146,7 @@ class RayEngine:
         call = Call(name, code.digest, "", shape, options.max_retries, self._log_level())
         run = _with_options(
             _run_stream if options.is_streaming else _run_task,
-            # How often at most, says the note of its deaths.
+            # The note of its deaths bounds the number of tries.
             max_retries=-1 if options.max_retries else 0,
             **needs,
             **_returns(options, name, shape),
@@ -201,14 +201,14 @@ class RayEngine:
         self._check_open()
         handle = actor_of(actor).handle
         ray.kill(handle, no_restart=True)
-        # Ray asks the cluster to, and lets calls through until it has happened.
+        # Ray asks the cluster to kill the actor, and lets calls through until that has happened.
         with contextlib.suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
             deadline = time.monotonic() + _KILL_SECONDS
             while (left := deadline - time.monotonic()) > 0:
                 ray.get(handle.__ray_ready__.remote(), timeout=left)
 
     def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, Any]:
-        """Ray's options for what a task or actor occupies, and where."""
+        """Returns Ray's options for the resources of a task or actor, and for its node."""
         self._cluster.check(what, options.demand, options.memory)
         return {
             "num_cpus": options.num_cpus,
@@ -291,7 +291,7 @@ class RayEngine:
         return Block.allocate(offsets)
 
     def workers_bytes(self, executor: Executor) -> int:
-        """See ``Engine``; the budget is that of the object store alone."""
+        """See ``Engine``; the budget is the object store's alone."""
         del executor
         return 0
 
@@ -312,16 +312,16 @@ class RayEngine:
         return places(object_of(ref))
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
-        """See ``Engine``; what a task made, its status tells."""
+        """See ``Engine``; the status of a task has the sizes of its result."""
         self._check_open()
         return [slice_bytes(object_of(ref)) for ref in refs]
 
     def stats(self) -> dict[str, int]:
-        """Tasks submitted; the rest is Ray's."""
+        """Returns the number of tasks submitted; Ray has the other counters."""
         return {"num_tasks": self._num_tasks}
 
     def add_observer(self, observer: Observer) -> None:
-        """See ``Engine``; told on a thread of this engine."""
+        """See ``Engine``; the observer is called on a thread of this engine."""
         self._watcher.add_observer(observer)
 
     def remove_observer(self, observer: Observer) -> None:
@@ -342,7 +342,7 @@ class RayEngine:
         self._cluster.close()
 
     def _log_level(self) -> int | None:
-        """See ``Call``: of this program, or of the task that this engine is in."""
+        """Returns the log level of this program, or of the task that this engine is in; see ``Call``."""
         return voices.level_here() if self._cluster.was_found else self._least_level
 
     @functools.cached_property
@@ -356,13 +356,13 @@ class RayEngine:
         ]
 
     def _check_open(self) -> None:
-        # Whatever Ray is asked after its end, it starts anew.
+        # Any call after Ray's end would start Ray anew.
         if self._closed or not ray.is_initialized():
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
 
 def _with_options(remote: Any, **options: Any) -> Any:
-    """A remote function or class with Ray's options, some of which it refuses, such as shares below 0.0001."""
+    """Returns a remote function or class with Ray's options; Ray refuses some, such as shares below 0.0001."""
     try:
         return remote.options(**options)
     except ValueError as error:
@@ -370,7 +370,7 @@ def _with_options(remote: Any, **options: Any) -> Any:
 
 
 def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
-    """Ray's options for what a task or call returns, and when to try again."""
+    """Returns Ray's options for the results of a task or call, and for when to try again."""
     return {
         "num_returns": "streaming" if options.is_streaming else 1 + shape.num_parts,
         "retry_exceptions": [RetryableAttemptError],

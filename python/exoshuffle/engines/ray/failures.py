@@ -1,7 +1,7 @@
-"""How a task's failure travels through Ray, and what Ray's errors mean.
+"""Carries the failure of a task through Ray, and turns Ray's errors into ours.
 
-Guarantee: whoever asks for a result, or depends on it, gets an error of ours: that of the task that failed first, with
-its own exception as cause; what Ray calls things does not get out.
+Guarantee: a caller that asks for a result, or a task that depends on it, gets an error of ours. It is the error of the
+task that failed first, with that task's exception as cause. Names of Ray's errors do not get out.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NODE_ID = re.compile(r"\b[0-9a-f]{56}\b")
 
 
 class AttemptError(Exception):
-    """What a task raises to Ray when its function has failed. All of it can be pickled.
+    """The error that a task raises to Ray when its function has failed. All of it can be pickled.
 
     Attributes:
-        name: Of the task.
-        attempt: From 1.
-        node: Where it ran.
+        name: The name of the task.
+        attempt: The attempt, from 1.
+        node: The node where it ran.
         carried: The function's exception.
-        raised: Its traceback.
+        raised: The traceback of the exception.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class AttemptError(Exception):
         self.raised = raised
 
     def error(self) -> BaseException:
-        """The error to raise where the result is asked for."""
+        """Returns the error to raise where the result is asked for."""
         error = shown_to_come_from(self.carried.error(), self.raised)
         if isinstance(error, _OWN_ERRORS):
             return error
@@ -76,13 +76,13 @@ class RetryableAttemptError(AttemptError):
 def attempt_error(
     error: BaseException, name: str, attempt: int, node: str, retryable: bool
 ) -> AttemptError:
-    """What to raise to Ray."""
+    """Returns the error to raise to Ray."""
     kind = RetryableAttemptError if retryable else AttemptError
     return kind(name, attempt, node, Carried.of(error, _lasting), traceback_of(error))
 
 
 def _lasting(value: Any) -> bytes:
-    """A pickle. The error may outlive what it refers to, so what refers to something is told in words."""
+    """Pickles a value, or raises ``TypeError`` if it has references: the error may outlive the objects behind them."""
     packed = pack(value)
     if packed.references or packed.buffers:
         raise TypeError
@@ -90,7 +90,7 @@ def _lasting(value: Any) -> bytes:
 
 
 def fetch(objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = None) -> list[Any]:
-    """What ``ray.get`` returns, or raises, in terms of ours."""
+    """Returns the values of ``ray.get``; raises its errors as ours."""
     try:
         values: list[Any] = ray.get(objects, timeout=timeout)
     except rays.GetTimeoutError:
@@ -103,7 +103,7 @@ def fetch(objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = 
 
 
 def error_of(error: BaseException, origin: Origin) -> BaseException:
-    """What an error of Ray means to those who asked for an object."""
+    """Returns our error for an error of Ray, for a caller that asked for an object."""
     is_of_argument = isinstance(error, rays.RayTaskError)
     cause: BaseException = error.cause if is_of_argument else error  # type: ignore[attr-defined]
     text = first_line(cause)
@@ -129,7 +129,7 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
 
 
 def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
-    """The error of a task that Ray has ended since its node ran out of memory, as often as it may be tried again."""
+    """Returns the error of a task that Ray has ended in all its tries since a node ran out of memory."""
     return FunctionMemoryError(
         f"task {name} was ended by Ray, whose node had no memory left: declare with memory= what its function takes, "
         "so that no more tasks run at once than there is room for, let it take fewer rows at a time, or give nodes "
@@ -138,9 +138,9 @@ def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
 
 
 def _failed(origin: Origin, is_of_argument: bool) -> tuple[str, int]:
-    """The task that failed, and its last attempt: Ray gives up after no other.
+    """Returns the task that failed, and its last attempt, after which Ray gave up.
 
-    Of one that left no message, dependents only know that it is one before them.
+    If the task left no message, dependents only know that it is one of the tasks before them.
     """
     if is_of_argument and origin.before:
         names = {name for name, _ in origin.before}
@@ -153,7 +153,10 @@ def _name(origin: Origin, is_of_argument: bool) -> str:
 
 
 def _node_of_death(error: BaseException) -> str:
-    """Where it happened. Ray tells of nodes that died or ran out of memory, in words, and nothing of a lone worker."""
+    """Returns the node of a death, or an empty string.
+
+    Ray names, in words, nodes that died or ran out of memory; it does not tell the node of a worker that died alone.
+    """
     if isinstance(error, rays.LocalRayletDiedError):
         return str(ray.get_runtime_context().get_node_id())
     nodes = {node["NodeID"] for node in ray.nodes()}
@@ -164,11 +167,11 @@ def _node_of_death(error: BaseException) -> str:
 
 
 def cancelled(origin: Origin) -> TaskCancelledError:
-    """The error for whoever asks for the result of a task that was cancelled."""
+    """Returns the error for a caller that asks for the result of a cancelled task."""
     return TaskCancelledError(f"task {origin.name} was cancelled")
 
 
 def first_line(error: BaseException) -> str:
-    """What Ray says first; it says much."""
+    """Returns the first line of Ray's message, which is long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

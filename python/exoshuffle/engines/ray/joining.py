@@ -1,6 +1,6 @@
-"""Connecting to a Ray cluster that runs.
+"""Connects to a Ray cluster that runs.
 
-Guarantee: what does not answer is given up after the timeout; workers that lack this package have got it afterwards.
+Guarantee: a cluster that does not answer is given up after the timeout; workers that lacked this package get it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROBE = "import sys, ray._raylet; ray._raylet.GcsClient(address=sys.argv[1])"
 
 
 def join(address: str, timeout_seconds: float) -> None:
-    """Connects to a cluster, and sends this package to its workers if any of them is not of this version."""
+    """Connects to a cluster, and sends this package to its workers if any of them has another version or none."""
     if "://" in address:
         raise OptionsError(
             f"address {address} is of a Ray client; run on a node of the cluster, with the address host:port or auto"
@@ -38,7 +38,7 @@ def join(address: str, timeout_seconds: float) -> None:
     try:
         init_quietly(address=found)
         if delivery.is_needed(timeout_seconds):
-            # For a whole program, and so for as long as it runs, Ray takes a package when it connects only.
+            # Ray takes a package for a whole program, as long as it runs, only when the program connects.
             ray.shutdown()
             init_quietly(address=found, runtime_env=delivery.runtime_env())
             delivery.check_workers(timeout_seconds, was_sent=True)
@@ -53,7 +53,7 @@ def join(address: str, timeout_seconds: float) -> None:
 
 
 def _check_answers(address: str, timeout_seconds: float) -> None:
-    """Whether a cluster answers. Ray itself would try for minutes, and cannot be told to give up."""
+    """Raises ``EngineError`` if no cluster answers. Ray itself would try for minutes, and cannot be told to give up."""
     host, _, port = address.rpartition(":")
     remedy = "start one with ray start --head"
     try:

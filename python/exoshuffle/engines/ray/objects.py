@@ -1,11 +1,11 @@
-"""What is behind a ``Ref`` on Ray: a few Ray objects.
+"""The objects and actors behind a ``Ref`` on Ray: a few Ray objects.
 
-Guarantee: an object of k slices costs its owner at most ``MAX_PARTS`` Ray objects, and one for how its task ended. Ray
-counts those who hold a Ray object exactly, also in other processes, so nothing is counted here.
+Guarantee: an object of k slices costs its owner at most ``MAX_PARTS`` Ray objects, and one for the status of its task.
+Ray counts references exactly, also in other processes, so nothing is counted here.
 
 Why a part holds several slices: a Ray object costs its owner 1.3 KB (2 KB once it has been in the object store, for it
-to be computed again) and the cluster 0.8 ms. Why a merge gets more parts than a map: whoever takes a slice is sent the
-part around it, so parts should be of similar size, and what is made of k blocks has the bytes of k blocks.
+to be computed again) and the cluster 0.8 ms. Why a merge gets more parts than a map: a task that takes a slice is sent
+the whole part, so parts should be of similar size, and the merge of k blocks has the bytes of k blocks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import ray
 from exoshuffle.errors import ClosedError
 from exoshuffle.futures.refs import Ref
 
-#: Parts of an object made from no other: of a block of 32 MB, each is then 1 MB.
+#: The parts of an object made from no other; each part of a block of 32 MB is then 1 MB.
 USUAL_PARTS = 32
-#: Parts of an object made from many others.
+#: The most parts of an object, which one made from many others has.
 MAX_PARTS = 128
 
 _sessions = itertools.count(1)
@@ -29,31 +29,31 @@ _session = 0
 
 
 class Shape(NamedTuple):
-    """How the slices of an object are divided among parts: evenly and in order, the last part may have fewer."""
+    """How the slices of an object are divided among parts: evenly and in order; the last part may have fewer."""
 
     num_slices: int
     slices_per_part: int
 
     @classmethod
     def of(cls, num_slices: int, parts_of_arguments: int) -> Shape:
-        """The shape of a result, by the parts of the sliced objects that its task takes whole."""
+        """Returns the shape of a result, by the parts of the sliced objects that its task takes whole."""
         parts = min(MAX_PARTS, max(USUAL_PARTS, parts_of_arguments))
         return cls(num_slices, -(-num_slices // parts))
 
     @property
     def num_parts(self) -> int:
-        """Ray objects that hold the slices."""
+        """The number of Ray objects that hold the slices."""
         return -(-self.num_slices // self.slices_per_part)
 
 
 class Origin(NamedTuple):
-    """Where an object comes from, for messages.
+    """The origin of an object, for messages.
 
     Attributes:
-        name: The task that makes it; empty if it was put.
+        name: The task that makes the object; empty if it was put.
         attempts: How often that task is tried at most.
-        before: The tasks that made what it is made of, and so on; of each its name and attempts.
-        is_task: Whether the task is one that Ray can cancel, no call of an actor.
+        before: The tasks that made its arguments, and theirs, and so on: name and attempts of each.
+        is_task: Whether Ray can cancel it: it is a task, and not a call of an actor.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
     @property
     def tasks(self) -> frozenset[tuple[str, int]]:
-        """Those that somebody depends on who depends on this object."""
+        """The tasks that every dependent of this object depends on."""
         return self.before | {(self.name, self.attempts)} if self.name else self.before
 
 
@@ -75,7 +75,7 @@ class RayObject:
         status: The Ray object that says how the task ended (``values.Status``); None if the object is made already.
         shape: Which part holds which slices.
         origin: Where it comes from.
-        cancelled: Whether it was cancelled by this process.
+        cancelled: Whether this process cancelled it.
         session: The connection to Ray that this process had when it got the handle.
     """
 
@@ -113,10 +113,10 @@ class RayActor:
     """The handle of an actor.
 
     Attributes:
-        handle: Ray's own; the actor ends when the last one is gone.
-        name: In errors and events.
-        kept: What the constructor takes, for as long as it may run again.
-        session: As ``RayObject``.
+        handle: Ray's own handle; the actor ends when the last handle is gone.
+        name: The name in errors and events.
+        kept: The arguments of the constructor, for as long as it may run again.
+        session: As in ``RayObject``.
     """
 
     __slots__ = ("handle", "kept", "name", "num_slices", "session")
@@ -144,10 +144,10 @@ class RayActor:
 
 
 def object_of(ref: Ref) -> RayObject:
-    """The object behind a reference.
+    """Returns the object behind a reference.
 
     Raises:
-        ClosedError: It is one of a cluster that this process has left.
+        ClosedError: The object belongs to a cluster that this process has left.
     """
     found: RayObject = ref._object  # type: ignore[assignment]
     _check_session(found)
@@ -155,19 +155,19 @@ def object_of(ref: Ref) -> RayObject:
 
 
 def actor_of(ref: Ref) -> RayActor:
-    """The actor behind a reference; see ``object_of``."""
+    """Returns the actor behind a reference; see ``object_of``."""
     found: RayActor = ref._object  # type: ignore[assignment]
     _check_session(found)
     return found
 
 
 def tasks_of(objects: Iterable[RayObject]) -> frozenset[tuple[str, int]]:
-    """The tasks that somebody depends on who depends on all of these."""
+    """Returns the tasks that a dependent of all these objects depends on."""
     return frozenset().union(*(found.origin.tasks for found in objects))
 
 
 def end_session() -> None:
-    """This process leaves the cluster: Ray must not be asked about its objects any more."""
+    """Ends the session, since this process leaves the cluster: Ray must not be asked about its objects any more."""
     global _session
     _session = next(_sessions)
 

@@ -1,7 +1,7 @@
-"""Starting a Ray of one node.
+"""Starts a Ray of one node.
 
-Guarantee: it listens on 127.0.0.1 alone, prints nothing, takes no signal from the program, and what it writes lies in
-one directory, which whoever ends it removes.
+Guarantee: this Ray listens on 127.0.0.1 alone, prints nothing, and takes no signal from the program. All its files lie
+in one directory, which is removed when Ray is ended.
 """
 
 from __future__ import annotations
@@ -32,25 +32,26 @@ from exoshuffle.units import format_bytes, parse_bytes
 STORE_PERCENT = 30
 #: Ray refuses less.
 MIN_STORE_BYTES = 80_000_000
-#: Processes of Ray that spill, and as many again that restore: Ray's own number, which it has whatever the CPUs. Each
-#: takes 0.7 s of CPU to start, just when the store is full; so there are no more than CPUs.
+#: The processes of Ray that spill, and as many again restore: Ray's own number, for any number of CPUs. Each process
+#: takes 0.7 s of CPU to start, just when the store is full; so we have no more of them than CPUs.
 MAX_IO_WORKERS = 4
 #: How long Ray waits before an object goes into a file when the store is full and nothing in it can be spilled. Map
-#: outputs that reduces pin are that: with Ray's own 2 s, each of 20 results taken as batches took 3.7 s, without 1.3.
+#: outputs that reduces pin cannot be spilled. With Ray's own 2 s, each of 20 results that were taken as batches took
+#: 3.7 s; without the wait, 1.3 s.
 OOM_GRACE_SECONDS = 0
-#: How often Ray looks for what is to be tried again, which it does not begin before. With Ray's own 1 s, a sort of 1 GB
-#: whose workers were killed every second took 2.1 times as long, with this 1.1 (three runs each).
+#: How often Ray looks for tasks to try again, which begin only then. With Ray's own 1 s, a sort of 1 GB whose workers
+#: were killed every second took 2.1 times as long; with this, 1.1 times (three runs each).
 RETRY_PERIOD_MS = 100
-#: How long Ray waits before it repeats a call whose actor died, which is a try of its own while that starts again: 0.4
-#: s at best. Its own 100 ms were as long as the period above, which by itself is 1 s.
+#: How long Ray waits before it repeats a call whose actor died. A repetition counts as a try even while the actor
+#: starts again, which takes 0.4 s at best. Ray's own 100 ms lasted as long as the period above, by default 1 s.
 CALL_RETRY_DELAY_MS = 2000
-#: Older ones cannot be told the latter.
+#: The last two are set from this version on; older versions cannot be told the latter.
 _RETRIES_SINCE = (2, 55)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody wants who starts a Ray of his own; nothing of it can be asked of one that runs.
+    """Options for a Ray that is started here; none of them can be given for a Ray that runs.
 
     Attributes:
         memory_limit: As of ``init``.
@@ -78,9 +79,9 @@ class Wanted:
 
 
 def start(wanted: Wanted) -> str:
-    """Starts a Ray of one node; returns its directory, which is to be removed."""
+    """Starts a Ray of one node, and returns its directory, which the caller removes."""
     options = _start_options(wanted)
-    # Not below a spill directory: Ray's sockets live here, and their paths must be short.
+    # This is not below a spill directory: Ray's sockets live here, and their paths must be short.
     temporary = tempfile.mkdtemp(prefix="exo-ray-")
     try:
         with _loopback():
@@ -104,10 +105,10 @@ def start(wanted: Wanted) -> str:
 
 
 def _end_autoscaler() -> None:
-    """Ends the process that would add nodes to a cluster and take some away, which this one has no use for.
+    """Ends the process that would add nodes to the cluster and take some away: this Ray has no use for it.
 
-    It sleeps through the second that Ray gives it to end: starting a Ray, four tasks and ending it took 3.8 s with it,
-    and 2.8 without (four pairs).
+    The process sleeps through the second that Ray gives it to end. To start Ray, run four tasks and end Ray took 3.8 s
+    with it, and 2.8 s without (four pairs).
     """
     started = ray_worker._global_node.all_processes
     for info in started.pop(ray_constants.PROCESS_TYPE_MONITOR, ()):
@@ -154,7 +155,7 @@ def _start_options(wanted: Wanted) -> dict[str, Any]:
 
 
 def system_config(num_cpus: int) -> dict[str, Any]:
-    """Ray's own settings, as far as they are not left as they are."""
+    """Returns the settings of Ray that differ from its defaults."""
     config = {
         "max_io_workers": min(MAX_IO_WORKERS, num_cpus),
         "oom_grace_period_s": OOM_GRACE_SECONDS,
@@ -177,9 +178,9 @@ def _spilling(directories: list[str]) -> dict[str, Any]:
 
 
 def init_quietly(**options: Any) -> None:
-    """``ray.init``, quietly: errors come from tasks, and what tasks print and log, from ``voices``.
+    """Calls ``ray.init`` quietly: errors come from tasks, and printed and logged lines from ``voices``.
 
-    The last variable is what Ray will do by itself; without it, it warns.
+    The last variable asks for Ray's future default; without it, Ray warns.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
@@ -191,13 +192,13 @@ def init_quietly(**options: Any) -> None:
 
 
 def tell_logs(enabled: bool) -> None:
-    """Whether Ray prints, on standard output, what happens to its workers; whatever ``log_to_driver`` says."""
+    """Sets whether Ray prints on standard output what happens to its workers, whatever ``log_to_driver`` says."""
     ray_worker._worker_logs_enabled = enabled
 
 
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself."""
+    """Keeps the program's handler of SIGTERM, which Ray takes for itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

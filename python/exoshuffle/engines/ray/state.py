@@ -1,6 +1,7 @@
-"""What Ray knows of an object beside its value: whether it is made, where it lies, how large its slices are.
+"""Asks Ray about an object: whether it is made, where it lies, how large its slices are.
 
-Guarantee: no value is brought to the program, except of objects that no task has made: only they know their sizes.
+Guarantee: no value is brought to the program. One exception: objects that no task has made, whose values alone tell
+their sizes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from exoshuffle.engines.ray.values import STORED_BYTES
 
 
 def is_made(status: ray.ObjectRef) -> bool:
-    """Whether the task has ended that this is the status of."""
+    """Whether the task with this status has ended."""
     done, _ = ray.wait([status], timeout=0, fetch_local=False)
     return bool(done)
 
@@ -24,16 +25,16 @@ def is_made(status: ray.ObjectRef) -> bool:
 def await_made(
     statuses: Sequence[ray.ObjectRef | None], num_ready: int, timeout: float | None
 ) -> list[bool]:
-    """Waits until so many objects are made, or the time is over; says of each whether it is.
+    """Waits until so many objects are made, or the time is over; returns for each whether it is made.
 
     Args:
-        statuses: Those of the tasks that make them; None of what is there already.
-        num_ready: How many.
+        statuses: The statuses of the tasks that make the objects; None for an object that is there already.
+        num_ready: How many objects to wait for.
         timeout: In seconds; default: as long as it takes.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     pending = {status for status in statuses if status is not None}
-    # What is done already is all found at once, what is waited for in the numbers that may be enough.
+    # First all statuses that are there are found at once; then each wait is for as many as may be enough.
     number = len(pending)
     left: float | None = 0
     all_differ = number == sum(status is not None for status in statuses)
@@ -51,14 +52,14 @@ def await_made(
 
 
 def places(found: RayObject) -> list[str]:
-    """The nodes that have it; none while it does not exist."""
+    """Returns the nodes that have the object; none while it does not exist."""
     if found.status is not None and not is_made(found.status):
         return []
     told = ray.experimental.get_object_locations(list(found.parts))
     names = {name for place in told.values() for name in place["node_ids"]}
     if names:
         return sorted(names)
-    # Ray hears a moment after the task has ended where its result is.
+    # Ray learns where a result is a moment after the task has ended.
     is_stored = any((place["object_size"] or 0) >= STORED_BYTES for place in told.values())
     if is_stored and found.status is not None:
         return [ray.get(found.status).node]
@@ -67,11 +68,11 @@ def places(found: RayObject) -> list[str]:
 
 
 def slice_bytes(found: RayObject) -> list[int]:
-    """Waits for it, and tells the bytes of each slice.
+    """Waits for the object, and returns the bytes of each slice.
 
     Raises:
         TaskError: The task has failed.
-        TaskCancelledError: It was cancelled.
+        TaskCancelledError: The task was cancelled.
     """
     if found.cancelled:
         raise cancelled(found.origin)

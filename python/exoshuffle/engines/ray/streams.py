@@ -1,7 +1,7 @@
 """The items of a generator task on Ray.
 
-A task yields every item as two Ray objects, the item and a status: the status is small, so looking at it says whether
-the item is one, or the error that ended the task, without fetching it.
+A task yields every item as two Ray objects, the item and a status. The status is small, and tells without fetching the
+item whether it is an item, or the error that ended the task.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class RayStream:
     """See ``StreamHandle``.
 
     Args:
-        generator: Ray's.
-        origin: Of the items.
-        canceller: Stops the task when nobody wants more of them.
+        generator: Ray's generator.
+        origin: The origin of the items.
+        canceller: Stops the task when nobody wants more items.
         check_open: Raises ``ClosedError`` once the engine is closed.
     """
 
@@ -46,7 +46,7 @@ class RayStream:
         self._error: BaseException | None = None
 
     def limit_ahead(self, count: int) -> None:
-        """See ``StreamHandle``: a task that waits would keep its CPUs, which those before it may need to begin."""
+        """Does nothing, see ``StreamHandle``: a waiting task keeps its CPUs, which earlier tasks may need to begin."""
 
     def next_ref(self, index: int, timeout: float | None) -> Ref | None:
         """See ``StreamHandle``."""
@@ -66,7 +66,7 @@ class RayStream:
         return Ref(RayObject((item,), status, Shape(1, 1), self._origin))
 
     def _take(self, index: int, deadline: float | None) -> ray.ObjectRef | None:
-        """The next Ray object of the stream; None after the last one."""
+        """Returns the next Ray object of the stream; None after the last one."""
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         ready, _ = ray.wait([self._generator], timeout=left, fetch_local=False)
         if not ready:
@@ -76,11 +76,11 @@ class RayStream:
         return taken
 
     def _check(self, status: ray.ObjectRef | None) -> None:
-        """Looks whether the item is one."""
+        """Looks whether the item is an item, or the error that ended the task."""
         if status is None and self._item is None:
             return
         try:
-            # After the error that ended the task comes nothing: then the item is the error.
+            # Nothing follows the error that ended the task; if there is no status, the item is the error.
             ray.get(self._item if status is None else status)
         except ray.exceptions.RayError as error:
             self._ended = True

@@ -1,10 +1,10 @@
-"""How values travel through Ray's object store and back.
+"""Carries values through Ray's object store and back.
 
-Guarantee: buffers (Arrow, NumPy, raw blocks) are copied once, into the store, and read from there without a copy and
-read-only; references inside values are handed to Ray one by one, so that it counts them.
+Guarantee: buffers (Arrow, NumPy, raw blocks) are copied once, into the store, and read from there read-only and without
+a copy. References inside values are handed to Ray one by one, so that Ray counts them.
 
-Why not Ray's own pickling alone: it tells neither the size of a value before it is sent nor, by name, what cannot be
-pickled, and a reference that a function closes over would never be freed.
+Why not Ray's own pickling alone: it does not tell the size of a value before it is sent, and does not name a value that
+cannot be pickled. And a reference that a function closes over would never be freed.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     RayHandle: TypeAlias = ray.ObjectRef | ray.actor.ActorHandle
 
 #: Ray keeps smaller objects in the memory of the program that submitted the task, and copies them into every task that
-#: takes them: fine for a number, ruinous for the parts of many blocks. These are made so large that it does not.
+#: takes them. That is fine for a number and ruinous for the parts of many blocks, so parts are padded to this size.
 STORED_BYTES = 100 * 1024
-#: Parts of this mean size and less stay small, so that tiny blocks are not blown up.
+#: Parts of this mean size and less are not padded, so that tiny blocks stay small.
 SMALL_PART_BYTES = 8 * 1024
 
 _PADDING = memoryview(bytes(STORED_BYTES))
 _loading = threading.local()
-#: The block that was allocated last, if any, and the references to it when nobody uses it: the list's, and the one that
-#: counting them takes.
+#: The block that was allocated last, if any. When nobody uses it, it has two references: the list's, and the one that
+#: counting takes.
 _last: list[Block] = []
 _UNUSED_REFERENCES = 2
 _allocating = threading.Lock()
 
 
 class Status(NamedTuple):
-    """How a task ended that did not fail.
+    """The status of a task that did not fail.
 
     Attributes:
-        attempt: From 1.
+        attempt: The attempt that ended, from 1.
         seconds: How long that attempt ran.
-        node: Where.
-        sizes: Bytes of each slice of the result, as 64-bit numbers back to back: to learn them later would bring the
-            slices back from where they were spilled.
+        node: The node where it ran.
+        sizes: Bytes of each slice of the result, as 64-bit numbers back to back. To learn them later would bring
+            spilled slices back.
     """
 
     attempt: int
@@ -63,12 +63,12 @@ class Status(NamedTuple):
     sizes: bytes = b""
 
     def slice_bytes(self) -> list[int]:
-        """The sizes as numbers."""
+        """Returns the sizes as numbers."""
         return list(memoryview(self.sizes).cast("Q"))
 
 
 class Block(bytearray):
-    """What ``allocate_block`` returns; its content is undefined.
+    """A block that ``allocate_block`` returns; its content is undefined.
 
     Attributes:
         offsets: Where the slices begin, and where the last one ends.
@@ -78,9 +78,9 @@ class Block(bytearray):
 
     @classmethod
     def allocate(cls, offsets: Sequence[int]) -> Block:
-        """The last block again if nobody refers to it any more, else a new one.
+        """Returns the last block again if nobody refers to it any more, else a new one.
 
-        The first use of its pages costs a block of 32 MB as much as filling it and copying it into the object store.
+        The first use of the pages of a block of 32 MB costs as much as filling it and copying it into the object store.
         """
         with _allocating:
             is_free = bool(_last) and sys.getrefcount(_last[0]) == _UNUSED_REFERENCES
@@ -113,11 +113,11 @@ class Packed:
 
     @property
     def num_bytes(self) -> int:
-        """Size."""
+        """The size of the pickle and its buffers."""
         return len(self.data) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
     def load(self) -> Any:
-        """The value."""
+        """Returns the value."""
         outer = getattr(_loading, "references", None)
         _loading.references = self.references
         try:
@@ -133,7 +133,7 @@ class Packed:
 
 
 def pack(value: Any) -> Packed:
-    """Pickles a value, by value what cannot be imported elsewhere."""
+    """Pickles a value; functions and classes that other processes cannot import are pickled by value."""
     out = io.BytesIO()
     packed = Packed(b"", [], [])
     _Pickler(out, packed).dump(value)
@@ -163,7 +163,7 @@ def _reference(index: int) -> RayHandle:
 
 
 class ValuePart:
-    """What one Ray object holds: values, each pickled for itself."""
+    """The content of a Ray object that holds values, each pickled for itself."""
 
     __slots__ = ("padding", "values")
 
@@ -192,7 +192,7 @@ class ValuePart:
 
 
 class BlockPart:
-    """What one Ray object holds: slices of a raw block, back to back."""
+    """The content of a Ray object that holds slices of a raw block, back to back."""
 
     __slots__ = ("buffer", "offsets", "padding")
 
@@ -228,10 +228,10 @@ Part = ValuePart | BlockPart
 
 
 def encode(value: Any, shape: Shape) -> list[Part]:
-    """The parts of what a task returned.
+    """Returns the parts of the value that a task returned.
 
     Raises:
-        EngineError: It returned another number of values than ``num_returns``, or what cannot be pickled.
+        EngineError: The task returned another number of values than ``num_returns``, or a value that cannot be pickled.
     """
     if isinstance(value, Block):
         parts = list(_block_parts(value, shape))
@@ -249,7 +249,7 @@ def encode(value: Any, shape: Shape) -> list[Part]:
 
 
 def packed_sizes(parts: Sequence[Part]) -> bytes:
-    """Sizes of all slices, for ``Status.sizes``."""
+    """Returns the sizes of all slices, for ``Status.sizes``."""
     return array.array("Q", [size for part in parts for size in part.slice_bytes]).tobytes()
 
 

@@ -1,6 +1,6 @@
-"""Which versions of Ray this engine runs on.
+"""The versions of Ray that this engine runs on.
 
-Guarantee: needs nothing of Ray but its version, so that another version is named before what it lacks is missed.
+Guarantee: the check needs only Ray's version, so that an unsupported version is named before any missing part of it is.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import ray
 
 from exoshuffle.errors import OptionsError
 
-#: From the first, to below the second.
+#: Supported from the first version to below the second.
 SUPPORTED = ((2, 50), (2, 61))
 
 
 def ray_version() -> tuple[int, int]:
-    """Of the Ray that is installed."""
+    """Returns the version of the Ray that is installed."""
     major, minor = ray.__version__.split(".")[:2]
     return int(major), int(minor)
 
@@ -23,7 +23,7 @@ def check_version() -> None:
     """Refuses a Ray that this engine was not written for.
 
     Raises:
-        OptionsError: Such a one is installed.
+        OptionsError: Such a version is installed.
     """
     low, high = SUPPORTED
     if not low <= ray_version() < high:

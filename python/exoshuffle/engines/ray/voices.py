@@ -1,8 +1,8 @@
-"""What tasks print and log in Ray workers reaches the output and the loggers of the program, with task and process.
+"""Passes what tasks print and log in Ray workers to the program's output and loggers, with task and process.
 
-It goes over Ray's channel for what workers print, but by itself: Ray's own way reads files some tenths of a second
-later, so that the last lines of a program are lost, and loggers get nothing. Only where this program has started Ray or
-joined a cluster; where Ray runs in it already, its user has said how Ray is to show what workers print.
+The lines go over Ray's channel for printed lines, as messages of our own. Ray's own way reads files some tenths of a
+second later, so that the last lines of a program are lost, and loggers get nothing. This is done only where the program
+has started Ray or joined a cluster. Where Ray runs in it already, its user has chosen how Ray shows printed lines.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ray._private import worker as ray_worker
 from exoshuffle.engines import hearing
 from exoshuffle.engines.saying import RecordSender, Speaker, TaskOutput
 
-#: By it the program tells these messages from Ray's own.
+#: The program tells these messages from Ray's own by this mark.
 _MARK = "exoshuffle"
-#: What Ray calls who prints what comes over the channel; it is taken away by this name when Ray ends.
+#: Ray's name for the handler that prints messages of the channel; Ray removes the handler by this name when it ends.
 _LISTENER = "ray_print_logs"
 
-#: Of the attempt that runs in this process, if one does.
+#: The log level of the attempt that runs in this process, if one does.
 _level_here: int | None = None
 
 
 @contextlib.contextmanager
 def spoken(name: str, log_level: int | None) -> Iterator[None]:
-    """In a worker, around an attempt of a task of this name; None as the level: nobody listens."""
+    """A context in a worker around an attempt of the task ``name``; with the level None nobody listens."""
     global _level_here
     _level_here = log_level
     if log_level is None:
@@ -58,7 +58,7 @@ def spoken(name: str, log_level: int | None) -> Iterator[None]:
         for output in outputs:
             output.end()
         speaker.flush()
-        # Threads that the function has left print where Ray has it.
+        # Threads that the function has left behind print to Ray's output.
         speaker.is_listened_to = False
 
 
@@ -73,18 +73,18 @@ def _publish(line: str) -> None:
         "actor_name": None,
         "task_name": _MARK,
     }
-    # What is said is lost where the cluster is; the task is not to fail for it.
+    # If the cluster is lost, so are the lines; the task must not fail for that.
     with contextlib.suppress(Exception):
         worker.gcs_client.publish_logs(message)
 
 
 def level_here() -> int | None:
-    """What the tasks get to know that are submitted by a task in this process."""
+    """Returns the log level for tasks that are submitted by a task in this process."""
     return _level_here
 
 
 def listen() -> None:
-    """In the program, after Ray has begun with ``log_to_driver``: it prints nothing by itself any more."""
+    """Takes over the channel in the program, after Ray has begun with ``log_to_driver``: Ray itself prints no more."""
     dispatcher = ray_worker.global_worker_stdstream_dispatcher
     dispatcher.remove_handler(_LISTENER)
     dispatcher.add_handler(_LISTENER, _hear)

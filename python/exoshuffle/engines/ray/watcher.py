@@ -1,6 +1,7 @@
 """Tells observers of the tasks that have finished.
 
-Ray does not say when a task ends; a thread waits for the statuses of those submitted while somebody observes.
+Ray does not say when a task ends. So a thread waits for the statuses of tasks that were submitted while somebody
+observes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ray
 from exoshuffle.engines.ray.values import Status
 from exoshuffle.observe.events import Observer, TaskFinished
 
-#: How soon an event follows, at the latest, what else happens.
+#: The longest delay of an event.
 _LOOK_AGAIN_SECONDS = 0.1
 
 
@@ -21,7 +22,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Held by who looks: once somebody else could look, all that was found before has been told.
+        #: Held while a thread looks: the next thread can look once all that was found before has been told.
         self._looking = threading.Lock()
         self._observers: list[Observer] = []
         self._names: dict[ray.ObjectRef, str] = {}
@@ -37,19 +38,19 @@ class Watcher:
                 self._thread.start()
 
     def remove_observer(self, observer: Observer) -> None:
-        """See ``Engine``; tells first what has happened."""
+        """See ``Engine``; first tells the events that have happened."""
         self._look(0)
         with self._lock:
             self._observers.remove(observer)
 
     def watch(self, name: str, status: ray.ObjectRef) -> None:
-        """A task was submitted."""
+        """Watches a task that was submitted."""
         if self._observers:
             with self._lock:
                 self._names[status] = name
 
     def pending(self) -> list[str]:
-        """Names of the tasks that are watched and not done."""
+        """Returns the names of the tasks that are watched and not done."""
         with self._lock:
             return list(self._names.values())
 
@@ -65,7 +66,7 @@ class Watcher:
                 self._closed.wait(_LOOK_AGAIN_SECONDS)
 
     def _look(self, timeout: float) -> bool:
-        """Tells of those that are done; says whether there was anything to wait for."""
+        """Tells of tasks that are done, and returns whether there was any task to wait for."""
         with self._looking:
             with self._lock:
                 pending = list(self._names)

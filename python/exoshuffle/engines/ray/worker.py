@@ -1,7 +1,7 @@
-"""What runs in a Ray worker: tasks and actors.
+"""The code that runs in a Ray worker: tasks and actors.
 
-Guarantee: the functions see the same engine as the program that submitted them: ``current_engine`` and
-``allocate_block`` work, and references in arguments are the values they stand for.
+Guarantee: functions see the same engine as the program that submitted them. ``current_engine`` and ``allocate_block``
+work, and values stand in the place of references among arguments.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from exoshuffle.futures.session import adopt, engine_named
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Functions that a worker keeps, so that tasks of one shuffle unpickle theirs once.
+#: The most functions that a worker keeps, so that tasks of one shuffle unpickle theirs once.
 _KEPT_FUNCTIONS = 32
 _functions: collections.OrderedDict[bytes, Callable[..., Any]] = collections.OrderedDict()
 
 
 class Call(NamedTuple):
-    """What a worker is told beside function and arguments.
+    """A call as a worker gets it, beside function and arguments.
 
     Attributes:
-        name: Of the task.
-        digest: Of the function; empty if it must not be kept.
-        method: Of the actor; empty for a function.
-        shape: Of the result.
+        name: The name of the task.
+        digest: The digest of the function; empty if the worker must not keep it.
+        method: The method of the actor; empty for a function.
+        shape: The shape of the result.
         max_retries: How often to try again after an error that may go away.
-        log_level: From which on records go to the program, as does what is printed; None if Ray shows that itself.
+        log_level: Records from this level on, and printed lines, go to the program; None if Ray shows them itself.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[Part | Status]:
-    """A task: returns the parts of its result and its status."""
+    """Runs a task, and returns the parts of its result and its status."""
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
         del parts
@@ -72,7 +72,7 @@ def run_task(call: Call, code: Packed, arguments: Packed, *parts: Part) -> list[
 def run_stream(
     call: Call, code: Packed, arguments: Packed, *parts: Part
 ) -> Iterator[Part | Status]:
-    """A generator task: every item is followed by a status, so that errors can be told from items unseen."""
+    """Runs a generator task; a status follows every item, so that a reader tells errors from items without a fetch."""
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
         del parts
@@ -85,8 +85,8 @@ def run_stream(
 class ActorHost:
     """An actor: the object and the calls of its methods.
 
-    The constructor does not raise: its error belongs to the calls. Its arguments are fetched here, since Ray ends an
-    actor without a word when one of them has failed.
+    The constructor does not raise: its error belongs to the calls. It fetches its arguments itself, since Ray ends an
+    actor without a word when an argument has failed.
     """
 
     def __init__(
@@ -132,9 +132,9 @@ class ActorHost:
 
 
 class _Attempt:
-    """Around an attempt at a task: makes the engine known inside, and of an exception one that Ray can carry.
+    """A context for an attempt at a task: sets the engine, and turns an exception into one that Ray can carry.
 
-    What the function prints and logs goes to the program, and nobody types anything for it.
+    Lines and records of the function go to the program, and reading typed input raises an error.
     """
 
     def __init__(self, call: Call) -> None:
@@ -142,7 +142,7 @@ class _Attempt:
         self._started = time.monotonic()
         self._inside = contextlib.ExitStack()
         self._process = os.getpid()
-        #: For tasks that Ray tries again without end; calls of actors it does not.
+        #: Notes are for tasks, which Ray tries again without end; it does not do so with calls of actors.
         is_noted = call.max_retries > 0 and not call.method
         self._note = (
             deaths.Note(call.name, call.max_retries, _attempt_number()) if is_noted else None
@@ -170,8 +170,8 @@ class _Attempt:
     ) -> None:
         del kind, traceback
         if os.getpid() != self._process:
-            # A child that the function has forked, and that has left it: what follows is its parent's alone, and waits
-            # for threads of Ray that a child does not have.
+            # A child that the function has forked has left the function. The parent alone does what follows, which
+            # waits for threads of Ray that a child does not have.
             os._exit(_exit_code(error))
         self._inside.close()
         set_task_engine(None)
@@ -183,7 +183,7 @@ class _Attempt:
             raise failure from None
 
     def _failure(self, error: BaseException | None) -> AttemptError | None:
-        """What to tell Ray; its own (a worker told to stop) are none of ours."""
+        """Returns the error to raise to Ray; None for Ray's own exceptions, which tell a worker to stop."""
         if not isinstance(error, Exception | SystemExit):
             return None
         num_attempts = _attempt_number()
@@ -193,7 +193,7 @@ class _Attempt:
         return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
 
     def encoded(self, value: Any) -> list[Part | Status]:
-        """Parts and status of a result. Ray makes them known in this order: whoever sees the last may use the rest."""
+        """Returns the parts and the status of a result. Ray publishes them in this order, the status last."""
         parts = values.encode(value, self._call.shape)
         seconds = time.monotonic() - self._started
         status = Status(_attempt_number(), seconds, _node(), values.packed_sizes(parts))
@@ -201,7 +201,7 @@ class _Attempt:
 
 
 def _exit_code(error: BaseException | None) -> int:
-    """What a process ends with that an exception leaves; as Python has it."""
+    """Returns the exit code of a process that an exception leaves, as Python has it."""
     if error is None:
         return 0
     code = error.code if isinstance(error, SystemExit) else 1
@@ -222,7 +222,7 @@ def _function(call: Call, code: Packed) -> Callable[..., Any]:
 
 @functools.cache
 def _engine() -> Engine:
-    """The engine of this worker: by name, since the engine submits what is in this file."""
+    """Returns the engine of this worker; finds it by name, since the engine's module imports this one."""
     keep_some_of_heap()
     engine = engine_named("ray")
     adopt(engine)
@@ -236,12 +236,12 @@ def _node() -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether nobody wants the result of this call any more; older Rays do not say."""
+    """Whether nobody wants the result of this call any more; older versions of Ray do not say."""
     said = getattr(ray.get_runtime_context(), "is_canceled", None)
     return said is not None and said()
 
 
 def _attempt_number() -> int:
-    """Ray counts attempts from 0, and tells by this name only."""
+    """Returns the number of the attempt, from 1; Ray counts from 0, and tells by this name only."""
     core = ray._private.worker.global_worker.core_worker
     return int(core.get_current_task_attempt_number()) + 1
