@@ -79,7 +79,7 @@ __all__ = [
     "wait",
 ]
 
-#: Imported when first used: half of the time that importing the package would take, and worker processes need none.
+#: These are imported when first used: they would take half of the package's import, and worker processes need none.
 _OF_DATASETS = frozenset(
     (
         "Dataset",
@@ -95,7 +95,7 @@ _OF_DATASETS = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported late."""
+    """Imports the module of datasets late."""
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""How much a shuffle does at a time: arithmetic over sizes, costs and resources, without a row or a task."""
+"""Decides how much a shuffle does at a time: arithmetic over sizes, costs and resources, without a row or a task."""

@@ -1,7 +1,7 @@
-"""What a strategy proposes to a plan: one way to run a shuffle, in numbers; and what such numbers are made from.
+"""The candidate that a strategy proposes to a plan: one way to run a shuffle, in numbers; and the basis of these.
 
-A strategy says in how many tasks and rounds rows go, what is held at once and what is moved. What of that is spilled,
-and how long it takes, follows from it in ``planner`` and ``cost``, for all strategies alike: so they can be compared.
+A strategy says in how many tasks and rounds rows go, how much is held at once and how much is moved. ``planner`` and
+``cost`` compute how much of that is spilled, and how long it takes, for all strategies alike: so they can be compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exoshuffle.errors import OptionsError
 from exoshuffle.plan.memory import Sizes
 from exoshuffle.plan.workload import Resources, Workload
 
-#: What a slice takes beside its rows: the header that says whose they are, and its entry in the index of the block.
+#: The bytes of a slice beside its rows: the header that says whose rows they are, and its entry in the block's index.
 SLICE_BYTES = 56
 #: Riffle measured groups of 5 to 40 (§4.1).
 MAX_MERGED = 40
@@ -22,12 +22,12 @@ MAX_MERGED = 40
 
 @dataclass(frozen=True)
 class Basis:
-    """What candidates are made from.
+    """The sizes and resources that candidates are made from.
 
     Attributes:
-        workload: What there is to shuffle.
-        resources: What there is to do it with.
-        sizes: How large splits and partitions are, whatever the strategy.
+        workload: The rows to shuffle, in numbers.
+        resources: The memory, CPUs, nodes and disks to shuffle them with.
+        sizes: The sizes of splits and partitions, which are the same for all strategies.
     """
 
     workload: Workload
@@ -36,29 +36,29 @@ class Basis:
 
     @property
     def total_bytes(self) -> int:
-        """Size of all rows."""
+        """The size of all rows."""
         return max(self.workload.total_bytes, 1)
 
     @property
     def num_splits(self) -> int:
-        """M, map tasks."""
+        """M, the number of map tasks."""
         items = self.workload.num_items
         return self.sizes.num_splits if items is None else max(1, items)
 
     @property
     def num_partitions(self) -> int:
-        """R, reduce tasks and slices per block."""
+        """R, the number of reduce tasks and of slices per block."""
         return self.sizes.num_partitions
 
     @property
     def block_bytes(self) -> int:
-        """Size of all map outputs: rows and headers of slices."""
+        """The size of all map outputs: rows and headers of slices."""
         return self.total_bytes + SLICE_BYTES * self.num_splits * self.num_partitions
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run a shuffle. The defaults are those of maps and reduces with nothing between them.
+    """One way to run a shuffle. The defaults are for maps and reduces with nothing between them.
 
     Attributes:
         num_slices: Slices, or ranges of slices, that are read, at least one: M x R where nothing is merged.
@@ -66,17 +66,17 @@ class Candidate:
         merge_factor: Blocks per merge; 1 if nothing is merged.
         num_merges: Merge tasks.
         num_folds: Fold tasks, each of which makes a state.
-        blocks_at_once: Blocks of a split that tasks hold while maps run; there are as many as CPUs anyway.
+        blocks_at_once: Blocks of a split that tasks hold while maps run; at least one per CPU is counted.
         num_copies: How often the store has all rows at once: twice where merges and their inputs are both kept.
         state_bytes: Size of all states after each round, where a state takes the place of the one before.
         merged_bytes: Bytes through merges and folds.
-        tail_bytes: Those of them that are merged when the last map has ended, and nothing else is left to do.
-        moved_again_bytes: Bytes that change the task that holds them, beside those that reduces take.
+        tail_bytes: Bytes that are merged or folded after the last map has ended, when nothing else is left to do.
+        moved_again_bytes: Bytes that change the task that holds them, beside the bytes that reduces take.
         reread_bytes: Bytes of finished blocks, any of which may be spilled, that merges read whole.
-        merge_memory_bytes: For merges that run at once on a node, if the plan is to say so.
+        merge_memory_bytes: Memory for merges that run at once on a node, if the plan is to name it.
 
     Raises:
-        OptionsError: Nothing is read, or there are rounds without maps.
+        OptionsError: The candidate reads nothing, or has rounds without maps.
     """
 
     num_slices: int
@@ -100,22 +100,22 @@ class Candidate:
 
 
 class Proposer(Protocol):
-    """Who proposes candidates: a strategy, of which a plan knows this alone."""
+    """Proposes candidates: the part of a strategy that a plan knows."""
 
     @property
     def name(self) -> str:
-        """What plans and bills call it; no two that are compared have the same."""
+        """The name in plans and bills; no two proposers that are compared have the same."""
         ...
 
     def adapted(self, workload: Workload) -> Workload:
-        """The workload as sizes are to be chosen for it, if tasks of this strategy take more than those of others."""
+        """Returns the workload to choose sizes for; it differs if tasks of this strategy take more than others'."""
 
     def candidates(self, basis: Basis) -> Sequence[Candidate]:
-        """The ways to run the shuffle within these sizes; none if memory is too small for it."""
+        """Returns the ways to run the shuffle within these sizes; none if memory is too small for it."""
 
 
 def merge_factors(most: int, num_splits: int) -> list[int]:
-    """How many blocks could be merged at once, if there is memory for ``most``: powers of two up to that."""
+    """Returns how many blocks could be merged at once, if there is memory for ``most``: powers of two, and the most."""
     most = min(most, MAX_MERGED)
     if most < 2:
         return []

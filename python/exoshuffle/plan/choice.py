@@ -1,4 +1,4 @@
-"""Which of several strategies, given what each is predicted to take; and why, in a sentence."""
+"""Chooses among several strategies by their predicted costs, and says why in a sentence."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from exoshuffle.plan.cost import Cost, name_of, seconds_text
 from exoshuffle.units import counted, format_bytes
 
-#: Another than the first must be predicted to take less than this share of its time: the model is no better.
-#: 1 GB within 400 MB by ``push`` and by ``simple`` in turn, median of the quotients of their times, and the model's: 64
-#: partitions (slices of 280 kB) 0.96 of 6 pairs and 1.06, 250 1.19 of 3 and 1.04, 1,000 (18 kB) 1.01 of 5 and 0.93,
-#: 3,000 (6 kB) 0.89 of 5 and 0.73. Other programs ran, so that single quotients went from 0.39 to 2.12: it says little.
+#: A strategy other than the first must be predicted to take less than this share of its time: the model is no better.
+#: We ran 1 GB within 400 MB by ``push`` and by ``simple`` in turn. The medians of the quotients of their times, and the
+#: model's quotients, were: for 64 partitions (slices of 280 kB) 0.96 in 6 pairs and 1.06; for 250 partitions 1.19 in 3
+#: pairs and 1.04; for 1,000 (18 kB) 1.01 in 5 pairs and 0.93; for 3,000 (6 kB) 0.89 in 5 pairs and 0.73. Other programs
+#: ran, so single quotients went from 0.39 to 2.12: the measurement says little.
 WORTH_MERGING = 0.9
 
 
 def cheapest(costs: Sequence[Cost]) -> Cost:
-    """The one to take; the first unless another is worth it, because it moves rows least often."""
+    """Returns the cost to choose: the first, which moves rows least often, unless another is worth it."""
     best = min(costs, key=lambda cost: cost.seconds)
     return best if best.seconds < WORTH_MERGING * costs[0].seconds else costs[0]
 
 
 def compared(best: Cost, costs: Sequence[Cost]) -> tuple[Cost, ...]:
-    """That one, then for each other strategy its best."""
+    """Returns the best cost, then for each other strategy its best."""
     found: dict[str, Cost] = {}
     for cost in sorted(costs, key=lambda cost: cost.seconds):
         found.setdefault(cost.traffic.strategy, cost)
@@ -30,7 +31,7 @@ def compared(best: Cost, costs: Sequence[Cost]) -> tuple[Cost, ...]:
 
 
 def reason(best: Cost, others: Sequence[Cost]) -> str:
-    """One sentence with the numbers that decided."""
+    """Returns one sentence with the numbers that decided."""
     traffic = best.traffic
     slices = f"slices of {format_bytes(traffic.total_bytes // traffic.num_slices)}"
     if not others:

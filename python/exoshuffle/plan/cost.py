@@ -1,21 +1,22 @@
-"""What a shuffle would take by each strategy, in seconds: which one ``auto`` chooses.
+"""Predicts how many seconds a shuffle takes by each strategy; ``auto`` chooses by that.
 
 The model. A shuffle has two phases, mapping (with merging and spilling) and reducing. In each, CPUs, disk and network
-work at the same time; the busiest decides, and of the others ``UNHIDDEN`` shows, as queues run dry now and then. So
+work at the same time. The busiest decides; the share ``UNHIDDEN`` of the others shows, as queues run dry now and then:
 
     seconds = sum over phases of  max(CPU, disk, network) + UNHIDDEN * (the rest)   + the last merge, which nobody hides
 
 * CPU: bytes through maps, merges and reduces, bytes spilled and restored, tasks, slices, memory touched first.
 * Disk: bytes over bandwidth, and a cost per request. A spilled slice is a request; reading starts and ends with a page.
-* Network: with n nodes (n - 1) / n of what moves changes the node. Reduces move everything once. A merge of ``push``
-  moves its inputs too; one of ``pre_shuffle_merge`` runs where they lie, but its inputs are kept, and spilled.
+* Network: with n nodes (n - 1) / n of all moved bytes change the node. Reduces move everything once. A merge of
+  ``push`` moves its inputs too. A merge of ``pre_shuffle_merge`` runs where they lie, but its inputs are kept, and
+  spilled.
 
-That merging replaces M·R small requests by (M / N)·R larger ones for one more pass over the data is Riffle's model
-(§3); Exoshuffle §3.2 compares the same strategies by it. What the papers leave open is which to choose: this is that.
+Merging replaces M·R small requests by (M / N)·R larger ones for one more pass over the data: this is Riffle's model
+(§3). Exoshuffle §3.2 compares the same strategies by it. The papers leave open which to choose; this module decides it.
 
-Rates were measured with 1 GB of 100-byte records shuffled within 400 MB on two CPUs of a virtual machine, as CPU
-seconds of whole runs, which depend less on what else runs than their wall time. They need not be right for another
-machine: what strategies share cancels out, and the choice rests on their ratios.
+Rates were measured with 1 GB of 100-byte records shuffled within 400 MB on two CPUs of a virtual machine. They are CPU
+seconds of whole runs, which depend less on other programs than wall time. The rates need not be right for another
+machine: shared costs of strategies cancel out, and the choice rests on ratios.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from exoshuffle.units import counted
 #: by ``push``, and 0.5 s more again by ``pre_shuffle_merge``, which spilled 1.05 GB more.
 MAP_RATE = REDUCE_RATE = 450e6
 MERGE_RATE = 2.5e9
-#: Written once and read once, with checksums.
+#: Spilled bytes are written once and read once, with checksums.
 SPILL_RATE = 1.6e9
-#: 3,000 partitions took 3.7 s more of CPU than 64 with 180,000 slices, and 2.1 s more when merging halved these.
+#: 3,000 partitions took 3.7 s of CPU more than 64 with 180,000 slices, and 2.1 s more when merging halved the slices.
 TASK_SECONDS = 0.5e-3
 SLICE_SECONDS = 10e-6
-#: Memory that the system hands out for the first time: 0.3 to 2 GB/s on virtual machines.
+#: The rate at which the system hands out fresh memory: 0.3 to 2 GB/s on virtual machines.
 TOUCH_RATE = 1.5e9
 UNHIDDEN = 0.25
 PAGE_BYTES = 4096
 #: A whole block is read in requests of so many bytes.
 PIECE_BYTES = 8 << 20
-#: Of each node, in each direction: 10 Gbit/s.
+#: Bytes per second of each node, in each direction: 10 Gbit/s.
 NETWORK_RATE = 1.25e9
 
 
 @dataclass(frozen=True)
 class Disk:
-    """What a kind of disk does.
+    """The speed of a kind of disk.
 
     Attributes:
-        request_seconds: A request beside its bytes, with four under way as in every fetch.
+        request_seconds: The time of a request beside its bytes, with four under way as in every fetch.
         read_rate: Bytes per second.
         write_rate: Bytes per second.
     """
@@ -61,35 +62,35 @@ class Disk:
 
 
 DISKS: dict[DiskKind, Disk] = {
-    # Random reads of 4 KiB to 4 MiB past the page cache, four at a time, best of three: 27 us for 4 KiB, 72 us for
-    # 64 KiB, 131 us for 128 KiB and 187 us for 256 KiB, which 25 us and 1.6 GB/s give within a fifth.
+    # Random reads of 4 KiB to 4 MiB past the page cache, four at a time, best of three, took 27 us for 4 KiB, 72 us for
+    # 64 KiB, 131 us for 128 KiB and 187 us for 256 KiB. A request of 25 us and 1.6 GB/s give these within a fifth.
     "ssd": Disk(25e-6, 1.6e9, 1.0e9),
-    # A seek and half a turn at 7,200 turns a minute; a bit less with four to choose from.
+    # A request takes a seek and half a turn at 7,200 turns a minute; a bit less with four to choose from.
     "rotational": Disk(8e-3, 150e6, 150e6),
-    # As clouds sell ordinary volumes: 3,000 requests and 125 MB a second.
+    # Clouds sell ordinary volumes with 3,000 requests and 125 MB a second.
     "network": Disk(1 / 3000, 125e6, 125e6),
 }
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What moves in a shuffle by one strategy.
+    """The bytes that move in a shuffle by one strategy.
 
     Attributes:
-        strategy: Its name.
+        strategy: The name of the strategy.
         merge_factor: Blocks per merge; 1 if nothing is merged.
-        total_bytes: Of all rows.
-        merged_bytes: Through merges.
-        tail_bytes: Of a merge that begins when the last map has ended.
-        moved_bytes: That change the task that holds them: what a network has to carry, but for what stays on a node.
-        written_bytes: Spilled.
-        merge_read_bytes: Spilled and read by merges, as whole blocks.
-        reduce_read_bytes: Spilled and read by reduces, slice by slice.
+        total_bytes: Bytes of all rows.
+        merged_bytes: Bytes through merges.
+        tail_bytes: Bytes of a merge that begins when the last map has ended.
+        moved_bytes: Bytes that change the task that holds them; a network carries those that do not stay on a node.
+        written_bytes: Bytes that are spilled.
+        merge_read_bytes: Spilled bytes that merges read, as whole blocks.
+        reduce_read_bytes: Spilled bytes that reduces read, slice by slice.
         touched_bytes: Memory in use at the peak.
         num_tasks: Maps, merges and reduces.
-        num_slices: That reduces read, spilled or not.
-        num_spilled_slices: Those of them that are spilled.
-        output_bytes: Written to files.
+        num_slices: Slices that reduces read, spilled or not.
+        num_spilled_slices: Spilled slices that reduces read.
+        output_bytes: Bytes that are written to files.
     """
 
     strategy: str
@@ -109,26 +110,26 @@ class Traffic:
 
     @property
     def num_requests(self) -> int:
-        """Reads of spilled bytes."""
+        """The number of reads of spilled bytes."""
         return self.num_spilled_slices + -(-self.merge_read_bytes // PIECE_BYTES)
 
     @property
     def read_bytes(self) -> int:
-        """Spilled bytes read, with the parts of pages around slices."""
+        """The spilled bytes that are read, with the parts of pages around slices."""
         pages = self.num_spilled_slices * PAGE_BYTES
         return self.merge_read_bytes + self.reduce_read_bytes + pages
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a strategy is predicted to take.
+    """The predicted time of a strategy.
 
     Attributes:
-        traffic: What it moves.
-        cpu_seconds: Of the two phases together, all CPUs busy.
-        disk_seconds: All disks busy.
-        network_seconds: All nodes sending.
-        seconds: In all, with what overlaps.
+        traffic: The bytes that it moves.
+        cpu_seconds: Time of the two phases together, all CPUs busy.
+        disk_seconds: The same with all disks busy.
+        network_seconds: The same with all nodes sending.
+        seconds: Time in all, with overlaps taken into account.
     """
 
     traffic: Traffic
@@ -147,7 +148,7 @@ class Cost:
 
 
 def predict(traffic: Traffic, resources: Resources) -> Cost:
-    """The cost of what a strategy moves."""
+    """Predicts the cost of a traffic."""
     mapping, reducing = _mapping(traffic, resources), _reducing(traffic, resources)
     cpu, disk, network = (a + b for a, b in zip(mapping, reducing, strict=True))
     seconds = _overlapped(mapping) + _overlapped(reducing) + traffic.tail_bytes / MERGE_RATE
@@ -155,13 +156,13 @@ def predict(traffic: Traffic, resources: Resources) -> Cost:
 
 
 def name_of(traffic: Traffic) -> str:
-    """Strategy, and how many blocks it merges."""
+    """Names the strategy, and how many blocks it merges."""
     merging = f" by {traffic.merge_factor}" if traffic.merge_factor > 1 else ""
     return traffic.strategy + merging
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds with as many digits as a prediction has."""
+    """Returns seconds as text, with as many digits as a prediction has."""
     return f"{seconds:,.1f} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
@@ -169,7 +170,7 @@ _Phase = tuple[float, float, float]
 
 
 def _mapping(traffic: Traffic, resources: Resources) -> _Phase:
-    """CPU, disk and network of maps and merges; input is taken to lie on a disk like that for spilling."""
+    """Returns CPU, disk and network seconds of maps and merges; input is assumed on a disk like the spill disk."""
     cpu = (
         traffic.total_bytes / MAP_RATE
         + traffic.merged_bytes / MERGE_RATE
@@ -187,7 +188,7 @@ def _mapping(traffic: Traffic, resources: Resources) -> _Phase:
 
 
 def _reducing(traffic: Traffic, resources: Resources) -> _Phase:
-    """CPU, disk and network of reduces; so is output."""
+    """Returns CPU, disk and network seconds of reduces; output is assumed on a disk like the spill disk."""
     cpu = (
         traffic.total_bytes / REDUCE_RATE
         + traffic.num_tasks * TASK_SECONDS

@@ -1,4 +1,4 @@
-"""What can be done about a partition that is larger than planned, as data: a task set chooses, ``reduces`` does it.
+"""Ways to divide a partition that is larger than planned, as data: a task set chooses one, ``reduces`` carries it out.
 
 Source: Wang's dissertation, §3.3.2.5 (dynamic repartitioning) and §4.1.5.3 (reduces that stream their input).
 """
@@ -16,9 +16,9 @@ from exoshuffle.plan.plan import ShufflePlan
 
 #: A partition that this many shuffles in a row left nearly whole is not shuffled again: it holds one key, or one row.
 STUCK_LEVELS = 2
-#: What is nearly whole.
+#: A part with more than this share of the bytes is nearly the whole partition.
 STUCK_PERCENT = 75
-#: And no partition is shuffled more often than this, which divides it by 8 each time at least.
+#: No partition is shuffled more often than this; each shuffle makes at least 8 parts of it.
 MAX_LEVEL = 8
 
 
@@ -27,13 +27,13 @@ class Large:
     """A partition that is larger than ``plan.max_partition_bytes``.
 
     Attributes:
-        partition: Its number.
-        blocks: Whose slices with that number it consists of.
-        sizes: Bytes of each of these.
-        plan: Of the shuffle that made it.
+        partition: The number of the partition.
+        blocks: The blocks whose slices with that number make up the partition.
+        sizes: Bytes of each of these slices.
+        plan: The plan of the shuffle that made it.
         level: How often its rows have been divided before.
-        stuck: How many times in a row that left it nearly whole.
-        maps: Of which maps each block is, in order; empty if the strategy does not say.
+        stuck: How many divisions in a row left it nearly whole.
+        maps: The maps that each block comes from, in order; empty if the strategy does not say.
     """
 
     partition: int
@@ -46,21 +46,21 @@ class Large:
 
     @property
     def num_bytes(self) -> int:
-        """Its size."""
+        """The size of the partition."""
         return sum(self.sizes)
 
     @property
     def is_indivisible(self) -> bool:
-        """Whether to shuffle it again would be in vain."""
+        """Whether shuffling it again would be in vain."""
         return self.stuck >= STUCK_LEVELS or self.level >= MAX_LEVEL
 
     def runs(self, limit: int, start: int = 0, stop: int | None = None) -> list[range]:
-        """Runs of its slices in order, each of so many bytes at most, or one slice."""
+        """Divides its slices, in order, into runs of at most so many bytes, or of one slice."""
         runs = neighbours(self.sizes[start:stop], limit)
         return [range(start + run.start, start + run.stop) for run in runs]
 
     def slices(self, indices: Sequence[int]) -> list[SliceRef]:
-        """Some of its slices, as references."""
+        """Returns some of its slices, as references."""
         return [self.blocks[index][self.partition] for index in indices]
 
 
@@ -73,12 +73,12 @@ class AgainTaskSet(Protocol):
         ...
 
     def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
-        """Keys of about ``num_rows`` rows of what map ``index`` will get."""
+        """Returns keys of about ``num_rows`` rows of the slices that map ``index`` will get."""
 
     def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Any:
-        """The task set (a ``TaskSet``) that brings rows to so many partitions.
+        """Returns the task set (a ``TaskSet``) that brings rows to so many partitions.
 
-        Behind the slices for these its maps return one more, which tells ``check`` what they read.
+        Its maps return one more slice behind the slices for these, which tells ``check`` what they read.
         """
 
     def check(self, read: list[Any]) -> None:
@@ -94,10 +94,10 @@ class Again:
     """Shuffle the partition on its own, with a finer assignment; the results take its place, in order.
 
     Attributes:
-        tasks: What does so.
+        tasks: The task set that does so.
         is_sampled: Whether the assignment needs samples of keys.
         num_sides: How often the slices are read, each time for another input of the shuffle (a join has two).
-        num_partitions: Into how many parts; default: as many as its size asks for.
+        num_partitions: How many parts to make; default: as many as its size asks for.
     """
 
     tasks: AgainTaskSet
@@ -108,10 +108,10 @@ class Again:
 
 @dataclass(frozen=True)
 class Rejoined:
-    """Shuffle the partition on its own, and make one result in its place of those of all parts, which are small.
+    """Shuffle the partition on its own, and make one result of the small results of all parts.
 
     Attributes:
-        again: How to shuffle it.
+        again: How to shuffle the partition.
         tasks: Has ``rejoin(partition, results)``.
     """
 
@@ -124,8 +124,8 @@ class Pieces:
     """Reduce some of the slices at a time; the results take the partition's place, in order.
 
     Attributes:
-        tasks: What does so; the numbers of its partitions are those of the pieces.
-        pieces: Which slices, in order.
+        tasks: The task set that does so; its partitions are numbered as the pieces.
+        pieces: The slices of each piece, in order.
     """
 
     tasks: Any
@@ -138,8 +138,8 @@ class Streamed:
 
     Attributes:
         tasks: Has ``stream(partition, runs)``, which takes references to slices, run by run.
-        runs: Which slices, in order.
-        memory_bytes: What the task works in, beside a run; default: what is planned for a reduce.
+        runs: The slices of each run, in order.
+        memory_bytes: Working memory of the task, beside a run; default: as planned for a reduce.
     """
 
     tasks: Any
@@ -149,7 +149,7 @@ class Streamed:
 
 @dataclass(frozen=True)
 class Whole:
-    """Reduce the partition as it is, while less else runs: it fits into memory by itself."""
+    """Reduce the partition as it is, while fewer other tasks run: it fits into memory by itself."""
 
 
 Division = Again | Rejoined | Pieces | Streamed | Whole
@@ -157,10 +157,10 @@ Division = Again | Rejoined | Pieces | Streamed | Whole
 
 @runtime_checkable
 class DividingTaskSet(Protocol):
-    """A task set that knows what to do about partitions that are larger than planned."""
+    """A task set that can divide partitions that are larger than planned."""
 
     def divide(self, large: Large) -> Division:
-        """What to do.
+        """Returns the way to divide a large partition.
 
         Raises:
             LargeGroupError: Nothing can be done within the memory limit.

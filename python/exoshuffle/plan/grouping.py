@@ -1,4 +1,4 @@
-"""Neighbours in groups of a bounded size."""
+"""Groups neighbours into groups of a bounded size."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def neighbours(sizes: Sequence[int], most_bytes: int, most: int = sys.maxsize) -> list[range]:
-    """Groups of neighbours, as ranges of their positions; each takes what fits, from the first to the last.
+    """Returns groups of neighbours, as ranges of their positions; each group takes as many as fit, from the first on.
 
     Args:
-        sizes: Bytes of each, in order.
-        most_bytes: A group has so many at most, unless a single one has more.
-        most: A group has so many members at most.
+        sizes: Bytes of each member, in order.
+        most_bytes: A group has at most so many bytes, unless a single member has more.
+        most: A group has at most so many members.
     """
     groups: list[range] = []
     room = 0

@@ -1,16 +1,16 @@
-"""How large splits and partitions may be: the memory model of a plan, by integer arithmetic alone.
+"""Decides how large splits and partitions may be: the memory model of a plan, by integer arithmetic alone.
 
 The model. c tasks run at once; blocks and working memory share one budget, of which a plan uses T.
 
 * A map of a split of q bytes works in ``MAP_SCRATCH`` · q (decoded columns, read windows, partition numbers) and makes
   a block of q. Running maps take c · q · (1 + MAP_SCRATCH); everything else in T may hold finished blocks, unspilled.
-  Where pages are so large, or columns so many, that reading itself takes much, fewer maps run at once: each sets apart
-  what it takes.
-* What reduces take is in ``reduce_memory``: c run, and the slices of c more are prefetched.
-* Reduces pin the map outputs that are still in memory, so that whatever else they need is there only if maps have left
-  it free: maps set as much apart as the reduces will need. Otherwise results that become blocks were spilled in the
-  place of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much
-  memory ran one at a time.
+  Where pages are so large, or columns so many, that reading itself takes much memory, fewer maps run at once: each sets
+  its memory apart.
+* ``reduce_memory`` has the memory of reduces: c run, and the slices of c more are prefetched.
+* Reduces pin the map outputs that are still in memory, so their other memory is there only if maps have left it free.
+  So maps set as much apart as the reduces will need. Without that, results that become blocks were spilled in the place
+  of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much memory ran
+  one at a time.
 """
 
 from __future__ import annotations
@@ -39,50 +39,52 @@ from exoshuffle.plan.workload import (
 MAP_SCRATCH_PERCENT = 160
 #: Share of the budget that a plan may fill; the rest absorbs estimates that are too low.
 USABLE_PERCENT = 80
-#: Share of the budget for one task that finishes a large group while little else is done: what it takes is known well;
-#: the rest is for a few blocks of its result.
+#: Share of the budget for one task that finishes a large group while little else is done. Its memory is known well; the
+#: rest of the budget is for a few blocks of its result.
 ALONE_PERCENT = 90
 MAX_SPLIT_BYTES = 32_000_000
 MIN_SPLIT_BYTES = 1_000_000
-#: Of each of many columns, what a task should have at least where there is memory for it. Sorting 100 rows of 10,000
-#: columns in eight splits decoded all pages eight times.
+#: A task should have at least so many bytes of each of many columns, where there is memory for it. Sorting 100 rows of
+#: 10,000 columns in eight splits decoded all pages eight times.
 WIDE_COLUMN_BYTES = 1_000
-#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB and 11.6-13.1 s with these (3 runs each).
+#: Sorting 4 GB within 2 GB took 14.9-15.9 s with partitions of 64 MB, and 11.6-13.1 s with this size (3 runs each).
 MAX_PARTITION_BYTES = 32_000_000
-#: About what DuckDB makes of 100-byte rows. While one is written the next is encoded; 32 MB stalled the encoder.
+#: DuckDB makes row groups of about this size of 100-byte rows. While one is written the next is encoded; 32 MB stalled
+#: the encoder.
 MAX_ROW_GROUP_BYTES = 12_000_000
 MIN_ROW_GROUP_BYTES = 2_000_000
 MAX_PARTITIONS = 100_000
-#: Where buffers of many columns are most of what a reduce takes, what it takes with its rows, as a share of them.
+#: Where buffers of many columns are most of a reduce's memory: all of its memory, with rows, as a share of the buffers.
 WIDE_PERCENT = 125
-#: Where rounds of maps are merged, one holds the outputs of its maps, and inputs and outputs of the merges before.
+#: Where rounds of maps are merged, a round holds the outputs of its maps, and inputs and outputs of the merges before.
 ROUND_BLOCKS = 3
-#: How much of what a plan leaves of the budget reduces may count on, by where results go. The store spares the newest
-#: blocks as far as half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six pairs).
+#: A plan leaves some of the budget. Reduces may count on this share of that, by where results go. The store spares the
+#: newest blocks up to half of that: 4 GB taken as batches spilled 3.1 GB instead of 3.3, in 0.97 of the time (six
+#: pairs).
 HEADROOM_PERCENT = {"files": 100, "file": 50, "batches": 50, "blocks": 0}
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What fits, whatever the strategy.
+    """The sizes that fit, for all strategies.
 
     Attributes:
-        usable_bytes: What the plan may fill.
+        usable_bytes: The bytes that the plan may fill.
         num_splits: M.
         num_partitions: R.
         split_bytes: Size of a split.
         row_group_bytes: Rows that a writer collects before it writes them.
-        large_partition_bytes: Size of a partition that is as large as one is taken to be.
+        large_partition_bytes: The largest size that a partition is assumed to have.
         map_memory_bytes: Working memory of a map.
         reduce_memory_bytes: Working memory of a reduce.
-        map_peak_bytes: Of all maps that run at once, with their blocks.
-        reduce_peak_bytes: Of all reduces that run at once, with their slices and with results that nobody took yet.
-        left_free_bytes: What maps should leave free for that.
+        map_peak_bytes: Memory of all maps that run at once, with their blocks.
+        reduce_peak_bytes: Memory of all reduces that run at once, with their slices and results that nobody took yet.
+        left_free_bytes: Memory that maps should leave free for these reduces.
         max_partition_bytes: Largest partition whose reduces can run at once.
         max_whole_bytes: Largest partition whose reduce can run while little else does.
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
-        buffer_bytes: What a reduce has beside its partition, however small that is.
-        alone_bytes: What a reduce may take, beside that, that reads slices a run at a time while little else is done.
+        buffer_bytes: Memory of a reduce beside its partition, however small that is.
+        alone_bytes: Memory, beside these buffers, of a reduce that reads slices a run at a time while little else runs.
     """
 
     usable_bytes: int
@@ -106,7 +108,7 @@ class Sizes:
 def choose_sizes(
     workload: Workload, resources: Resources, num_partitions: int | None
 ) -> Sizes | None:
-    """Sizes with which maps and reduces fit; None if there are none."""
+    """Returns sizes with which maps and reduces fit; None if there are none."""
     usable = resources.budget_bytes * USABLE_PERCENT // 100
     cpus = resources.num_cpus
     total = max(workload.total_bytes, 1)
@@ -115,7 +117,7 @@ def choose_sizes(
     reducing = _reduces_at_once(workload, usable, cpus, buffers)
     fewest = _fewest_partitions(workload, usable, reducing, row_group)
     partitions = num_partitions or fewest
-    # Larger ones than these are read a run of slices at a time.
+    # Larger partitions than these are read a run of slices at a time.
     held = max(partitions, fewest) if workload.is_passed_on else partitions
     split = _choose_split(workload, usable, cpus)
     map_memory = map_scratch_bytes(split) + _extra_bytes(workload)
@@ -145,35 +147,35 @@ def choose_sizes(
 
 
 def _worthwhile_bytes(workload: Workload) -> int:
-    """Size of what is worth a task: more where there are many columns, each of which costs a task some microseconds."""
+    """Returns the size that is worth a task: more for many columns, each of which costs a task some microseconds."""
     wide = max(0, workload.num_columns - FREE_COLUMNS) * WIDE_COLUMN_BYTES
     return max(MIN_SPLIT_BYTES, wide)
 
 
 def map_scratch_bytes(split_bytes: int) -> int:
-    """What a map of a split of this size works in."""
+    """Returns the working memory of a map of a split of this size."""
     return split_bytes * MAP_SCRATCH_PERCENT // 100 + BUFFER_BYTES
 
 
 def _extra_bytes(workload: Workload) -> int:
-    """What a map takes because of what is read: pages that are large, columns that are many."""
+    """Returns the memory of a map that its input causes: large pages, or many columns."""
     return workload.decoding_bytes + workload.buffer_bytes - BUFFER_BYTES
 
 
 def _maps_at_once(workload: Workload, usable: int, cpus: int, each: int) -> int:
-    """As many as CPUs, or fewer where reading takes much memory, whatever the size of a split."""
+    """Returns how many maps run at once: one per CPU, or fewer where reading takes much memory for any split."""
     return cpus if _extra_bytes(workload) == 0 else max(1, min(cpus, usable // each))
 
 
 def _reduces_at_once(workload: Workload, usable: int, cpus: int, buffers: int) -> int:
-    """As many as CPUs, or fewer where columns are so many that their buffers fill the memory, however few rows are."""
+    """Returns how many reduces run at once: one per CPU, or fewer where the buffers of many columns fill the memory."""
     if workload.num_columns <= FREE_COLUMNS:
         return cpus
     return max(1, min(cpus, usable * 100 // (WIDE_PERCENT * buffers)))
 
 
 def map_memory_bytes(sizes: Sizes, cpus: int, held_bytes: int) -> int:
-    """Memory that a map sets apart: what it works in, and its part of what is to be left free, beside blocks.
+    """Returns the memory that a map sets apart: its working memory, or its part of the memory to be left free, if more.
 
     ``held_bytes`` is the size of the blocks that all tasks hold while maps run.
     """
@@ -182,18 +184,18 @@ def map_memory_bytes(sizes: Sizes, cpus: int, held_bytes: int) -> int:
 
 
 def unspilled_bytes(sizes: Sizes, resources: Resources) -> int:
-    """What blocks and tasks may have before blocks are spilled.
+    """Returns the bytes that blocks and tasks may have before blocks are spilled.
 
-    That begins when the whole budget is as full as a plan may fill its part of it; worker processes fill all of theirs.
+    Spilling begins when the whole budget is as full as a plan may fill its part; worker processes fill all of theirs.
     """
     return max(0, sizes.usable_bytes - resources.workers_bytes * (100 - USABLE_PERCENT) // 100)
 
 
 def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: int) -> int:
-    """The fewest partitions whose reduces fit, and at least two per CPU where the data is worth it.
+    """Returns the fewest partitions whose reduces fit, and at least two per CPU where the data is worth it.
 
-    Up to twice as many where else map outputs still in memory leave no room for them to run at once: a reduce took a
-    third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
+    It is up to twice as many where map outputs in memory would leave no room for reduces to run at once. Without that,
+    a reduce took a third of the budget, and grouping 40 million rows within 2 GB used one of two CPUs for 12 s (now 8).
     """
     total = max(workload.total_bytes, 1)
     worthwhile = ceil_div(total, _worthwhile_bytes(workload))
@@ -202,7 +204,7 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
     counts = range(least, MAX_PARTITIONS)
     peak = functools.partial(reduce_peak, workload, cpus=cpus, row_group=row_group)
     fit, half = (
-        # Ascending numbers, since peaks fall.
+        # Negated, since peaks fall and bisection needs ascending numbers.
         least + bisect.bisect_left(counts, -room, key=lambda count: -peak(count))
         for room in (usable, usable // 2)
     )
@@ -210,18 +212,18 @@ def _fewest_partitions(workload: Workload, usable: int, cpus: int, row_group: in
 
 
 def _choose_split(workload: Workload, usable: int, cpus: int) -> int:
-    """The largest split with which maps take half of the memory, and a round of two merges all of it."""
-    # Where reading takes much, fewer maps of larger splits: each decodes the whole page that its rows are in. A page of
-    # 130 MB in splits of 1 MB, sorted within 512 MB, was decoded 200 times.
+    """Returns the largest split with which maps take half of the memory, and a round of two merges all of it."""
+    # Where reading takes much memory, fewer maps of larger splits run: each decodes the whole page that its rows are
+    # in. A page of 130 MB in splits of 1 MB, sorted within 512 MB, was decoded 200 times.
     buffers = BUFFER_BYTES + _extra_bytes(workload)
     running = _maps_at_once(workload, usable, cpus, 2 * buffers)
     room = max(0, usable - running * buffers)
     for_maps = room * 100 // (2 * running * (100 + MAP_SCRATCH_PERCENT))
     for_merges = room * 100 // (running * MAP_SCRATCH_PERCENT + 2 * 100 * ROUND_BLOCKS)
-    # A map that leaves little of what it reads, as one that aggregates, is not cut smaller for that.
+    # A map that leaves little of its input, such as one that aggregates, is not cut smaller for that.
     for_parallelism = ceil_div(max(workload.total_bytes, workload.read_bytes, 1), 4 * cpus)
     for_parallelism = max(for_parallelism, _worthwhile_bytes(workload))
-    whole = max(workload.max_row_bytes, workload.max_item_bytes)  # which a map holds, however large
+    whole = max(workload.max_row_bytes, workload.max_item_bytes)  # a map holds it, however large
     least, most = max(MIN_SPLIT_BYTES, whole), max(MAX_SPLIT_BYTES, whole)
     return _clamp(min(for_maps, for_merges, for_parallelism), least, most)
 

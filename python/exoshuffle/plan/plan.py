@@ -1,4 +1,4 @@
-"""The plan of a shuffle: all of its numbers, decided before it starts. How they are found is in ``planner``."""
+"""The plan of a shuffle: all of its numbers, decided before it starts. ``planner`` finds them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ShufflePlan:
 
     Attributes:
         strategy: The name of the strategy that runs it.
-        why: One sentence: why this strategy.
-        num_splits: M, map tasks, as planned (files and row groups may make it a little more).
-        num_partitions: R, reduce tasks and slices per block.
+        why: One sentence that says why this strategy was chosen.
+        num_splits: M, the number of map tasks, as planned (files and row groups may make it a little more).
+        num_partitions: R, the number of reduce tasks and of slices per block.
         split_bytes: Size of a split.
         partition_bytes: Mean size of a partition.
         row_group_bytes: Rows that a writer collects before it writes them.
@@ -32,17 +32,17 @@ class ShufflePlan:
         spilled_bytes: Bytes that will be written to spill files.
         num_merges: Merge tasks.
         num_folds: Fold tasks, each of which makes a state.
-        num_slices: Slices that reduces read, M x R where nothing is merged; or folds in their place, and all states.
+        num_slices: Slices that reduces read, M x R where nothing is merged; or that folds read, and all states.
         num_copies: How often the store has all rows at once: twice where merges and their inputs are both kept.
-        merge_memory_bytes: For merges that run at once on a node; 0 where the strategy needs no such number.
-        costs: What the strategies that were compared are predicted to take, this one first.
+        merge_memory_bytes: Memory for merges that run at once on a node; 0 where the strategy needs no such number.
+        costs: The predicted costs of the strategies that were compared, this one first.
         max_partition_bytes: Largest partition whose reduces can run at once; one that turns out larger is divided, if
             the task set can (``strategies.mechanisms.reduces``).
         max_whole_bytes: Largest partition whose reduce can run while little else does.
         reduce_percent: Working memory of a reduce as a share of its partition, beside buffers.
         large_partition_bytes: Size that ``reduce_memory_bytes`` is for; some partitions are larger than the mean.
-        buffer_bytes: What a reduce has beside its partition, however small that is.
-        alone_bytes: What a reduce may take, beside that, that reads slices a run at a time while little else is done.
+        buffer_bytes: Memory of a reduce beside its partition, however small that is.
+        alone_bytes: Memory, beside these buffers, of a reduce that reads slices a run at a time while little else runs.
         limit_bytes: The memory limit that this was planned for.
     """
 
@@ -74,29 +74,29 @@ class ShufflePlan:
     limit_bytes: int = 0
 
     def map_memory(self, split_bytes: int) -> int:
-        """Working memory of a map of a split of this size."""
+        """Returns the working memory of a map of a split of this size."""
         return max(self.map_memory_bytes, map_scratch_bytes(split_bytes))
 
     def reduce_memory(self, partition_bytes: int) -> int:
-        """Working memory of a reduce of a partition of this size."""
+        """Returns the working memory of a reduce of a partition of this size."""
         more = max(0, partition_bytes - self.large_partition_bytes) * self.reduce_percent // 100
         return self.reduce_memory_bytes + more
 
     def limit_for(self, needed_bytes: int, room_bytes: int) -> int:
-        """A memory limit that would do, where a task needs more than the room that this one leaves it."""
+        """Returns a memory limit that would do, where a task needs more than the room that this limit leaves it."""
         more = (needed_bytes - room_bytes) * 100 // USABLE_PERCENT
         return enough_bytes(self.limit_bytes, more)
 
     @property
     def num_rounds(self) -> int:
-        """Rounds of maps."""
+        """The number of rounds of maps."""
         return ceil_div(self.num_splits, self.round_size)
 
 
 def enough_bytes(limit: int, more_bytes: int) -> int:
-    """A memory limit that leaves tasks so much more than ``limit``.
+    """Returns a memory limit that leaves tasks so much more than ``limit``.
 
-    Of a larger limit the engine keeps a little more for itself; and the next run may take a little more.
+    The engine keeps a little more of a larger limit for itself; and the next run may take a little more.
     """
     return (limit * 100 + more_bytes * 103) * 102 // 10_000
 

@@ -1,8 +1,8 @@
-"""Makes the plan: from candidates of strategies to the one that is predicted to take least, or a refusal.
+"""Makes the plan: takes the candidate of a strategy that is predicted to take least time, or refuses the shuffle.
 
 Guarantees (property-tested): the projected peak of every phase stays within the budget, or the plan is refused with the
-smallest budget that would do; every row has a partition; rounds and merge groups are not larger than planned. Which
-candidate is taken depends on its numbers alone. What fits is in ``memory``, what it would take in ``cost``.
+smallest budget that would do. Every row has a partition. Rounds and merge groups are not larger than planned. The
+choice depends on the candidates' numbers alone. ``memory`` decides what fits, ``cost`` predicts the time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from exoshuffle.plan.plan import ShufflePlan, check_num_partitions, enough_bytes
 from exoshuffle.plan.workload import FREE_COLUMNS, Resources, Workload, ceil_div
 from exoshuffle.units import counted, format_bytes
 
-#: No shuffle needs more memory, so that a strategy which proposes nothing within this never will.
+#: No shuffle needs more memory, so a strategy that proposes nothing within this never will.
 MOST_BYTES = 1 << 80
 
 
@@ -32,14 +32,14 @@ def choose_plan(
     """Plans a shuffle.
 
     Args:
-        workload: What there is to shuffle.
+        workload: The rows to shuffle, in numbers.
         resources: Budget, CPUs, nodes and kind of disk.
-        proposers: One that was asked for, or several to choose from: the first unless another is worth it.
+        proposers: The one that was asked for, or several to choose from: the first unless another is worth it.
         num_partitions: R, if the caller wants a certain number.
 
     Raises:
         MemoryLimitError: No candidate fits; the message names the smallest budget that would do.
-        OptionsError: A number of partitions that cannot work, or no candidate, whatever memory there is.
+        OptionsError: The number of partitions cannot work, or there is no candidate, however much memory there is.
     """
     if num_partitions is not None:
         check_num_partitions(num_partitions)
@@ -68,10 +68,10 @@ def smallest_budget(
     proposers: Sequence[Proposer],
     num_partitions: int | None = None,
 ) -> int:
-    """The smallest budget that a shuffle can be planned for, to a thousandth; that of ``resources`` is too small.
+    """Returns, to a thousandth, the smallest budget for which a shuffle can be planned; ``resources`` has too little.
 
     Raises:
-        OptionsError: There is none.
+        OptionsError: There is no such budget.
     """
 
     def fits(budget: int) -> bool:
@@ -116,7 +116,7 @@ def _plans(
     proposers: Sequence[Proposer],
     num_partitions: int | None,
 ) -> list[ShufflePlan]:
-    """One for each candidate of those that have sizes which fit."""
+    """Returns a plan for each candidate of the proposers that have sizes which fit."""
     adapted = [proposer.adapted(workload) for proposer in proposers]
     # Most proposers leave the workload as it is, and share sizes.
     found = {each: choose_sizes(each, resources, num_partitions) for each in set(adapted)}
@@ -131,14 +131,14 @@ def _plans(
 
 
 def _plan(strategy: str, candidate: Candidate, basis: Basis) -> ShufflePlan:
-    """The plan by a candidate, with its cost."""
+    """Makes the plan of a candidate, with its cost."""
     workload, resources, sizes = basis.workload, basis.resources, basis.sizes
     cpus = resources.num_cpus
     kept = workload.all_result_bytes if workload.results == "blocks" else 0
     blocks = basis.block_bytes * candidate.num_copies
     at_once = max(cpus, candidate.blocks_at_once) * sizes.split_bytes
     map_memory = map_memory_bytes(sizes, cpus, at_once)
-    # Reduces make do with what maps leave: they pin what is in memory.
+    # Reduces make do with the memory that maps leave, since they pin the blocks in memory.
     room = max(0, unspilled_bytes(sizes, resources) - cpus * map_memory)
     held = min(workload.held_bytes, room)
     peak = max(sizes.reduce_peak_bytes, cpus * map_memory + at_once)
@@ -157,7 +157,7 @@ def _plan(strategy: str, candidate: Candidate, basis: Basis) -> ShufflePlan:
         map_memory_bytes=map_memory,
         reduce_memory_bytes=sizes.reduce_memory_bytes,
         peak_bytes=min(resources.budget_bytes, peak + blocks + kept + held),
-        # Memory has to hold the states of one round at a time: those before are let go.
+        # Memory has to hold the states of one round at a time: earlier states are let go.
         spilled_bytes=spilled + sum(max(0, size - room) for size in states[1:]),
         num_merges=candidate.num_merges,
         num_folds=candidate.num_folds,
@@ -177,7 +177,7 @@ def _plan(strategy: str, candidate: Candidate, basis: Basis) -> ShufflePlan:
 
 
 def _traffic(plan: ShufflePlan, candidate: Candidate, basis: Basis, made: int) -> Traffic:
-    """What moves by a plan; ``made`` is the size of all blocks and states, any of which may be spilled."""
+    """Returns the traffic of a plan; ``made`` is the size of all blocks and states, any of which may be spilled."""
     total, workload = basis.total_bytes, basis.workload
     return Traffic(
         strategy=plan.strategy,

@@ -1,8 +1,8 @@
-"""What reduces take of the memory, by integer arithmetic alone; what maps leave for them is in ``memory``.
+"""Computes the memory of reduces, by integer arithmetic alone; ``memory`` has the memory that maps leave for them.
 
-The model. A reduce of a partition of p bytes, of which some are larger than the mean, holds its slices, sort entries of
+The model. Some partitions are larger than the mean. A reduce of a partition holds its slices, sort entries of
 ``ENTRY_BYTES`` per row and a writer. If the result becomes a block, the reduce may have to make it as an Arrow stream
-first, and finished ones wait in the store until they are taken.
+first, and finished blocks wait in the store until somebody takes them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from exoshuffle.plan.workload import BUFFER_BYTES, Workload, ceil_div
 
 #: A partition may be this large, as a share of the mean: boundaries come from a sample.
 SKEW_PERCENT = 130
-#: Where it is chance that makes one larger, it is by less than so many standard deviations. That, and knowing which
-#: results are made in their place, leaves blocks more memory: 4 GB in random order within 2 GB took 0.98 of the time.
+#: A partition that is larger by chance is so by less than so many standard deviations. That, and knowing which results
+#: are made in their place, leaves blocks more memory: 4 GB in random order within 2 GB took 0.98 of the time.
 DEVIATIONS = 6
 #: Bytes per row while sorting: a prefix of 8 or 16 and a location of 8, sorted in place.
 ENTRY_BYTES = 24
-#: An Arrow stream of a result that is copied into its block: of dictionaries, nested columns or records.
+#: Size of the Arrow stream of a result that is copied into its block: of dictionaries, nested columns or records.
 STREAM_PERCENT = 100
-#: Beside it, where nothing is written to files.
+#: Buffers beside the stream, where nothing is written to files.
 STREAM_BUFFER_BYTES = 8_000_000
 
 
 def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) -> int:
-    """Of all reduces that run at once, with their slices and with results that nobody took yet."""
+    """Returns the peak of all reduces that run at once, with their slices and results that nobody took yet."""
     if workload.results != "files":
         writer = row_group + workload.buffer_bytes if workload.results == "file" else 0
         return _blocks_peak(workload, partitions, cpus) + writer
@@ -36,9 +36,10 @@ def reduce_peak(workload: Workload, partitions: int, cpus: int, row_group: int) 
 
 
 def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
-    """Of reduces whose results are blocks: those that run or are prefetched, and results that cannot be spilled.
+    """Returns the peak of reduces whose results are blocks.
 
-    Whoever takes results one by one has one reduce more than CPUs submitted, and two results in hand.
+    It counts reduces that run or are prefetched, and results that cannot be spilled. A program that takes results one
+    by one has one reduce more than CPUs submitted, and two results in hand.
     """
     is_taken = workload.results in ("batches", "file")
     submitted = min(cpus + 1 if is_taken else 2 * cpus, partitions)
@@ -48,7 +49,7 @@ def _blocks_peak(workload: Workload, partitions: int, cpus: int) -> int:
 
 
 def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
-    """Working memory of the reduce of a large partition."""
+    """Returns the working memory of the reduce of a large partition."""
     rows = _skewed(workload, workload.num_rows, partitions)
     finishing = largest_partition(workload, partitions) * workload.reduce_percent // 100
     finishing += rows * (ENTRY_BYTES + workload.reduce_row_bytes)
@@ -57,14 +58,14 @@ def reduce_memory(workload: Workload, partitions: int, row_group: int) -> int:
 
 
 def reduce_buffers(workload: Workload, row_group: int) -> int:
-    """What a reduce has beside its partition, however small that is."""
+    """Returns the memory of a reduce beside its partition, however small that is."""
     if workload.results == "files":
         return row_group + workload.buffer_bytes
     return STREAM_BUFFER_BYTES + workload.buffer_bytes - BUFFER_BYTES
 
 
 def reduce_percent(workload: Workload) -> int:
-    """Working memory of a reduce as a share of its partition: the rows are taken to be as large as on average."""
+    """Returns the working memory of a reduce as a share of its partition, for rows of average size."""
     total = max(workload.total_bytes, 1)
     row_bytes = max(workload.num_rows, 1) * (ENTRY_BYTES + workload.reduce_row_bytes)
     streams = STREAM_PERCENT * _streamed_bytes(workload)
@@ -72,27 +73,28 @@ def reduce_percent(workload: Workload) -> int:
 
 
 def _streamed_bytes(workload: Workload) -> int:
-    """Size of the results that are made as streams before they are copied into blocks."""
+    """Returns the size of the results that are made as streams before they are copied into blocks."""
     in_place = workload.results == "files" or workload.streams_in_place
     return 0 if in_place else workload.all_result_bytes
 
 
 def largest_at_once(workload: Workload, room: int, running: int, prefetched: int) -> int:
-    """The largest partition that so many reduces can have at once, in memory beside their buffers."""
+    """Returns the largest partition that so many reduces can have at once, in memory beside their buffers."""
     results = 0 if workload.results == "files" else 100 * workload.all_result_bytes
     percent = reduce_percent(workload) + ceil_div(results, max(workload.total_bytes, 1))
     return max(0, room) * 100 // (100 * (running + prefetched) + running * percent)
 
 
 def largest_partition(workload: Workload, partitions: int) -> int:
-    """Size of a partition that is as large as one is taken to be."""
+    """Returns the largest size that a partition is assumed to have."""
     return max(_skewed(workload, workload.total_bytes, partitions), workload.max_row_bytes, 1)
 
 
 def _skewed(workload: Workload, amount: int, partitions: int) -> int:
-    """What a large partition has of all rows, or of all bytes.
+    """Returns how much of all rows, or of all bytes, a large partition has.
 
-    By chance: the variance of the size of n rows is at most n times their mean size times the largest.
+    For partitions that differ by chance: the variance of the size of n rows is at most n times their mean size times
+    the largest size.
     """
     percent: float = SKEW_PERCENT if partitions > 1 else 100
     if workload.is_even and partitions > 1:

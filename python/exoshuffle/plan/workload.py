@@ -1,4 +1,4 @@
-"""What a plan is made from: what there is to shuffle, and what there is to do it with."""
+"""The inputs of a plan: the rows to shuffle, and the resources to shuffle them with."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from exoshuffle.futures.engine import DiskKind
 
 #: Read and write buffers of one task beside its data.
 BUFFER_BYTES = 24_000_000
-#: Of each column beside that: arrays, decoders, encoders, and what a footer says of it. Writing 10,000 columns took
+#: Bytes of each further column: arrays, decoders, encoders, and its entries in a footer. Writing 10,000 columns took
 #: 82 MB for 16 MB of rows, and reading them 46 MB (256 columns are in the buffers).
 COLUMN_BYTES = 8_000
 FREE_COLUMNS = 256
-#: Where results go: into files; as Arrow data to a program that takes them one by one, or to a writer of ours that does
-#: so for one file; or into the store, all of them, to be read by another shuffle.
+#: Where results go: into files; as Arrow data to a program that takes them one by one (``batches``), or to our writer
+#: that does so for one file; or all into the store, for another shuffle (``blocks``).
 ResultPlace = Literal["files", "file", "batches", "blocks"]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What there is to shuffle.
+    """The rows to shuffle, in numbers.
 
     Attributes:
         total_bytes: Size of all rows in blocks.
         num_rows: Number of rows, or an estimate.
         max_row_bytes: Size of the largest row that is known of.
         max_item_bytes: Size of the largest piece of the input that cannot be cut further.
-        read_bytes: Size of what maps read, if that is more.
-        reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it,
-        reduce_row_bytes: and further, per row of it.
+        read_bytes: Bytes that maps read, if they are more.
+        reduce_percent: Memory that finishing a partition takes beside it and its sort entries, as a share of it.
+        reduce_row_bytes: Further memory that finishing a partition takes, per row of it.
         num_items: Pieces of the input that cannot be cut, each of which is a map; None if it is cut as planned.
-        held_bytes: Size of what is in the store already and stays there meanwhile: the input, if a shuffle made it.
+        held_bytes: Bytes that are in the store already and stay there meanwhile: the input, if a shuffle made it.
         result_bytes: Size of the results as Arrow data; default: ``total_bytes``.
-        results: Where they go.
+        results: Where the results go.
         is_even: Whether partitions differ by chance alone, not by their keys.
         streams_in_place: Whether the Arrow stream of a result is made in its block, and not copied there.
         is_passed_on: Whether reduces hand rows on as they come, so that they need not hold a large partition.
-        decoding_bytes: What reading any rows has in memory at once beside these, if that exceeds the buffers of a task:
-            a large page or batch is decoded in one piece.
+        decoding_bytes: Memory that reading any rows takes beside the rows, if that exceeds the buffers of a task: a
+            large page or batch is decoded in one piece.
         num_columns: Number of columns.
-        dense_percent: How large rows are in the stretch of the input where they are largest, as a share of the mean.
+        dense_percent: Size of rows in the stretch of the input where they are largest, as a share of the mean.
     """
 
     total_bytes: int
@@ -63,26 +63,26 @@ class Workload:
 
     @property
     def buffer_bytes(self) -> int:
-        """Read and write buffers of one task beside its data."""
+        """The size of the read and write buffers of one task, beside its data."""
         return buffer_bytes(self.num_columns)
 
     @property
     def all_result_bytes(self) -> int:
-        """Size of all results as Arrow data."""
+        """The size of all results as Arrow data."""
         return self.total_bytes if self.result_bytes is None else self.result_bytes
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What there is to do it with.
+    """The memory, CPUs, nodes and disks to shuffle with.
 
     Attributes:
-        budget_bytes: For blocks and the working memory of tasks together, on all nodes; below 0 if that is missing.
+        budget_bytes: Memory for blocks and the working memory of tasks, on all nodes; below 0 if that is missing.
         num_cpus: Tasks that run at once, on all nodes.
-        other_bytes: What the program takes of the memory limit beside the budget; for messages.
+        other_bytes: The part of the memory limit that the program takes beside the budget; for messages.
         num_nodes: Nodes that run tasks.
-        disk: What kind of disk blocks are spilled to.
-        workers_bytes: What worker processes have of the engine's budget, which ``budget_bytes`` is what is left of.
+        disk: The kind of disk that blocks are spilled to.
+        workers_bytes: The part of the engine's budget that worker processes take; ``budget_bytes`` is the rest.
     """
 
     budget_bytes: int
@@ -94,10 +94,10 @@ class Resources:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """Divides and rounds up."""
+    """Returns a / b, rounded up."""
     return -(-a // b)
 
 
 def buffer_bytes(num_columns: int) -> int:
-    """Read and write buffers of a task beside its data, of rows with so many columns."""
+    """Returns the size of the read and write buffers of a task, beside its data, for rows with so many columns."""
     return BUFFER_BYTES + max(0, num_columns - FREE_COLUMNS) * COLUMN_BYTES
