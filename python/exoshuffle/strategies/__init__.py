@@ -1,4 +1,4 @@
-"""Shuffle as a library: strategies (when and where), the plans that they follow, and shuffles of your own functions."""
+"""Shuffle as a library: strategies (when and where), their plans, and shuffles of your own functions."""
 
 from exoshuffle.plan.candidate import Basis, Candidate
 from exoshuffle.plan.plan import ShufflePlan

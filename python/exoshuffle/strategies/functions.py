@@ -1,7 +1,7 @@
 """``exoshuffle.shuffle``: a shuffle of the user's own functions, by any strategy.
 
-Nothing is asked of values but that they can be pickled. How blocks are merged is not guessed from their type: a merge
-has to keep what the reduce relies on, which only its author knows.
+Values only have to be picklable. The library does not guess from their type how to merge blocks: a merge has to keep
+the properties that the reduce relies on, which only its author knows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from exoshuffle.strategies.mechanisms.speculation import num_cpus
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import counted, parse_bytes
 
-#: Maps of a round and blocks of a merge, where the strategy has these: while one round runs, one is merged.
+#: Maps of a round and blocks of a merge, for strategies that have these: while one round runs, another is merged.
 ROUND_PER_CPU = 4
 MERGE_FACTOR = 4
 
 
 @dataclass(frozen=True)
 class FunctionTasks:
-    """The task set of functions; see ``shuffle`` for what each has to do.
+    """The task set of functions; ``shuffle`` says what each has to do.
 
     Attributes:
         num_partitions: R.
@@ -44,7 +44,7 @@ class FunctionTasks:
 
     @property
     def functions(self) -> dict[str, Callable[..., Any] | None]:
-        """What was given for each step."""
+        """The function that was given for each step, or None."""
         return {
             "map": self.map_function,
             "merge": self.merge_function,
@@ -76,7 +76,7 @@ class FunctionTasks:
             return self._given("fold")(partition, state, slices)
 
     def check(self, step: str) -> None:
-        """Whether there is a function for that step.
+        """Checks that there is a function for a step.
 
         Raises:
             OptionsError: There is none.
@@ -84,10 +84,10 @@ class FunctionTasks:
         self._given(step)
 
     def check_function(self, step: str) -> None:
-        """Whether what was given for that step, if anything, is a function.
+        """Checks that the value that was given for a step, if any, is a function.
 
         Raises:
-            OptionsError: It is none.
+            OptionsError: The value is no function.
         """
         function = self.functions[step]
         if function is not None and not callable(function):
@@ -130,7 +130,7 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     executor: Executor = "process",
     memory: int | str = 0,
 ) -> Iterator[Ref]:
-    """Shuffles by functions of your own: every map sends a value to every partition, every partition gets a result.
+    """Shuffles by functions of your own: every map sends a value to every partition, and every partition has a result.
 
     >>> import exoshuffle as xs
     >>> def by_remainder(index, numbers):
@@ -143,34 +143,34 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
     >>> xs.get(list(sums))
     [1683, 1617, 1650]
 
-    The functions run as tasks: anywhere, at the same time, and again after a failure, so that they must be
-    deterministic and free of side effects. Unlike those of datasets, these shuffles are not checked for lost or
-    repeated rows: what a row is, only the functions know. Source: Exoshuffle §3.2, listings 1 and 2.
+    The functions run as tasks: anywhere, at the same time, and again after a failure. So they must be deterministic and
+    free of side effects. Unlike shuffles of datasets, these are not checked for lost or repeated rows: only the
+    functions know what a row is. Source: Exoshuffle §3.2, listings 1 and 2.
 
     Args:
-        inputs: One for each map, in a list or one after the other; they travel to the tasks, so pass names of files
-            rather than what is in them.
+        inputs: One for each map, in a list or one after the other. They travel to the tasks, so pass names of files
+            rather than their contents.
         map: ``map(index, input)`` returns ``num_partitions`` values, one for each partition.
-        num_partitions: Partitions, which is also the number of results.
+        num_partitions: The number of partitions, and of results.
         reduce: ``reduce(partition, slices)`` returns the result of a partition; ``slices`` has its value from every
             map, or merge, in the order of the inputs. All strategies but ``"streaming"`` need it.
-        merge: ``merge(*blocks)`` returns one list of ``num_partitions`` values for several such lists, given in the
-            order of the inputs. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it; the latter does without
-            merges that fail, and warns of them.
+        merge: ``merge(*blocks)`` returns one list of ``num_partitions`` values for several such lists, which come in
+            the order of the inputs. The strategies ``"push"`` and ``"pre_shuffle_merge"`` need it; the latter does
+            without merges that fail, and warns of them.
         fold: ``fold(partition, state, slices)`` returns the new state of a partition, without changing ``state``,
             which is None at first. The strategy ``"streaming"`` needs it; the last states are the results.
-        strategy: ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance, to which options
-            of strategies are given (``Push(merge_bytes=10**8)``).
+        strategy: ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance, which takes the
+            options of its strategy (``Push(merge_bytes=10**8)``).
         executor: As in ``TaskOptions``.
         memory: Working memory of a map, a reduce or a fold, in bytes or as in ``"100MB"``; reserved from the budget.
 
     Returns:
         The references to the results, partition by partition. Nothing runs before the first is asked for, and a
-        reduce is submitted when its reference is.
+        reduce is submitted when its reference is asked for.
 
     Raises:
-        OptionsError: A number of partitions, a strategy or an executor that cannot work, or a function that the
-            strategy needs and is not given.
+        OptionsError: A number of partitions, a strategy or an executor cannot work, or a function is missing that the
+            strategy needs.
 
     A map or merge that returns another number of values fails with ``InputError``, which ``get`` raises as the cause of
     a ``TaskError``. Cost: the driver holds O(inputs + partitions).
@@ -192,7 +192,7 @@ def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
 
 
 def _plan(num_inputs: int, num_partitions: int, memory_bytes: int) -> ShufflePlan:
-    """A plan without sizes, which nobody knows."""
+    """Makes a plan without sizes, which nobody knows."""
     return ShufflePlan(
         strategy="functions",
         why="the numbers are the caller's",

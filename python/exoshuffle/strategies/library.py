@@ -23,18 +23,18 @@ _LIBRARY: dict[str, Callable[[], PlannedStrategy]] = {
     "pre_shuffle_merge": PreShuffleMerge,
     "streaming": Streaming,
 }
-#: What ``auto`` chooses from; the first is preferred, as it moves rows least often. By ``streaming`` results are worth
-#: watching, but each round makes all states anew.
+#: ``auto`` chooses among these, and prefers the first, which moves rows least often. ``streaming`` is not compared: its
+#: results are worth watching, but each round makes all states anew.
 _COMPARED = ("simple", "push", "pre_shuffle_merge")
 AUTO = "auto"
 
 
 class Auto:
-    """The choice among strategies, by what each is predicted to take: ``strategy=Auto(TwoLevel())``.
+    """The choice among strategies by their predicted costs: ``strategy=Auto(TwoLevel())``.
 
     Args:
-        strategies: To be compared beside those that ``"auto"`` compares. One of the same name as another takes its
-            place, such as ``Push(merge_bytes="100MB")``.
+        strategies: Are compared beside those that ``"auto"`` compares. One with the name of another takes its place,
+            such as ``Push(merge_bytes="100MB")``.
 
     Raises:
         OptionsError: One of them is no strategy.
@@ -47,10 +47,10 @@ class Auto:
         self.alternatives: tuple[PlannedStrategy, ...] = tuple(by_name.values())
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
-        """See ``Strategy``: by that of the plan.
+        """See ``Strategy``; runs the strategy that the plan names.
 
         Raises:
-            OptionsError: The plan is none of a choice among these.
+            OptionsError: The plan was not chosen among these strategies.
         """
         for strategy in self.alternatives:
             if strategy.name == plan.strategy:
@@ -62,12 +62,12 @@ class Auto:
 
 
 def strategy_names() -> list[str]:
-    """Names of the strategies of the library; each runs any operator on tables."""
+    """Returns the names of the strategies of the library; each runs any operator on tables."""
     return list(_LIBRARY)
 
 
 def check_strategy(strategy: Any, names: Sequence[str]) -> None:
-    """Raises ``OptionsError`` unless it is one of these names, or a strategy itself."""
+    """Raises ``OptionsError`` unless the value is one of these names, or a strategy itself."""
     known = ", ".join(names)
     if isinstance(strategy, str):
         if strategy not in names:
@@ -84,10 +84,10 @@ def check_strategy(strategy: Any, names: Sequence[str]) -> None:
 
 
 def get_strategy(strategy: str | Strategy) -> PlannedStrategy:
-    """The strategy of that name, or the instance itself.
+    """Returns the strategy of that name, or the instance itself.
 
     Raises:
-        OptionsError: Unknown name, or no strategy.
+        OptionsError: The name is unknown, or the value is no strategy.
     """
     check_strategy(strategy, strategy_names())
     if isinstance(strategy, str):
@@ -96,10 +96,10 @@ def get_strategy(strategy: str | Strategy) -> PlannedStrategy:
 
 
 def to_run(strategy: str | Strategy) -> PlannedStrategy | Auto:
-    """What runs a shuffle that is planned by ``plan_shuffle``.
+    """Returns the strategy, or the choice, that runs a shuffle which ``plan_shuffle`` has planned.
 
     Raises:
-        OptionsError: Unknown name, or no strategy.
+        OptionsError: The name is unknown, or the value is no strategy.
     """
     check_strategy(strategy, [AUTO, *strategy_names()])
     if isinstance(strategy, Auto):
@@ -116,14 +116,14 @@ def plan_shuffle(
     """Plans a shuffle.
 
     Args:
-        workload: What there is to shuffle.
+        workload: The rows to shuffle, in numbers.
         resources: Budget, CPUs, nodes and kind of disk.
         strategy: ``auto``, the name of a strategy, or an instance.
         num_partitions: R, if the caller wants a certain number.
 
     Raises:
-        MemoryLimitError: It cannot fit; the message names the smallest budget that would do.
-        OptionsError: A number of partitions that cannot work, or an unknown strategy.
+        MemoryLimitError: The shuffle cannot fit; the message names the smallest budget that would do.
+        OptionsError: The number of partitions cannot work, or the strategy is unknown.
     """
     chosen = to_run(strategy)
     proposers = chosen.alternatives if isinstance(chosen, Auto) else (chosen,)

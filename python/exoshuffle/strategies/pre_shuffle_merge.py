@@ -2,12 +2,12 @@
 
 Source: Riffle §4 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics"); Exoshuffle §3.2.2, listing 2.
 M x R small slices become about (M / N) x R larger ones. The price is that all rows are read and written once more,
-beside the maps rather than after them. Unlike those of ``push``, map outputs stay until the last reduce is submitted,
-so that merging can be given up at any moment:
+beside the maps rather than after them. Unlike in ``push``, map outputs stay until the last reduce is submitted, so that
+merging can be given up at any moment:
 
-* best effort (Exoshuffle §3.5, listing 5): when all maps are done and so are ``percent`` of the merges, the others are
+* best effort (Exoshuffle §3.5, listing 5): when all maps and ``percent`` of the merges are done, the other merges are
   cancelled;
-* a merge that fails, or whose result is lost, costs that its inputs are read instead: no map runs again.
+* where a merge fails, or its result is lost, reduces read its inputs instead: no map runs again.
 
 ``mechanisms.merges`` says why the bytes of the result are those of ``simple``. A failed merge is not an error of the
 shuffle, even if the merge function is wrong: a warning of the logger ``exoshuffle`` shows the first such error.
@@ -43,19 +43,20 @@ MERGE_MEMORY_PERCENT = 40
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How a pre-shuffle merge goes on: ``strategy=PreShuffleMerge(MergeOptions(...))``.
+    """Options of a pre-shuffle merge: ``strategy=PreShuffleMerge(MergeOptions(...))``.
 
     Attributes:
         policy: ``FixedFiles`` or ``FixedBlockSize``. Default: groups of the plan's ``merge_factor``.
-        percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
-        timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
-        memory_bytes: For the merges that run at once on a node, inputs and results together, a number or a size as
-            text; a group never needs more. Default: the plan's; without one, ``MERGE_MEMORY_PERCENT`` of the engine's
-            budget.
-        clock: Seconds that only grow.
+        percent: Share of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for
+            all.
+        timeout_seconds: So long after the last map, all merges that have not ended are cancelled. Default: no limit.
+        memory_bytes: Memory for the merges that run at once on a node, inputs and results together, as a number or a
+            size as text; a group never needs more. Default: the plan's number; without one, ``MERGE_MEMORY_PERCENT``
+            of the engine's budget.
+        clock: Returns seconds that only grow.
 
     Raises:
-        OptionsError: A value that cannot work.
+        OptionsError: A value cannot work.
     """
 
     policy: MergePolicy | None = None
@@ -65,7 +66,7 @@ class MergeOptions:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        _ = self.effort, self.memory_limit_bytes  # which check
+        _ = self.effort, self.memory_limit_bytes  # these check
         check_function("clock", self.clock)
         policy = self.policy
         is_one = isinstance(policy, MergePolicy) and not isinstance(policy, type)
@@ -76,7 +77,7 @@ class MergeOptions:
 
     @property
     def effort(self) -> BestEffort:
-        """When to stop waiting."""
+        """The rule for when to stop waiting."""
         return BestEffort(self.percent, self.timeout_seconds)
 
     @property
@@ -93,11 +94,11 @@ class PreShuffleMerge(PlannedStrategy):
     """Riffle's shuffle.
 
     Args:
-        options: Default: groups as planned, 95 % of them awaited.
+        options: Default: groups as planned, of which 95 % are awaited.
         speculation: Copies of slow maps, on any node; default: none.
 
     Raises:
-        OptionsError: Something else than these.
+        OptionsError: An argument is something else.
     """
 
     name = "pre_shuffle_merge"
@@ -113,7 +114,7 @@ class PreShuffleMerge(PlannedStrategy):
         self.speculation = speculation
 
     def candidates(self, basis: Basis) -> list[Candidate]:
-        """See ``PlannedStrategy``: one for each number of blocks that there is memory to merge at once."""
+        """See ``PlannedStrategy``; returns one for each number of blocks that memory allows to merge at once."""
         memory = _planned_bytes(basis)
         most = memory // (MERGE_BLOCKS * basis.sizes.split_bytes)
         factors = merge_factors(most, basis.sizes.num_splits)
@@ -153,7 +154,7 @@ class PreShuffleMerge(PlannedStrategy):
 
 
 class _Layout:
-    """Which map runs where, and when: stripes are dealt out to the nodes, and all nodes get maps from the start."""
+    """The place and the order of maps: stripes are dealt out to the nodes, and all nodes get maps from the start."""
 
     def __init__(self, num_maps: int, names: Sequence[str], policy: MergePolicy) -> None:
         self._names = names
@@ -172,7 +173,7 @@ class _Layout:
 
 
 def _candidate(basis: Basis, factor: int, memory_bytes: int) -> Candidate:
-    """Merges of so many blocks, which stay where they lie and are kept beside what becomes of them."""
+    """Returns a candidate with merges of so many blocks, which stay where they lie and are kept beside the results."""
     total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
     return Candidate(
         num_slices=num_merges * basis.num_partitions,
@@ -187,7 +188,7 @@ def _candidate(basis: Basis, factor: int, memory_bytes: int) -> Candidate:
 
 
 def _planned_bytes(basis: Basis) -> int:
-    """For the merges that run at once on a node; enough for two outputs at least."""
+    """Returns the memory for the merges that run at once on a node; enough for two outputs at least."""
     resources = basis.resources
     share = resources.budget_bytes * MERGE_MEMORY_PERCENT // (100 * resources.num_nodes)
     return max(share, 2 * MERGE_BLOCKS * basis.sizes.split_bytes)

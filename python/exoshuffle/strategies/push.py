@@ -3,11 +3,11 @@
 Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in one reference:
 
 * ``keep_map_outputs=False`` (default), the papers' ES-push* (Cosco): the map outputs of a round are dropped once
-  merged, so that with rounds that fit into memory only merged blocks are ever written to disk. A lost merged block
-  costs its maps again.
-* ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, and are spilled too. So a merge that fails, comes late
-  or is lost is replaced by its inputs, as ``pre_shuffle_merge`` does it (``merges``): every map output reaches
-  every reduce once, in the order of the maps, as such or within a merge.
+  merged. So with rounds that fit into memory only merged blocks are ever written to disk. If a merged block is lost,
+  its maps run again.
+* ``keep_map_outputs=True``, ES-push (Magnet): map outputs stay, and are spilled too. So reduces read the inputs of a
+  merge that fails, comes late or is lost, as in ``pre_shuffle_merge`` (``merges``). Every map output reaches every
+  reduce once, in the order of the maps, by itself or within a merge.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Push(PlannedStrategy):
 
     Args:
         keep_map_outputs: Keep map outputs until the shuffle is over.
-        merge_bytes: A merge takes blocks of so many bytes (or ``"100MB"``) together at most, and
-            ``plan.merge_factor`` of them, so that skewed maps do not make merges that memory is too small for (Wang's
-            dissertation, §4.1.5.2). A block that finds no other goes to the reduces as it is. Blocks are measured for
-            it, for which the maps of a round are awaited. Default: no limit.
+        merge_bytes: A merge takes blocks of at most so many bytes (or ``"100MB"``) together, and at most
+            ``plan.merge_factor`` of them. So skewed maps do not make merges that are too large for memory (Wang's
+            dissertation, §4.1.5.2). A block that finds no other goes to the reduces as it is. To measure blocks, the
+            maps of a round are awaited. Default: no limit.
         speculation: Copies of slow maps; default: none. With it, too, the maps of a round are awaited.
-        best_effort: Of the merges of each round, when those of the next one are due; only with ``keep_map_outputs``.
-            Default: all are awaited, and only failed and lost ones replaced.
+        best_effort: Applies to the merges of each round when the next round's are due; only with ``keep_map_outputs``.
+            Default: all are awaited, and only failed and lost ones are replaced.
 
     Raises:
-        OptionsError: A value that cannot work, or ``best_effort`` without the inputs that it falls back on.
+        OptionsError: A value cannot work, or ``best_effort`` comes without the inputs that it falls back on.
     """
 
     name = "push"
@@ -74,7 +74,7 @@ class Push(PlannedStrategy):
         self.best_effort = best_effort or BestEffort()
 
     def candidates(self, basis: Basis) -> list[Candidate]:
-        """See ``PlannedStrategy``: one for each number of blocks that there is memory to merge at once."""
+        """See ``PlannedStrategy``; returns one for each number of blocks that memory allows to merge at once."""
         sizes = basis.sizes
         left = sizes.usable_bytes - basis.resources.num_cpus * sizes.map_memory_bytes
         most = left // (ROUND_BLOCKS * sizes.split_bytes)
@@ -102,7 +102,7 @@ class Push(PlannedStrategy):
         if self.keep_map_outputs:
             self._finish(merging)
 
-        # What was kept is in ``groups``, until this function ends.
+        # ``groups`` keeps blocks until this function ends.
         sources = [source for group in groups for source in group.sources()]
         blocks = Refs(block for block, _ in sources)
         yield from run_reduces(tasks, blocks, plan, [num_maps for _, num_maps in sources])
@@ -115,10 +115,10 @@ class Push(PlannedStrategy):
                 group.drop_inputs()
 
     def _finish(self, groups: list[Group]) -> None:
-        """Waits for the merges of a round, or as many as are worth it.
+        """Waits for the merges of a round, or for as many as are worth it.
 
         Raises:
-            TaskError: A map has failed; or a merge, where nothing can take its place.
+            TaskError: A map has failed; or a merge has failed, and nothing can take its place.
         """
         merges = [group.merged for group in groups if group.merged is not None]
         kept = [output.block for group in groups for output in group.outputs]
@@ -129,7 +129,7 @@ class Push(PlannedStrategy):
             raise_errors(merges)
 
     def _groups(self, blocks: list[Ref], start: int, merge_factor: int) -> list[Group]:
-        """What is merged with what; ``start`` is the number of the first map."""
+        """Groups the blocks to be merged together; ``start`` is the number of the first map."""
         limit = self.merge_bytes
         sizes = [0] * len(blocks) if limit is None else [sum(each) for each in slice_bytes(blocks)]
         outputs = [
@@ -141,7 +141,7 @@ class Push(PlannedStrategy):
 
 
 def _candidate(basis: Basis, factor: int) -> Candidate:
-    """Rounds of so many maps, each of which becomes one block."""
+    """Returns a candidate with rounds of so many maps, each of which becomes one block."""
     total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
     return Candidate(
         num_slices=num_merges * basis.num_partitions,

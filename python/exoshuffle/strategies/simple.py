@@ -1,7 +1,8 @@
 """The simple strategy: M maps, R reduces, every reduce takes its slice of every map output.
 
-Source: Exoshuffle §3.2.1, listing 1 (pull-based shuffle). It moves rows least often: no merge. It reads M x R slices,
-so it loses where these are small and spilled; ``push`` and ``pre_shuffle_merge`` are for that.
+Source: Exoshuffle §3.2.1, listing 1 (pull-based shuffle). This strategy moves rows least often, since it merges
+nothing. It reads M x R slices, so it loses where these are small and spilled; ``push`` and ``pre_shuffle_merge`` are
+for that.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Simple(PlannedStrategy):
         speculation: Copies of slow maps; default: none. With it, maps are awaited before the first reduce is submitted.
 
     Raises:
-        OptionsError: ``speculation`` is none.
+        OptionsError: ``speculation`` is no ``Speculation``.
     """
 
     name = "simple"

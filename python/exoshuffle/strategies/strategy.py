@@ -1,4 +1,4 @@
-"""What a strategy is, and what one says of itself so that it is planned, billed and compared."""
+"""The protocol of strategies, and how a strategy describes itself so that it is planned, billed and compared."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ class Strategy(Protocol):
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """Submits the shuffle and yields the references to the results (or streams of them), partition by partition.
 
-        The caller decides how fast it takes them: the next reduce is submitted when the next reference is asked for.
+        The caller sets the pace: the next reduce is submitted when the next reference is asked for.
         """
 
 
 class PlannedStrategy(Strategy):
-    """A strategy that proposes how to run a shuffle: to be derived from. The defaults are those of maps and reduces."""
+    """The base of strategies that propose how to run a shuffle. Its defaults are for maps and reduces alone."""
 
-    #: Functions of the task set that it calls: one that lacks any is refused before the start (``exoshuffle.shuffle``).
+    #: The functions of a task set that it calls; ``exoshuffle.shuffle`` refuses a call that lacks any before the start.
     steps: ClassVar[tuple[str, ...]] = ()
 
     @property
     def name(self) -> str:
-        """What plans and bills call it; default: the name of the class."""
+        """The name in plans and bills; default: the name of the class."""
         return type(self).__name__
 
     def adapted(self, workload: Workload) -> Workload:
-        """The workload as sizes are to be chosen for it, if tasks of this strategy take more than those of others."""
+        """Returns the workload to choose sizes for; it differs if tasks of this strategy take more than others'."""
         return workload
 
     def candidates(self, basis: Basis) -> Sequence[Candidate]:
-        """The ways to run the shuffle within these sizes; none if memory is too small for it."""
+        """Returns the ways to run the shuffle within these sizes; none if memory is too small for it."""
         return [Candidate(num_slices=basis.num_splits * basis.num_partitions)]
 
 
 class Around(PlannedStrategy):
-    """A strategy that runs another one, and is planned as that one: to be derived from.
+    """The base of strategies that run another one, and are planned as that one.
 
     Attributes:
-        strategy: The other one.
+        strategy: The other strategy.
     """
 
     strategy: PlannedStrategy
@@ -69,7 +69,7 @@ class Around(PlannedStrategy):
 
 
 class Undescribed(PlannedStrategy):
-    """A strategy that says nothing of itself, any object with a method ``shuffle``; it is planned by the defaults."""
+    """A strategy that does not describe itself: any object with a method ``shuffle``, planned by the defaults."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy

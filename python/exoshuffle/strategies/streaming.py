@@ -1,16 +1,17 @@
 """The streaming strategy: maps in rounds, and every partition folds the slices of a round into its state.
 
 Source: Exoshuffle §3.6.1 (online aggregation); Wang's dissertation, §3.3.3.1, listing 6. After every round the states
-are results for the maps that are in, which the program may look at while the next round runs; the last ones are the
-result of the shuffle. It takes a task set that can ``fold`` (``StreamingTaskSet``); where states are slices, such as
-those of the operators on tables, the last ones are reduced, and a partition too large to be one is refused.
+are results for the maps so far, which the program may look at while the next round runs. The last states are the result
+of the shuffle. The strategy takes a task set that can ``fold`` (``StreamingTaskSet``). Where states are slices, such as
+those of the operators on tables, the last states are reduced, and a partition too large to be in one piece is refused.
 
 Guarantee: slices reach a state in the order of the maps. At most one round of maps and one of folds run at once. Map
-outputs and states of a round are let go once folded; what is lost is computed again from the maps, all of them.
+outputs and states of a round are let go once folded; a lost state is computed again from all its maps.
 
-Partitions are folded to and fro, round by round: an engine that spills the oldest blocks first has those states in
-memory that were made last. Always upwards, it had spilled what was about to be read: sorting 108 MB within 90, 120, 150
-and 190 MB spilled 625, 388, 218 and 149 MB, and now 579, 298, 149 and 108 at most (one run each, and three or four).
+Partitions are folded upwards and downwards in turn. An engine that spills the oldest blocks first has the states in
+memory that were made last; with folds always upwards, it had spilled the states that were read next. Sorting 108 MB
+within 90, 120, 150 and 190 MB spilled 625, 388, 218 and 149 MB then (one run each), and now spills 579, 298, 149 and
+108 MB at most (three or four runs).
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from exoshuffle.strategies.mechanisms.speculation import Speculation, check_spec
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import SliceStates, StreamingTaskSet, TaskSet, stage
 
-#: Rounds, where nobody says how large they are: each makes all states once more.
+#: The number of rounds, where nobody says how large they are: each makes all states once more.
 NUM_ROUNDS = 10
-#: A fold that concatenates holds the state before and slices, and what it makes of them: the partition twice.
+#: A fold that concatenates holds the state before and slices, and the state that it makes of them: the partition twice.
 FOLD_PERCENT = 100
 
 
 @dataclass(frozen=True)
 class Round:
-    """The states after a round; not awaited, so that looking at them is up to who gets this.
+    """The states after a round; they are not awaited, so that the receiver decides whether to look at them.
 
     Attributes:
         num_maps: Maps whose rows are in the states.
-        is_last: Whether these are all.
+        is_last: Whether these are all maps.
         states: One reference for each partition.
-        sizes: Bytes of each, where states are slices of a task set that can ``divide``; else zeros.
+        sizes: Bytes of each state, where states are slices of a task set that can ``divide``; else zeros.
     """
 
     num_maps: int
@@ -59,13 +60,13 @@ class Streaming(PlannedStrategy):
     """Exoshuffle's streaming shuffle.
 
     Args:
-        on_round: Called with each round when its folds are submitted, in the program, which submits the next one
-            when it returns: ``get(round.states)`` in it waits for the round.
+        on_round: Called in the program with each round when its folds are submitted; the next round is submitted when
+            it returns. ``get(round.states)`` in it waits for the round.
         round_size: Maps per round; default: the plan's, but at most a tenth of the maps.
         speculation: Copies of slow maps; default: none. With it, the maps of a round are awaited.
 
     Raises:
-        OptionsError: A value that cannot work.
+        OptionsError: A value cannot work.
     """
 
     name = "streaming"
@@ -89,12 +90,12 @@ class Streaming(PlannedStrategy):
         self.speculation = speculation
 
     def adapted(self, workload: Workload) -> Workload:
-        """See ``PlannedStrategy``: a partition is in one piece, and folds take memory as reduces do."""
+        """See ``PlannedStrategy``; a partition is in one piece, and folds take memory as reduces do."""
         percent = max(workload.reduce_percent, FOLD_PERCENT)
         return replace(workload, reduce_percent=percent, is_passed_on=False)
 
     def candidates(self, basis: Basis) -> list[Candidate]:
-        """See ``PlannedStrategy``: one, with rounds as large as was asked for."""
+        """See ``PlannedStrategy``; returns one, with rounds as large as was asked for."""
         size = self.round_size or ceil_div(basis.num_splits, NUM_ROUNDS)
         num_rounds = ceil_div(basis.num_splits, size)
         num_folds = num_rounds * basis.num_partitions
@@ -107,7 +108,7 @@ class Streaming(PlannedStrategy):
                 num_folds=num_folds,
                 state_bytes=states,
                 merged_bytes=sum(states),
-                # The last folds find nothing beside them, but run on all CPUs.
+                # Nothing runs beside the last folds, but they run on all CPUs.
                 tail_bytes=min(sum(states), ceil_div(basis.total_bytes, basis.resources.num_cpus)),
                 moved_again_bytes=sum(states),
             )
@@ -116,7 +117,7 @@ class Streaming(PlannedStrategy):
     def shuffle(
         self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
     ) -> Iterator[Ref]:
-        """See ``Strategy``: the states after the last round, or what ``reduce`` makes of them if they are slices.
+        """See ``Strategy``; yields the states after the last round, or, if they are slices, their reduces' results.
 
         Raises:
             OptionsError: The task set cannot ``fold``.
@@ -135,12 +136,12 @@ class Streaming(PlannedStrategy):
     def rounds(
         self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
     ) -> Iterator[Round]:
-        """The states after each round; the next one is submitted when it is asked for.
+        """Yields the states after each round; the next round is submitted when it is asked for.
 
         Raises:
             OptionsError: The task set cannot ``fold``.
             TaskError: A map or a fold has failed.
-            LargeGroupError: As ``shuffle``.
+            LargeGroupError: As in ``shuffle``.
         """
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         memory = 0 if _are_slices(tasks) else plan.reduce_memory_bytes
@@ -154,7 +155,7 @@ class Streaming(PlannedStrategy):
         num_maps = len(splits)
         size = self.round_size or max(1, min(plan.round_size, -(-num_maps // NUM_ROUNDS)))
         states: list[Ref] = []
-        # Without any input there is one round all the same: a state is due for every partition.
+        # Without any input there is still one round: every partition needs a state.
         for start in range(0, max(num_maps, 1), size):
             stop = min(start + size, num_maps)
             blocks = Refs(run_all(submit, range(start, stop), self.speculation))
@@ -172,11 +173,11 @@ class Streaming(PlannedStrategy):
 
 
 def _state_bytes(blocks: int, rounds: int) -> tuple[int, ...]:
-    """Sizes of the states after each round.
+    """Returns the sizes of the states after each round.
 
-    Those before are let go, so that memory has to hold one of these at a time, and beside it what the maps of the next
-    round make, with which it is as large as the next one.
-    Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17 of what follows from that (19 runs).
+    Earlier states are let go. So memory has to hold the states of one round, and beside them the map outputs of the
+    next round; together these are as large as the next states. Sorting 108 MB within 90 to 190 MB spilled 0.58 to 1.17
+    of the bytes that follow from that (19 runs).
     """
     return tuple(blocks * number // rounds for number in range(1, rounds + 1))
 
@@ -184,7 +185,7 @@ def _state_bytes(blocks: int, rounds: int) -> tuple[int, ...]:
 def _folded(
     run_fold: RemoteFunction, states: Sequence[Ref], blocks: Refs, partitions: range
 ) -> list[Ref]:
-    """The next states, by partition; submitted in the order given."""
+    """Submits folds in the order given, and returns the next states, by partition."""
     folds = {
         partition: run_fold.remote(
             partition, states[partition] if states else None, blocks.column(partition)

@@ -1,6 +1,6 @@
-"""What a task set is: what to shuffle by; and how a strategy makes tasks of its functions.
+"""The protocols of task sets, the functions to shuffle by; and how a strategy makes tasks of these.
 
-What only some task sets have is a protocol of its own, so that a strategy asks for it by ``isinstance``.
+An ability of only some task sets is a protocol of its own, so that a strategy asks for it by ``isinstance``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from exoshuffle.plan.division import AgainTaskSet
 
 
 class TaskSet(Protocol):
-    """What to shuffle by: three functions without state, which may run anywhere and more than once."""
+    """The functions to shuffle by: three functions without state, which may run anywhere and more than once."""
 
     @property
     def executor(self) -> Executor:
@@ -33,7 +33,7 @@ class TaskSet(Protocol):
 
 @runtime_checkable
 class StreamingTaskSet(Protocol):
-    """What to shuffle by in rounds (the strategy ``streaming``); a task set may be this and ``TaskSet`` at once."""
+    """The functions to shuffle by in rounds (the strategy ``streaming``); a task set may also be a ``TaskSet``."""
 
     @property
     def executor(self) -> Executor:
@@ -44,21 +44,21 @@ class StreamingTaskSet(Protocol):
         """See ``TaskSet``."""
 
     def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
-        """The state of a partition, given that before (None at first) and the slices of a round, in order.
+        """Returns the next state of a partition, from its state (None at first) and the slices of a round, in order.
 
-        The state before is not to be changed: somebody may be looking at it, and the task may run again.
+        It must not change ``state``: somebody may be looking at it, and the task may run again.
         """
 
 
 @runtime_checkable
 class SliceStates(Protocol):
-    """A task set that is a ``TaskSet`` and a ``StreamingTaskSet``, and says what its states are."""
+    """A task set that is a ``TaskSet`` and a ``StreamingTaskSet``, and says whether its states are slices."""
 
     @property
     def states_are_slices(self) -> bool:
         """Whether a state is the slices so far, put together as ``merge`` does.
 
-        Folding it takes no working memory then, and the last one is handed to ``reduce`` as a slice.
+        If so, a fold takes no working memory, and ``reduce`` gets the last state as a slice.
         """
         ...
 
@@ -69,31 +69,31 @@ class ManyResults(Protocol):
 
     @property
     def reduce_returns(self) -> int | Literal["streaming"]:
-        """``"streaming"``, if ``reduce`` is a generator: strategies yield the ``RefStream`` of each partition then."""
+        """``"streaming"``, if ``reduce`` is a generator: then strategies yield the ``RefStream`` of each partition."""
         ...
 
 
 @runtime_checkable
 class DeclaredMemory(Protocol):
-    """A task set that runs functions of users, which may declare what they take."""
+    """A task set that runs functions of users, which may declare their memory."""
 
     def functions_bytes(self, name: str) -> int:
-        """What they have declared to take in the tasks of this name."""
+        """Returns the memory that they have declared for the tasks of this name."""
 
 
-#: Functions that make what becomes of a partition.
+#: The functions that make the results of a partition.
 _LAST = ("reduce", "stream", "rejoin")
 
 
 def stage(
     tasks: TaskSet | StreamingTaskSet | AgainTaskSet, name: str, **options: Any
 ) -> RemoteFunction:
-    """One of the functions of a task set, to be called with ``.remote``; ``options`` as in ``TaskOptions``.
+    """Returns a function of a task set, to be called with ``.remote``; ``options`` are as in ``TaskOptions``.
 
     Raises:
         OptionsError: The task set has no such function.
     """
-    # By name, since a task is called as its function is.
+    # The function is found by name, since a task has the name of its function.
     function = getattr(tasks, name, None)
     if function is None:
         raise OptionsError(
@@ -109,5 +109,5 @@ def stage(
 
 
 def functions_bytes(tasks: object, name: str) -> int:
-    """What users' functions have declared to take in the tasks of this name, if the task set tells."""
+    """Returns the memory that users' functions have declared for the tasks of this name; 0 if none have."""
     return tasks.functions_bytes(name) if isinstance(tasks, DeclaredMemory) else 0

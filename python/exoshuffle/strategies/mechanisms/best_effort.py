@@ -1,4 +1,4 @@
-"""How long merges are worth waiting for while what they merge is kept: the others are given up, their inputs read.
+"""Decides how long merges are worth waiting for while their inputs are kept: late ones are given up, inputs read.
 
 Source: Exoshuffle §3.5, listing 5; Riffle §4.3 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics").
 """
@@ -19,11 +19,12 @@ class BestEffort:
     """When to stop waiting for merges: ``strategy=Push(keep_map_outputs=True, best_effort=BestEffort(...))``.
 
     Attributes:
-        percent: Of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for all.
-        timeout_seconds: After the last map; then all that have not ended are cancelled. Default: no limit.
+        percent: Share of the merges; once so many have ended, and all maps, the others are cancelled. 100 waits for
+            all.
+        timeout_seconds: So long after the last map, all merges that have not ended are cancelled. Default: no limit.
 
     Raises:
-        OptionsError: A value that cannot work.
+        OptionsError: A value cannot work.
     """
 
     percent: int = 100
@@ -43,11 +44,11 @@ class BestEffort:
             )
 
     def enough(self, num_merges: int) -> int:
-        """How many of so many merges have to end. Failed ones have ended too: nothing more will come of them."""
+        """Returns how many of so many merges have to end. Failed merges count, since nothing more will come of them."""
         return -(-num_merges * self.percent // 100)
 
     def finish(self, merges: Sequence[Ref]) -> None:
-        """Waits for merges that run, and cancels those that are late; their maps are done."""
+        """Waits for running merges whose maps are done, and cancels late ones."""
         enough = self.enough(len(merges))
         _, late = wait(merges, num_ready=enough, timeout=self.timeout_seconds)
         for ref in late:

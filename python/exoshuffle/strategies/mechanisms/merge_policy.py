@@ -1,7 +1,7 @@
-"""How large the groups of a pre-shuffle merge are. Source: Riffle §4.1.1; also Exoshuffle §3.2.2.
+"""Rules for the size of groups of a pre-shuffle merge. Source: Riffle §4.1.1; also Exoshuffle §3.2.2.
 
-A larger group makes fewer and larger reads for the reduces, up to the size that the disk reads at its full rate; and a
-longer merge, of which more is still to be done when the last map ends.
+A larger group makes fewer and larger reads for the reduces, up to the size that the disk reads at its full rate. It
+also makes a longer merge, of which more is left to do when the last map ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MergePolicy(Protocol):
     """When a group of adjacent map outputs is merged."""
 
     def size(self, block: Ref, plan: ShufflePlan) -> int:
-        """Bytes of a map output that is done."""
+        """Returns the bytes of a map output that is done."""
 
     def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
         """Whether an output of that size is left alone."""
@@ -31,20 +31,20 @@ class MergePolicy(Protocol):
         """Whether a group of outputs of these sizes takes no more; a large output alone must be full."""
 
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
-        """How many adjacent maps run on one node; groups do not reach over the end of a stripe."""
+        """Returns how many adjacent maps run on one node; groups do not reach over the end of a stripe."""
 
 
 @dataclass(frozen=True)
 class FixedFiles:
     """Merges every ``num_files`` adjacent outputs, so that a reduce reads M / ``num_files`` slices.
 
-    Sizes are those of the plan. Groups do not depend on each other: a late map holds up its own merge alone.
+    It takes sizes from the plan. Groups do not depend on each other: a late map holds up its own merge alone.
 
     Attributes:
         num_files: At least 2; Riffle measured 5 to 40.
 
     Raises:
-        OptionsError: Another number, or none.
+        OptionsError: It is less than 2, or no whole number.
     """
 
     num_files: int = 20
@@ -61,7 +61,7 @@ class FixedFiles:
         return plan.split_bytes
 
     def is_large(self, num_bytes: int, plan: ShufflePlan) -> bool:
-        """See ``MergePolicy``: none is."""
+        """See ``MergePolicy``; no output is."""
         del num_bytes, plan
         return False
 
@@ -71,30 +71,30 @@ class FixedFiles:
         return len(sizes) >= self.num_files
 
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
-        """See ``MergePolicy``: a stripe is a group."""
+        """See ``MergePolicy``; a stripe is a group."""
         del num_maps, num_nodes
         return self.num_files
 
 
 @dataclass(frozen=True)
 class FixedBlockSize:
-    """Merges adjacent outputs once their mean slices together exceed ``slice_bytes``: few large ones or many small.
+    """Merges adjacent outputs once their mean slices together exceed ``slice_bytes``: few large or many small outputs.
 
-    An output whose own mean slice exceeds it is left alone. Sizes are those that the engine tells. A late map holds up
-    all merges behind it on its node.
+    An output whose own mean slice exceeds ``slice_bytes`` is left alone. The engine tells the sizes. A late map holds
+    up all merges behind it on its node.
 
     Attributes:
-        slice_bytes: Mean size of the slices of a merged block, at least: a number, or a size as text. Riffle measured
+        slice_bytes: The least mean size of the slices of a merged block: a number, or a size as text. Riffle measured
             512 KB to 4 MB.
 
     Raises:
-        OptionsError: No size, or none of a byte at least.
+        OptionsError: It is no size, or less than a byte.
     """
 
     slice_bytes: int | str = 1_000_000
 
     def __post_init__(self) -> None:
-        self._block_bytes(1)  # which checks
+        self._block_bytes(1)  # this checks
 
     def size(self, block: Ref, plan: ShufflePlan) -> int:
         """See ``MergePolicy``."""
@@ -110,7 +110,7 @@ class FixedBlockSize:
         return sum(sizes) > self._block_bytes(plan.num_partitions)
 
     def stripe_length(self, num_maps: int, num_nodes: int) -> int:
-        """See ``MergePolicy``: one stripe for each node."""
+        """See ``MergePolicy``; there is one stripe for each node."""
         return max(1, -(-num_maps // num_nodes))
 
     def _block_bytes(self, num_slices: int) -> int:

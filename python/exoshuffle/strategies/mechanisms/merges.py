@@ -1,16 +1,16 @@
-"""Which map outputs are merged, and the merges: admitted by memory, best effort, replaced by their inputs.
+"""Groups map outputs and merges them: admitted by memory, with best effort, replaced by their inputs.
 
 Source: Riffle §4.1 to §4.3 ("Riffle: Optimized Shuffle Service for Large-Scale Data Analytics").
 
-Guarantee: whatever fails or comes late, ``Merges.sources`` names every map output once, either itself or within one
-merge, in the order of the maps. The reason is the structure, not bookkeeping: groups divide the maps, and a group is
+Guarantee: ``Merges.sources`` names every map output once, either itself or within one merge, in the order of the maps,
+even if merges fail or come late. The reason is the structure, not bookkeeping: groups divide the maps, and a group is
 read as its merge or as its inputs, which is decided once, for all reduces.
 
 Why only *adjacent* maps are merged: rows of equal key come out in the order of the maps, because slices reach a reduce
 in that order, and a merge puts rows together for good. Any group of neighbours keeps that order; another group would
-need the bounds of its inputs within each merged slice. So adjacent maps are placed on the same node, in *stripes*
-(placement is soft: where they have come to lie is asked, and a group ends where the node changes), and the outputs of a
-stripe are grouped in order. The price: a map that is late holds up the merges behind it, up to the end of its stripe.
+need the bounds of its inputs within each merged slice. So adjacent maps are placed on the same node, in *stripes*, and
+the outputs of a stripe are grouped in order. Placement is soft: the program asks where outputs have come to lie, and a
+group ends where the node changes. The price: a late map holds up the merges behind it, up to the end of its stripe.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Output:
     """The output of a map.
 
     Attributes:
-        index: Of the map.
-        block: What it made.
-        node: Where that lies, if anybody has asked.
-        num_bytes: Its size, known or estimated, if anybody has asked.
+        index: The index of the map.
+        block: The block that the map made.
+        node: The node where the block lies, if anybody has asked.
+        num_bytes: The size of the block, known or estimated, if anybody has asked.
     """
 
     index: int
@@ -49,12 +49,12 @@ class Output:
 
 @dataclass
 class Group:
-    """Adjacent outputs on one node. Merged if there are at least two.
+    """Adjacent outputs on one node, which are merged if there are at least two.
 
     Attributes:
-        outputs: In the order of the maps; none if only the merge was kept.
+        outputs: The outputs in the order of the maps; none if only the merge was kept.
         merged: Their merge, once it was submitted.
-        num_maps: How many there are, or were.
+        num_maps: How many outputs there are, or were.
     """
 
     outputs: list[Output]
@@ -66,23 +66,24 @@ class Group:
 
     @property
     def node(self) -> str:
-        """Where all of it lies."""
+        """The node where all outputs lie."""
         return self.outputs[0].node
 
     @property
     def memory_bytes(self) -> int:
-        """What merging it takes."""
+        """The memory that merging the group takes."""
         return merge_memory(output.num_bytes for output in self.outputs)
 
     def drop_inputs(self) -> None:
-        """Keeps the merge alone: nothing takes its place then, and if it is lost the maps run again."""
+        """Keeps the merge alone: then nothing takes its place, and if it is lost the maps run again."""
         if self.merged is not None:
             self.outputs = []
 
     def sources(self) -> list[tuple[Ref, int]]:
-        """Blocks, and of how many maps each is.
+        """Returns blocks, each with the number of its maps.
 
-        The merge, if it is there now; else the inputs, whether it failed, was cancelled, is late or was lost.
+        It returns the merge, if that is there now; else the inputs, whether the merge failed, was cancelled, is late or
+        was lost.
         """
         if self.merged is not None and (not self.outputs or _is_there(self.merged)):
             return [(self.merged, self.num_maps)]
@@ -94,18 +95,18 @@ def _is_there(merged: Ref) -> bool:
 
 
 def merge_memory(sizes: Iterable[int]) -> int:
-    """Bytes that merging blocks of these sizes takes: they and a block as large as all of them."""
+    """Returns the bytes that merging blocks of these sizes takes: the blocks, and one as large as all of them."""
     return 2 * sum(sizes)
 
 
 class Groups:
-    """How the outputs of a stripe form groups, in order.
+    """Forms groups of the outputs of a stripe, in order.
 
     Args:
         maps: Indices of the maps of the stripe.
-        policy: When a group is full.
-        plan: Of the shuffle.
-        memory_bytes: What merging a group may take.
+        policy: Says when a group is full.
+        plan: The plan of the shuffle.
+        memory_bytes: The memory that merging a group may take.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Groups:
         self._open: list[Output] = []
 
     def add(self, output: Output) -> list[Group]:
-        """The groups that are complete with this output."""
+        """Adds an output, and returns the groups that are complete with it."""
         self._early[output.index] = output
         complete: list[Group] = []
         while self._next in self._early:
@@ -153,7 +154,7 @@ class Merges:
 
     Args:
         run_merge: The remote function.
-        memory_bytes: For the merges that run at once on a node; others wait for it.
+        memory_bytes: Memory for the merges that run at once on a node; other merges wait for it.
     """
 
     def __init__(self, run_merge: RemoteFunction, memory_bytes: int) -> None:
@@ -166,7 +167,7 @@ class Merges:
         self._num_merges = 0
 
     def add(self, group: Group) -> None:
-        """Merges a group, now or when there is memory; one of a single output is left as it is."""
+        """Merges a group, now or when there is memory; a group of a single output is left as it is."""
         self._groups.append(group)
         if len(group.outputs) > 1:
             self._num_merges += 1
@@ -174,10 +175,10 @@ class Merges:
             self._admit()
 
     def poll(self) -> list[Ref]:
-        """Takes note of the merges that have ended, which makes room for others; does not wait.
+        """Notes the merges that have ended, which makes room for others; does not wait.
 
         Returns:
-            Those that run now.
+            The merges that run now.
         """
         ended = {id(ref) for ref in wait(self._refs(), num_ready=0, timeout=0)[0]}
         for group in [group for group in self._running if id(group.merged) in ended]:
@@ -187,7 +188,7 @@ class Merges:
         return self._refs()
 
     def finish(self, effort: BestEffort, clock: Callable[[], float]) -> None:
-        """Waits for as many of the merges to end as is asked for, of which some may not run yet; cancels the others."""
+        """Waits until as many merges have ended as ``effort`` asks for, and cancels the rest; some may not run yet."""
         timeout = effort.timeout_seconds
         deadline = None if timeout is None else clock() + timeout
         enough = effort.enough(self._num_merges)
@@ -202,16 +203,16 @@ class Merges:
             cancel(ref)
 
     def sources(self) -> list[tuple[Ref, int]]:
-        """What the reduces read, in the order of the maps, and of how many maps each block is.
+        """Returns the blocks that the reduces read, in the order of the maps, each with the number of its maps.
 
-        Warns, once, of merges that have failed: their results are not missed, so nothing else would tell.
+        Warns, once, of merges that have failed: nobody misses their results, so nothing else would tell.
         """
         in_order = sorted(self._groups, key=lambda group: group.outputs[0].index)
         self._warn([group.merged for group in in_order if group.merged is not None])
         return [source for group in in_order for source in group.sources()]
 
     def _warn(self, merged: Iterable[Ref]) -> None:
-        # Those that were cancelled have no TaskError.
+        # Merges that were cancelled have no TaskError.
         errors = [error for error in map(failure, merged) if isinstance(error, TaskError)]
         if errors:
             _logger.warning(

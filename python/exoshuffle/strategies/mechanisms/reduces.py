@@ -1,15 +1,15 @@
-"""The reduces of a shuffle, for every strategy: one per partition, but for partitions that are larger than planned.
+"""Submits the reduces of a shuffle, for every strategy: one per partition, and divides partitions that are too large.
 
-A plan knows how large partitions are on average. One that is far larger (a hot key, a sample that misled) would break
-the memory limit; so sizes are asked for once the blocks are there, and what to do about a large one is the task set's
-choice (``division``): to shuffle it again on its own, and so on until its parts are small; to stream it; or to refuse.
+A plan knows how large partitions are on average. A partition that is far larger (a hot key, a sample that misled) would
+break the memory limit. So sizes are asked for once the blocks are there, and the task set chooses what to do about a
+large partition (``division``): shuffle it again on its own, and so on until its parts are small; stream it; or refuse.
 
 Source: Wang's dissertation, §3.3.2.5, listing 5. There the reduce itself cuts its list of inputs in half, which leaves
-rows of equal key in different parts; here rows are assigned anew, so the results are those of more partitions.
+rows of equal key in different parts. Here rows are assigned anew, so the results are those of more partitions.
 
-Guarantee: results come in the order of the partitions, those of a divided one in its place. A task set that cannot
-divide is not asked for sizes, and its reduces are submitted at once. Otherwise the blocks are awaited first; no reduce
-could start before.
+Guarantee: results come in the order of the partitions, and the results of a divided partition in its place. For a task
+set that cannot divide, no sizes are asked for, and its reduces are submitted at once. Otherwise the blocks are awaited
+first; no reduce could start before.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.task_set import TaskSet, functions_bytes, stage
 from exoshuffle.units import format_bytes
 
-#: Parts of a divided partition: enough that one holds a third of what may be, so that few have to be divided again, and
-#: that a key or two in a part of their own are seen to be such.
+#: A divided partition has so many parts that each holds a third of the limit. Then few have to be divided again, and a
+#: key or two in a part of their own are seen to be such.
 PARTS_PER_LIMIT = 3
 MIN_PARTS = 8
 MAX_PARTS = 256
-#: Keys sampled for each part, from this many inputs at most; as for the whole shuffle.
+#: Keys sampled for each part, from at most this many inputs, as for the whole shuffle.
 SAMPLES_PER_PART = 400
 SAMPLED_INPUTS = 16
 
@@ -53,18 +53,18 @@ def run_reduces(
     """Submits the reduces and yields the references to their results, partition by partition.
 
     Args:
-        tasks: If it has ``divide`` (``DividingTaskSet``), that is asked about partitions larger than
+        tasks: The task set; if it has ``divide`` (``DividingTaskSet``), that is asked about partitions larger than
             ``plan.max_partition_bytes``.
-        blocks: What the maps or merges made, in their order.
-        plan: Of the shuffle.
-        num_merged: Of how many maps each block is; default: of one each, if there are as many as maps. Where it is
-            known, tasks that read a large partition in pieces can tell whether anything is missing.
+        blocks: The blocks that the maps or merges made, in their order.
+        plan: The plan of the shuffle.
+        num_merged: The number of maps of each block; default: one each, if there are as many blocks as maps. Where it
+            is known, tasks that read a large partition in pieces can tell whether anything is missing.
 
     Raises:
         TaskError: A block has failed, if sizes are needed.
         LargeGroupError: A partition cannot be divided, nor reduced as it is.
 
-    Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) of them.
+    Cost: O(M x R) additions in the program, where sizes are asked for; the program holds O(M + R) sizes.
     """
     totals = partition_bytes(tasks, blocks, plan)
     large = _large(blocks, plan, totals, _maps(num_merged or [1] * len(blocks), plan))
@@ -72,10 +72,10 @@ def run_reduces(
 
 
 def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
-    """Raises if one of the states that slices are put together to, of these sizes, would not fit into memory.
+    """Raises if a state of these sizes, which is slices put together, would not fit into memory.
 
     Raises:
-        LargeGroupError: It would not. In one piece it cannot be divided, as the slices that make it could be.
+        LargeGroupError: A state would not fit. In one piece it cannot be divided, though its slices could be.
     """
     partition, largest = max(enumerate(sizes), key=operator.itemgetter(1))
     if largest > plan.max_whole_bytes:
@@ -89,13 +89,13 @@ def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
 def reduce_states(
     tasks: Any, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan
 ) -> Iterator[Ref]:
-    """As ``run_reduces``, of partitions in one piece each; takes the states, so that each ends with its reduce.
+    """Does as ``run_reduces`` with partitions in one piece each; takes the states, so that each ends with its reduce.
 
     Args:
-        tasks: What has put slices together to states.
-        states: One for each partition.
-        sizes: Bytes of each; zeros where nobody knows.
-        plan: Of the shuffle.
+        tasks: The task set that has put slices together to states.
+        states: One state for each partition.
+        sizes: Bytes of each state; zeros where nobody knows.
+        plan: The plan of the shuffle.
     """
     run_reduce = stage(tasks, "reduce")
     more = functions_bytes(tasks, "reduce")
@@ -121,7 +121,7 @@ def _reduces(
 
 
 def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
-    """The results that take the place of that of a large partition."""
+    """Yields the results that take the place of the result of a large partition."""
     division: Division = tasks.divide(large)
     memory = large.plan.reduce_memory
     if isinstance(division, Again):
@@ -146,9 +146,9 @@ def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
 
 
 def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
-    """A shuffle of one partition: its maps take runs of its slices.
+    """Shuffles one partition; the maps take runs of its slices.
 
-    By the simple strategy, whatever made the partition: there are few parts, so slices are large.
+    It goes by the simple strategy, for any strategy that made the partition: there are few parts, so slices are large.
     """
     runs = large.runs(large.plan.split_bytes)
     inputs = [_column(large, indices) for indices in runs] * again.num_sides
@@ -169,7 +169,7 @@ def _shuffled(again: Again, large: Large) -> Iterator[Ref]:
 
 
 def _is_whole(part: Large, large: Large) -> bool:
-    """Whether to divide it was in vain; what was meant to stay one part is not."""
+    """Whether the division was in vain; a division that was meant to make one part is not."""
     is_most = 100 * part.num_bytes > STUCK_PERCENT * large.num_bytes
     return is_most and part.plan.num_partitions > 1
 
@@ -179,7 +179,7 @@ def _column(large: Large, indices: Sequence[int]) -> Column:
 
 
 def _samples(again: Again, inputs: Sequence[Column], plan: ShufflePlan) -> list[bytes]:
-    """Sampled keys; each input is numbered as the map that will get it."""
+    """Returns sampled keys; each input is numbered as the map that will get it."""
     run = stage(again.tasks, "sample", memory=plan.map_memory_bytes)
     step = max(1, len(inputs) // SAMPLED_INPUTS)
     chosen = range(0, len(inputs), step)
@@ -189,7 +189,7 @@ def _samples(again: Again, inputs: Sequence[Column], plan: ShufflePlan) -> list[
 
 
 def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShufflePlan:
-    """The plan of a partition's own shuffle. A slice of a merged block may be larger than a split."""
+    """Returns the plan of a partition's own shuffle. A slice of a merged block may be larger than a split."""
     plan = large.plan
     wanted = PARTS_PER_LIMIT * large.num_bytes // max(plan.max_partition_bytes, 1)
     num_partitions = again.num_partitions or max(MIN_PARTS, min(wanted, MAX_PARTS))
@@ -203,7 +203,7 @@ def _plan(again: Again, large: Large, runs: Sequence[Sequence[int]]) -> ShuffleP
 
 
 def partition_bytes(tasks: object, blocks: Refs, plan: ShufflePlan) -> list[int]:
-    """Bytes of each partition; zeros, and nothing is awaited, if the task set cannot divide.
+    """Returns the bytes of each partition; returns zeros, and awaits nothing, if the task set cannot divide.
 
     Raises:
         TaskError: A block has failed.
@@ -217,7 +217,7 @@ def partition_bytes(tasks: object, blocks: Refs, plan: ShufflePlan) -> list[int]
 
 
 def _maps(num_merged: Sequence[int], plan: ShufflePlan) -> tuple[range, ...]:
-    """Of which maps each block is; nothing if these are not all maps."""
+    """Returns the maps that each block comes from; nothing if these are not all maps."""
     ends = list(itertools.accumulate(num_merged))
     starts = [0, *ends[:-1]]
     return tuple(map(range, starts, ends)) if ends[-1:] == [plan.num_splits] else ()
@@ -226,7 +226,7 @@ def _maps(num_merged: Sequence[int], plan: ShufflePlan) -> tuple[range, ...]:
 def _large(
     blocks: Refs, plan: ShufflePlan, totals: Sequence[int], maps: tuple[range, ...]
 ) -> dict[int, Large]:
-    """The large partitions by number."""
+    """Returns the large partitions by number."""
     limit = plan.max_partition_bytes
     sizes: dict[int, list[int]] = {
         number: [] for number, total in enumerate(totals) if total > limit
@@ -242,7 +242,7 @@ def _large(
 
 
 def _await(blocks: Refs) -> None:
-    """Waits for blocks; one that has failed is an error at once, or soon."""
+    """Waits for blocks; raises the error of a failed block at once, or soon."""
     pending = list(blocks)
     while pending:
         done, pending = wait(pending, num_ready=1 + len(pending) // 16)

@@ -1,9 +1,9 @@
 """Runs a bounded number of tasks of one kind at a time and says which are done; slow ones may get a copy.
 
 Source: Exoshuffle §3.5, listing 4 (speculative execution). Guarantee: every task is reported once, by the first of its
-copies that succeeds; the others are cancelled, and what they still make is dropped with its reference.
+copies that succeeds. The other copies are cancelled, and their results are dropped with their references.
 
-When a task starts is not part of the futures API. So with speculation no more tasks are submitted than there are CPUs,
+The futures API does not tell when a task starts. So with speculation no more tasks are submitted than there are CPUs,
 and a task counts from its submission. Tasks must be free of side effects: both copies may run to the end. That is why
 strategies speculate on maps alone: a reduce may write a file, and its reference is handed out before it runs. Slow
 merges and folds have no copies either: to find them the program would have to await them, and could not submit the maps
@@ -24,7 +24,7 @@ from exoshuffle.arguments import check_function, check_instance, is_number
 from exoshuffle.errors import ExoshuffleError, OptionsError, shown
 from exoshuffle.futures import Ref, cancel, nodes, raise_errors, wait
 
-#: Tasks submitted and not done, per CPU, where nobody measures them: enough that no CPU waits for the program.
+#: Tasks in flight per CPU, where nobody measures them: enough that no CPU waits for the program.
 IN_FLIGHT_PER_CPU = 4
 
 Submit = Callable[[int], Ref]
@@ -32,16 +32,16 @@ Submit = Callable[[int], Ref]
 
 @dataclass(frozen=True)
 class Speculation:
-    """When a map is slow enough for a copy: ``strategy=Simple(Speculation(...))``, and so of every other strategy.
+    """When a map is slow enough for a copy: ``strategy=Simple(Speculation(...))``; other strategies take it, too.
 
     Attributes:
-        multiple: Of the median duration of the tasks that are done.
-        fraction: Of all tasks that must be done first, so that there is a median to speak of.
+        multiple: A task is slow after this multiple of the median duration of the tasks that are done.
+        fraction: This share of all tasks must be done first, so that there is a median to speak of.
         min_seconds: A task that takes less is never copied.
-        clock: Seconds that only grow.
+        clock: Returns seconds that only grow.
 
     Raises:
-        OptionsError: A value that cannot work.
+        OptionsError: A value cannot work.
     """
 
     multiple: float = 1.5
@@ -60,7 +60,7 @@ class Speculation:
         check_function("clock", self.clock)
 
     def slow_seconds(self, durations: Sequence[float], num_tasks: int) -> float | None:
-        """What a task may take, given what those done have taken, in order; None: too few are done."""
+        """Returns how long a task may take, from the ordered durations of done tasks; None if too few are done."""
         count = len(durations)
         if count < max(1, math.ceil(self.fraction * num_tasks)):
             return None
@@ -78,23 +78,23 @@ class _Race:
 
 
 class _Tasks:
-    """Tasks in flight, and how long those done have taken."""
+    """Tasks in flight, and how long the tasks that are done have taken."""
 
     def __init__(self, num_tasks: int, speculation: Speculation | None) -> None:
         self.races: dict[int, _Race] = {}
         self._num_tasks = num_tasks
         self._speculation = speculation
         self._clock = time.monotonic if speculation is None else speculation.clock
-        #: Of those done, in order, so that the median costs no sort.
+        #: Durations of the tasks that are done, in order, so that the median costs no sort.
         self._durations: list[float] = []
         self.limit = num_cpus() * (IN_FLIGHT_PER_CPU if speculation is None else 1)
 
     def start(self, index: int, ref: Ref) -> None:
-        """A task was submitted."""
+        """Notes that a task was submitted."""
         self.races[index] = _Race([ref], self._clock())
 
     def finished(self, others: Sequence[Ref]) -> list[tuple[int, Ref]]:
-        """Waits until a task is done, one has become slow or one of ``others`` is done; the tasks that are done.
+        """Waits until a task is done or slow, or one of ``others`` is done; returns the tasks that are done.
 
         Raises:
             TaskError: All copies of a task have failed.
@@ -112,7 +112,7 @@ class _Tasks:
         return [(index, winner) for index, winner in winners.items() if winner is not None]
 
     def slow(self) -> list[int]:
-        """The tasks that should have a copy now; each is named once."""
+        """Returns the tasks that should have a copy now; each is named once."""
         limit = self._slow_seconds()
         if limit is None:
             return []
@@ -124,12 +124,12 @@ class _Tasks:
         ]
 
     def add_copy(self, index: int, ref: Ref) -> None:
-        """A copy of a task was submitted."""
+        """Notes that a copy of a task was submitted."""
         self.races[index].refs.append(ref)
         self.races[index].is_copied = True
 
     def _next_slow(self) -> float | None:
-        """Seconds until a task becomes slow; None: not before another is done."""
+        """Returns the seconds until a task becomes slow; None if none does before another is done."""
         limit = self._slow_seconds()
         starts = [race.started for race in self.races.values() if not race.is_copied]
         if limit is None or not starts:
@@ -153,15 +153,15 @@ def as_finished(
 
     Args:
         submit: Submits the task of an index.
-        indices: In the order in which to submit.
-        speculation: Default: no copies.
+        indices: The indices in the order in which to submit.
+        speculation: When a slow task gets a copy; default: no copies.
         submit_copy: Submits a copy, for example elsewhere; default ``submit``.
-        meanwhile: Called before every wait; returns what else is worth waking up for, then to be called again.
+        meanwhile: Called before every wait; returns further references that end the wait when they are done.
 
     Raises:
         TaskError: A task, and its copy if there is one, has failed.
 
-    Cost: what the driver holds, and looks at when a task is done, grows with the CPUs, not with the tasks.
+    Cost: the references that the driver holds, and looks at when a task is done, grow with the CPUs, not the tasks.
     """
     waiting = collections.deque(indices)
     tasks = _Tasks(len(waiting), speculation)
@@ -175,10 +175,10 @@ def as_finished(
 
 
 def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | None) -> list[Ref]:
-    """The results of tasks in the order of their indices. Without speculation it does not wait for them.
+    """Returns the results of tasks in the order of their indices. Without speculation it does not wait for them.
 
     Raises:
-        TaskError: With speculation, as ``as_finished``.
+        TaskError: With speculation, as in ``as_finished``.
     """
     if speculation is None:
         return [submit(index) for index in indices]
@@ -187,7 +187,7 @@ def run_all(submit: Submit, indices: Sequence[int], speculation: Speculation | N
 
 
 def failure(ref: Ref) -> ExoshuffleError | None:
-    """The error of an object, if it has failed."""
+    """Returns the error of an object, if it has failed."""
     try:
         raise_errors([ref])
     except ExoshuffleError as error:
@@ -201,25 +201,25 @@ def has_failed(ref: Ref) -> bool:
 
 
 def check_speculation(speculation: Any) -> None:
-    """Raises ``OptionsError`` unless a strategy can have this, or None, as its ``speculation``."""
+    """Raises ``OptionsError`` unless the value is a ``Speculation`` or None."""
     if speculation is not None:
         check_instance("speculation", speculation, Speculation)
 
 
 def num_cpus() -> int:
-    """CPU slots of all nodes that are alive, at least 1."""
+    """Returns the CPU slots of all nodes that are alive, at least 1."""
     return max(1, int(sum(node.resources.get("CPU", 0) for node in nodes())))
 
 
 def _winner(race: _Race, done: set[int]) -> Ref | None:
-    """The first copy that has succeeded, the others being cancelled; None while one may still do so."""
+    """Returns the first copy that has succeeded, and cancels the others; None while one may still succeed."""
     over = [ref for ref in race.refs if id(ref) in done]
     winner = next((ref for ref in over if not has_failed(ref)), None)
     left = [ref for ref in race.refs if id(ref) not in done]
     if winner is None:
         if not left:
             raise_errors(over)
-        # A failed one that stays would be ready at once whenever somebody waits.
+        # A failed copy that stays would end every wait at once.
         race.refs = left
         return None
     for ref in left:
