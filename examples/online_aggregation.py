@@ -1,9 +1,9 @@
-"""Watching an aggregation: the most visited pages, with bounds, long before all visits are counted.
+"""Watches an aggregation: the most visited pages, with bounds, long before all visits are counted.
 
-Run it: ``python examples/online_aggregation.py``. What bounds mean: ``exoshuffle.operators.online.estimates``.
+Run it: ``python examples/online_aggregation.py``. ``exoshuffle.operators.online.estimates`` says what bounds mean.
 
-A program that is content with an estimate leaves the loop, which ends the aggregation. This one waits until the first
-three pages are certain to be the first three: until their bounds and that of the fourth no longer overlap.
+A program that is content with an estimate leaves the loop, which ends the aggregation. This program waits until the
+first three pages are certain: until their bounds and those of the fourth page no longer overlap.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_certain(pages: list[dict[str, float]]) -> bool:
 
 def main() -> None:
     """Counts until the first pages are known."""
-    xs.init(memory_limit="1GB", num_cpus=2)  # so that the first round has two splits, and a bound
+    xs.init(memory_limit="1GB", num_cpus=2)  # two splits in the first round give it a bound
     with tempfile.TemporaryDirectory() as folder:
         visits = Path(folder, "visits.parquet")
         make_visits(visits)

@@ -2,14 +2,14 @@
 
 Run it: ``python examples/strategy_two_level.py``. See docs/writing-a-strategy.md.
 
-M maps and R reduces exchange M x R slices, and the reads of small slices are what a shuffle waits for. Here the R
-partitions are divided into about sqrt(R) groups. First level: for every group one merge takes its range of slices from
-every map. Second level: every reduce takes its one slice from the merge of its group. That is M x sqrt(R) reads of
-longer ranges, then R reads of one slice.
+M maps and R reduces exchange M x R slices, and a shuffle waits for the reads of small slices. Here the R partitions are
+divided into about sqrt(R) groups. First level: for every group one merge takes its range of slices from every map.
+Second level: every reduce takes its one slice from the merge of its group. That is M x sqrt(R) reads of longer ranges,
+then R reads of one slice.
 
-What it needs: memory for the largest groups, about total / sqrt(R) bytes each, one for every merge that runs at once.
-``candidates`` says so, and what is moved, so that this strategy is planned and billed like those of the library, and
-compared with them by ``strategy=Auto(TwoLevel())``.
+The strategy needs memory for the largest groups, about total / sqrt(R) bytes each, one for every merge that runs at
+once. ``candidates`` tells this memory and the bytes that are moved. So the strategy is planned and billed like those of
+the library, and ``strategy=Auto(TwoLevel())`` compares it with them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AHEAD = 64
 
 
 class TwoLevel(PlannedStrategy):
-    """Partitions in groups, groups one after the other."""
+    """Merges partitions in groups, one group after the other."""
 
     name = "two_level"
     steps = ("map", "merge", "reduce")
@@ -47,11 +47,11 @@ class TwoLevel(PlannedStrategy):
         total, count = basis.total_bytes, basis.num_partitions
         num_groups = len(groups(count))
         group_bytes = basis.sizes.large_partition_bytes * math.ceil(count / num_groups)
-        # A merge holds what it reads and what it makes.
+        # A merge holds its inputs and its output.
         running = min(num_groups, basis.resources.num_cpus)
         if 2 * running * group_bytes > basis.sizes.usable_bytes:
             return []
-        # Of few partitions most are merged when the first is reduced: both copies of rows may be spilled and read.
+        # Few partitions are mostly merged when the first is reduced: both copies of rows may be spilled and read.
         is_early = count <= 2 * AHEAD
         return [
             Candidate(
@@ -59,7 +59,7 @@ class TwoLevel(PlannedStrategy):
                 num_merges=num_groups,
                 num_copies=2 if is_early else 1,
                 merged_bytes=total,
-                # Merges run beside reduces, but for the first.
+                # All merges but the first run beside reduces.
                 tail_bytes=min(total, group_bytes),
                 moved_again_bytes=total,
                 reread_bytes=total if is_early else 0,
@@ -81,7 +81,7 @@ class TwoLevel(PlannedStrategy):
 
 
 def groups(num_partitions: int) -> list[range]:
-    """Partitions in groups, as many as a group has members."""
+    """Divides partitions into groups; there are about as many groups as a group has members."""
     width = math.isqrt(num_partitions - 1) + 1
     return [
         range(start, min(start + width, num_partitions))

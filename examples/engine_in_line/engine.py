@@ -16,7 +16,7 @@ from exoshuffle.observe.events import TaskFinished
 
 
 class InLineEngine:
-    """See ``exoshuffle.futures.Engine`` for what its methods have to do."""
+    """Implements ``exoshuffle.futures.Engine``, which says what each method has to do."""
 
     name = NAME
 
@@ -90,7 +90,7 @@ class InLineEngine:
         return Ref(handle)
 
     def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
-        """The value, which is there: tasks have run when ``submit`` returns."""
+        """Returns the value, which is there: tasks have run when ``submit`` returns."""
         self.check_open()
         del timeout
         return resolved(ref)
@@ -98,52 +98,52 @@ class InLineEngine:
     def wait(
         self, refs: Sequence[Ref], num_ready: int, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
-        """All are done."""
+        """Returns all references as ready, since all tasks are done."""
         self.check_open()
         del num_ready, timeout
         return list(refs), []
 
     def error(self, ref: Ref) -> BaseException | None:
-        """Whether a task failed."""
+        """Returns the error of a task that failed."""
         self.check_open()
         return handle_of(ref).error
 
     def cancel(self, ref: Ref) -> bool:
-        """All are done."""
+        """Cancels nothing, since all tasks are done."""
         self.check_open()
         del ref
         return False
 
     def allocate_block(self, offsets: Sequence[int]) -> Any:
-        """Memory for a result."""
+        """Returns memory for a result."""
         return Block(offsets)
 
     def workers_bytes(self, executor: str) -> int:
-        """There are none."""
+        """Returns 0, since there are no workers."""
         del executor
         return 0
 
     def waiting(self) -> contextlib.AbstractContextManager[None]:
-        """Nobody else could run."""
+        """Does nothing, since no other task could run."""
         return contextlib.nullcontext()
 
     def nodes(self) -> list[Node]:
-        """This program."""
+        """Returns the one node, which is this program."""
         self.check_open()
         return [Node(self.name, self._resources)]
 
     def locate(self, ref: Ref) -> list[str]:
-        """Everything is here."""
+        """Returns the one node, since every object is here."""
         self.check_open()
         return [self.name] if handle_of(ref).slices else []
 
     def slice_bytes(self, refs: Sequence[Ref]) -> list[list[int]]:
-        """What a block has, or a pickle."""
+        """Returns the bytes of the slices of each object, be they of a block or pickled."""
         self.check_open()
         return [handle_of(ref).slice_bytes() for ref in refs]
 
     def stats(self) -> dict[str, int]:
-        """``spilled_bytes`` is what the summary of a dataset shows."""
+        """Returns counters; the summary of a dataset shows ``spilled_bytes``."""
         return {"num_tasks": self._num_tasks, "spilled_bytes": 0}
 
     def add_observer(self, observer: Callable[[Any], None]) -> None:
@@ -155,17 +155,17 @@ class InLineEngine:
         self._observers.remove(observer)
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Marks the engine as closed; there is nothing to stop."""
         self._closed = True
 
     def check_open(self) -> None:
-        """Refuses what comes after ``close``."""
+        """Raises ``ClosedError`` after ``close``."""
         if self._closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
     @contextlib.contextmanager
     def inside_task(self) -> Iterator[None]:
-        """``allocate_block`` works inside, also after a task inside the task has ended."""
+        """A context in which ``allocate_block`` works, also after a task inside the task has ended."""
         self._depth += 1
         set_task_engine(self)
         try:
@@ -198,7 +198,7 @@ class InLineEngine:
             observer(event)
 
     def _check(self, name: str, options: TaskOptions | ActorOptions) -> None:
-        """Refuses what can never run."""
+        """Refuses a task or actor that can never run."""
         self.check_open()
         for resource, amount in options.demand.items():
             available = self._resources.get(resource, 0)

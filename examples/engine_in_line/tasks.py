@@ -1,4 +1,4 @@
-"""Tasks, which wait as pickles, and the items of those that are generators."""
+"""Tasks, which wait as pickles, and the items of generator tasks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from examples.engine_in_line.values import Handle, Pickled, resolved
 from exoshuffle.errors import ActorDiedError, OptionsError, TaskCancelledError, TaskError
 from exoshuffle.futures import Ref
 
-#: Of the engine, for messages.
+#: The engine's name, for messages.
 NAME = "in-line"
 
 
 class Running(Protocol):
-    """What a stream needs of its engine."""
+    """The part of its engine that a stream needs."""
 
     def check_open(self) -> None:
-        """Refuses what comes after ``close``."""
+        """Raises ``ClosedError`` after ``close``."""
 
     def inside_task(self) -> contextlib.AbstractContextManager[None]:
-        """What runs inside is a task."""
+        """Returns a context for the code of a task."""
 
 
 class Task:
@@ -44,17 +44,17 @@ class Task:
         return self._fn(*args, **kwargs)
 
     def failed(self, error: Exception, attempt: int) -> Exception:
-        """What ``get`` raises; the error of an argument as it is."""
+        """Returns the error that ``get`` raises; the error of an argument as it is."""
         if isinstance(error, TaskError | ActorDiedError):
             return error
         return TaskError(self.name, attempt, error, NAME)
 
 
 def at_rest(value: Any, what: str) -> Pickled:
-    """The value pickled.
+    """Pickles a value.
 
     Raises:
-        OptionsError: It cannot be.
+        OptionsError: The value cannot be pickled.
     """
     try:
         return Pickled(value)
@@ -91,10 +91,10 @@ class Stream:
         return Ref(handle)
 
     def limit_ahead(self, count: int) -> None:
-        """Nothing to do: the task is never ahead."""
+        """Does nothing: the task is never ahead."""
 
     def cancel(self) -> bool:
-        """There are no more items, unless that was so already."""
+        """Ends the stream; returns False if it has ended already."""
         self._engine.check_open()
         if self._is_cancelled or self._has_ended:
             return False

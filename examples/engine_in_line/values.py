@@ -14,14 +14,14 @@ from exoshuffle.futures import Column, Ref, Refs, SliceRef
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    """Pickles a value, but leaves the handles of the references inside it as they are, in a list of their own."""
+    """Pickles a value, but keeps the handles of the references inside it as they are, in a list of their own."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
         self.handles: list[Handle] = []
 
     def persistent_id(self, value: Any) -> int | None:
-        """Says which values stay as they are, and where they are."""
+        """Returns the place of a handle, which stays as it is; None for other values."""
         if not isinstance(value, Handle):
             return None
         self.handles.append(value)
@@ -29,19 +29,19 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
 
 class Unpickler(pickle.Unpickler):
-    """Ends what ``Pickler`` began."""
+    """Loads a value that ``Pickler`` has pickled."""
 
     def __init__(self, file: io.BytesIO, handles: list[Handle]) -> None:
         super().__init__(file)
         self._handles = handles
 
     def persistent_load(self, index: Any) -> Any:
-        """The value that stayed as it was."""
+        """Returns the handle that stayed as it was."""
         return self._handles[index]
 
 
 class Pickled:
-    """A value at rest: nobody can change it, and what it refers to lives."""
+    """A value at rest: nobody can change it, and the objects behind its references live."""
 
     def __init__(self, value: Any) -> None:
         file = io.BytesIO()
@@ -53,19 +53,19 @@ class Pickled:
         return len(self._data)
 
     def load(self) -> Any:
-        """The value, made anew."""
+        """Makes the value anew."""
         return Unpickler(io.BytesIO(self._data), self._handles).load()
 
 
 class Block(bytearray):
-    """What ``allocate_block`` returns."""
+    """A block that ``allocate_block`` returns."""
 
     def __init__(self, offsets: Sequence[int]) -> None:
         super().__init__(offsets[-1])
         self._offsets = list(offsets)
 
     def slices(self) -> list[memoryview]:
-        """Views of the slices that cannot be written to."""
+        """Returns read-only views of the slices."""
         view = memoryview(self).toreadonly()
         return [view[a:b] for a, b in zip(self._offsets, self._offsets[1:], strict=False)]
 
@@ -85,7 +85,7 @@ class Handle:
         """See ``ObjectHandle``. Nothing to count."""
 
     def fill(self, returned: Any) -> None:
-        """Takes what a task returned."""
+        """Takes the value that a task returned."""
         if isinstance(returned, Block):
             self.slices = list(returned.slices())
         else:
@@ -98,13 +98,13 @@ class Handle:
             )
 
     def slice_bytes(self) -> list[int]:
-        """Bytes of each slice."""
+        """Returns the bytes of each slice."""
         if self.error is not None:
             raise self.error
         return [len(part) for part in self.slices]
 
     def value(self, index: int | range | None = None) -> Any:
-        """The value of a slice, of a range of slices or of the whole object."""
+        """Returns the value of a slice, of a range of slices or of the whole object."""
         if self.error is not None:
             raise self.error
         if index is None:
@@ -116,7 +116,7 @@ class Handle:
 
 
 def resolved(argument: Any) -> Any:
-    """What a reference stands for; anything else as it is."""
+    """Returns the value that a reference stands for; anything else as it is."""
     if isinstance(argument, Ref):
         return handle_of(argument).value()
     if isinstance(argument, SliceRef):
@@ -129,7 +129,7 @@ def resolved(argument: Any) -> Any:
 
 
 def handle_of(ref: Ref) -> Handle:
-    """What this engine put behind a reference."""
+    """Returns the handle that this engine put behind a reference."""
     handle = ref._object
     assert isinstance(handle, Handle)
     return handle
