@@ -8,10 +8,10 @@ from exoshuffle.plan.cost import Cost, name_of, seconds_text
 from exoshuffle.units import counted, format_bytes
 
 #: A strategy other than the first must be predicted to take less than this share of its time: the model is no better.
-#: We ran 1 GB within 400 MB by ``push`` and by ``simple`` in turn. The medians of the quotients of their times, and the
-#: model's quotients, were: for 64 partitions (slices of 280 kB) 0.96 in 6 pairs and 1.06; for 250 partitions 1.19 in 3
-#: pairs and 1.04; for 1,000 (18 kB) 1.01 in 5 pairs and 0.93; for 3,000 (6 kB) 0.89 in 5 pairs and 0.73. Other programs
-#: ran, so single quotients went from 0.39 to 2.12: the measurement says little.
+#: We ran 1 GB within 400 MB by ``push`` and by ``simple`` in turn: the median quotient of their times, and the model's.
+#: 64 partitions (slices of 280 kB): 0.96 in 6 pairs, and 1.06. 250 partitions: 1.19 in 3 pairs, and 1.04.
+#: 1,000 partitions (18 kB): 1.01 in 5 pairs, and 0.93. 3,000 partitions (6 kB): 0.89 in 5 pairs, and 0.73.
+#: Other programs ran, so single quotients went from 0.39 to 2.12: the measurement says little.
 WORTH_MERGING = 0.9
 
 

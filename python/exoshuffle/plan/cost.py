@@ -27,8 +27,8 @@ from exoshuffle.futures.engine import DiskKind
 from exoshuffle.plan.workload import Resources
 from exoshuffle.units import counted
 
-#: Bytes per second of one CPU. Runs of 64 to 250 partitions took 5.0 s of CPU in all by ``simple``, 0.3 to 0.45 s more
-#: by ``push``, and 0.5 s more again by ``pre_shuffle_merge``, which spilled 1.05 GB more.
+#: Bytes per second of one CPU. Runs of 64 to 250 partitions took 5.0 s of CPU in all by ``simple``. ``push`` took 0.3
+#: to 0.45 s more, and ``pre_shuffle_merge``, which spilled 1.05 GB more, another 0.5 s more.
 MAP_RATE = REDUCE_RATE = 450e6
 MERGE_RATE = 2.5e9
 #: Spilled bytes are written once and read once, with checksums.
@@ -62,8 +62,8 @@ class Disk:
 
 
 DISKS: dict[DiskKind, Disk] = {
-    # Random reads of 4 KiB to 4 MiB past the page cache, four at a time, best of three, took 27 us for 4 KiB, 72 us for
-    # 64 KiB, 131 us for 128 KiB and 187 us for 256 KiB. A request of 25 us and 1.6 GB/s give these within a fifth.
+    # We read 4 KiB to 4 MiB at random past the page cache, four at a time, best of three. It took 27 us for 4 KiB,
+    # 72 us for 64 KiB, 131 us for 128 KiB and 187 us for 256 KiB. 25 us and 1.6 GB/s give these times within a fifth.
     "ssd": Disk(25e-6, 1.6e9, 1.0e9),
     # A request takes a seek and half a turn at 7,200 turns a minute; a bit less with four to choose from.
     "rotational": Disk(8e-3, 150e6, 150e6),

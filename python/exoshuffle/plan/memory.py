@@ -9,7 +9,7 @@ The model. c tasks run at once; blocks and working memory share one budget, of w
 * ``reduce_memory`` has the memory of reduces: c run, and the slices of c more are prefetched.
 * Reduces pin the map outputs that are still in memory, so their other memory is there only if maps have left it free.
   So maps set as much apart as the reduces will need. Without that, results that become blocks were spilled in the place
-  of map outputs (5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB), and reduces that take much memory ran
+  of map outputs: 5.7 GB instead of 3.2 GB for 4 GB taken as batches within 2 GB. And reduces that take much memory ran
   one at a time.
 """
 

@@ -13,8 +13,8 @@ BUFFER_BYTES = 24_000_000
 #: 82 MB for 16 MB of rows, and reading them 46 MB (256 columns are in the buffers).
 COLUMN_BYTES = 8_000
 FREE_COLUMNS = 256
-#: Where results go: into files; as Arrow data to a program that takes them one by one (``batches``), or to our writer
-#: that does so for one file; or all into the store, for another shuffle (``blocks``).
+#: Where results go. ``files``: into files. ``batches``: as Arrow data to a program that takes them one by one.
+#: ``file``: likewise to our writer of one file. ``blocks``: all into the store, for another shuffle.
 ResultPlace = Literal["files", "file", "batches", "blocks"]
 
 

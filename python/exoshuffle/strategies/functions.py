@@ -1,7 +1,7 @@
 """``exoshuffle.shuffle``: a shuffle of the user's own functions, by any strategy.
 
-Values only have to be picklable. The library does not guess from their type how to merge blocks: a merge has to keep
-the properties that the reduce relies on, which only its author knows.
+Values only have to be picklable. The library does not guess from their type how to merge blocks. A merge has to keep
+the properties that the reduce relies on, and only the author of the reduce knows them.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Guarantee: slices reach a state in the order of the maps. At most one round of m
 outputs and states of a round are let go once folded; a lost state is computed again from all its maps.
 
 Partitions are folded upwards and downwards in turn. An engine that spills the oldest blocks first has the states in
-memory that were made last; with folds always upwards, it had spilled the states that were read next. Sorting 108 MB
-within 90, 120, 150 and 190 MB spilled 625, 388, 218 and 149 MB then (one run each), and now spills 579, 298, 149 and
-108 MB at most (three or four runs).
+memory that were made last. With folds always upwards, it had spilled the states that were read next: sorting 108 MB
+within 90, 120, 150 and 190 MB spilled 625, 388, 218 and 149 MB (one run each). Now it spills 579, 298, 149 and 108 MB
+at most (three or four runs).
 """
 
 from __future__ import annotations

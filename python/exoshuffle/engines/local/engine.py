@@ -1,7 +1,7 @@
 """``LocalEngine``: the engine protocol, assembled of the parts in ``memory``, ``objects``, ``tasks`` and ``workers``.
 
-Guarantees: references are counted exactly; a corrupt spilled block is computed again from its lineage and never
-returned; the death of a worker loses no object; ``close`` ends every thread and process and leaves no block, file or
+Guarantees: references are counted exactly. A corrupt spilled block is computed again from its lineage and never
+returned. The death of a worker loses no object. ``close`` ends every thread and process and leaves no block, file or
 mapping behind.
 
 All state is under one lock, the table's; waiting, I/O and user code happen outside it. No part knows the engine: each

@@ -3,9 +3,9 @@
 Guarantee: an object of k slices costs its owner at most ``MAX_PARTS`` Ray objects, and one for the status of its task.
 Ray counts references exactly, also in other processes, so nothing is counted here.
 
-Why a part holds several slices: a Ray object costs its owner 1.3 KB (2 KB once it has been in the object store, for it
-to be computed again) and the cluster 0.8 ms. Why a merge gets more parts than a map: a task that takes a slice is sent
-the whole part, so parts should be of similar size, and the merge of k blocks has the bytes of k blocks.
+A part holds several slices since a Ray object costs its owner 1.3 KB and the cluster 0.8 ms. (It costs 2 KB once it has
+been in the object store, for it to be computed again.) A merge gets more parts than a map: a task that takes a slice is
+sent the whole part, so parts should be of similar size. And the merge of k blocks has the bytes of k blocks.
 """
 
 from __future__ import annotations

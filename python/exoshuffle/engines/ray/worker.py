@@ -193,7 +193,10 @@ class _Attempt:
         return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
 
     def encoded(self, value: Any) -> list[Part | Status]:
-        """Returns the parts and the status of a result. Ray publishes them in this order, the status last."""
+        """Returns the parts and the status of a result.
+
+        Ray makes them known in this order: once the status is there, the parts are too.
+        """
         parts = values.encode(value, self._call.shape)
         seconds = time.monotonic() - self._started
         status = Status(_attempt_number(), seconds, _node(), values.packed_sizes(parts))

@@ -4,10 +4,10 @@ Source: Riffle §4.1 to §4.3 ("Riffle: Optimized Shuffle Service for Large-Scal
 
 Guarantee: ``Merges.sources`` names every map output once, either itself or within one merge, in the order of the maps,
 even if merges fail or come late. The reason is the structure, not bookkeeping: groups divide the maps, and a group is
-read as its merge or as its inputs, which is decided once, for all reduces.
+read as its merge or as its inputs. That is decided once, for all reduces.
 
-Why only *adjacent* maps are merged: rows of equal key come out in the order of the maps, because slices reach a reduce
-in that order, and a merge puts rows together for good. Any group of neighbours keeps that order; another group would
+Only *adjacent* maps are merged, so that rows of equal key come out in the order of the maps. Slices reach a reduce in
+that order, and a merge puts rows together for good. Any group of neighbours keeps that order; another group would
 need the bounds of its inputs within each merged slice. So adjacent maps are placed on the same node, in *stripes*, and
 the outputs of a stripe are grouped in order. Placement is soft: the program asks where outputs have come to lie, and a
 group ends where the node changes. The price: a late map holds up the merges behind it, up to the end of its stripe.

@@ -2,7 +2,8 @@
 
 A plan knows how large partitions are on average. A partition that is far larger (a hot key, a sample that misled) would
 break the memory limit. So sizes are asked for once the blocks are there, and the task set chooses what to do about a
-large partition (``division``): shuffle it again on its own, and so on until its parts are small; stream it; or refuse.
+large partition (``division``). It shuffles the partition again on its own, and so on until its parts are small, or
+streams it, or refuses it.
 
 Source: Wang's dissertation, §3.3.2.5, listing 5. There the reduce itself cuts its list of inputs in half, which leaves
 rows of equal key in different parts. Here rows are assigned anew, so the results are those of more partitions.

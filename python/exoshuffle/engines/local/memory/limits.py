@@ -33,8 +33,8 @@ CODE_BYTES = 32_000_000
 SHARED_CODE_BYTES = 42_000_000
 #: A worker that takes more memory than is set apart for it is stopped when this share of the slack is left.
 STOP_PERCENT = 55
-#: A worker may have so many bytes, and this share of its memory, beyond what is set apart for it. Only then is it
-#: blamed, since allocators keep some freed memory.
+#: A worker is blamed if it has so many bytes, and this share of what is set apart for it, beyond what is set apart:
+#: allocators keep some freed memory.
 WORKER_SLACK_BYTES = 16_000_000
 WORKER_SLACK_PART = 10
 #: No plan works with less; two tasks need two input windows, two output buffers and a block each.

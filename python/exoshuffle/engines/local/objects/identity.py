@@ -1,4 +1,4 @@
-"""Carries references between processes as numbers.
+"""Carries references between processes as numbers, and notes them, so that their holders can be counted.
 
 Guarantee: a reference can be pickled only where an engine writes an argument, a result or a message. Only there the
 engine notes which references are inside, and keeps their objects alive until they are read.

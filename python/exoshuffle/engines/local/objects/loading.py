@@ -36,7 +36,7 @@ class Loaded:
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
 
 
-#: What was loaded for an argument: its value, or the values of a sequence.
+#: A loaded argument: its value, or the values of a sequence.
 Arguments = Loaded | list[Loaded]
 
 

@@ -1,10 +1,10 @@
 """The table of objects: how each comes, fails, is lost, made again and freed.
 
-Guarantees: references are counted exactly; a task starts when all its arguments are done, and fails when one of them
-has failed; a lost object is computed again from its lineage, of which only the needed part runs.
+Guarantees: references are counted exactly. A task starts when all its arguments are done, and fails when one of them
+has failed. A lost object is computed again from its lineage, of which only the needed part runs.
 
-Methods are called with the lock held, unless they say otherwise; none of them waits. The end or the loss of one object
-reaches others step by step and not by recursion: a chain of tasks may be longer than a stack is deep.
+Methods are called with the lock held, unless they say otherwise; none of them waits. Effects of the end or the loss of
+an object are handled step by step, not by recursion: a chain of tasks may be longer than a stack is deep.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Guarantee: a value that a task gets shares no mutable state with the value that 
 (Arrow, NumPy, bytes) are copied once, into the store, and read from there without a copy. Arrow data that a worker
 process returns as it got it is not copied at all.
 
-A value is kept in one of three ways: *inline* (pickled, up to a limit), as a *pickled block* (pickle protocol 5,
-buffers out of band, one slice per returned value) or as a *raw block* that the task filled itself (``allocate_block``).
+A value is kept in one of three ways. *Inline* values are pickled, up to a limit. A *pickled block* has pickle protocol
+5, buffers out of band, and one slice per returned value. The task itself fills a *raw block* (``allocate_block``).
 """
 
 from __future__ import annotations

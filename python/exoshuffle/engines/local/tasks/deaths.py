@@ -7,8 +7,8 @@ the task's function.
 
 Nobody can tell who sent a signal, unless the task's own Python code did, which the worker tells before. So deaths have
 a bound in number and in time, and fail the task when both are exceeded. A worker that is ended every 0.2 s dies often
-in a short time; one that the system ends for want of memory dies seldom. The bound in number grows with signs that the
-task is not to blame, but slower than these: other tasks that finish meanwhile, and workers that end without a task.
+in a short time; one that the system ends for want of memory dies seldom. Signs that the task is not to blame are other
+tasks that finish meanwhile, and workers that end without a task. The bound in number grows with them, but slower.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides which task runs when: tasks with arguments wait for memory (the stager), then for resources (the workers).
 
-Guarantees: no more than the declared resources are in use; a task blocked in ``get`` or ``wait`` gives its CPU slots
-back, so nesting deeper than the number of workers completes; among tasks that fit, the first submitted starts first.
+Guarantees: no more than the declared resources are in use. A task blocked in ``get`` or ``wait`` gives its CPU slots
+back, so nesting deeper than the number of workers completes. Among tasks that fit, the first submitted starts first.
 
 One stager thread takes working memory and arguments for one task at a time. One is enough, since a fetch reads with
 several threads. One is free of deadlock: nobody holds a part of a task's needs while waiting for another part. The

@@ -1,6 +1,6 @@
 """Waits for objects and for items of streams, for ``get``, ``wait`` and the iteration of a stream.
 
-Guarantees: a task that waits gives its CPU slot to others; objects that are lost meanwhile are made again; an
+Guarantees: a task that waits gives its CPU slot to others. Objects that are lost meanwhile are made again. An
 interrupted wait (Ctrl-C) leaves no lock and no waiter behind. An interrupt in the middle of another may leave the
 waiter, until the object comes.
 """
@@ -28,8 +28,8 @@ from exoshuffle.engines.local.tasks.scheduler import Scheduler
 from exoshuffle.errors import CorruptBlockError, TaskCancelledError
 from exoshuffle.futures.refs import Ref
 
-#: How often a waiting thread applies queued handle counts: a handle that goes while another thread holds the lock is
-#: only queued, and its memory may be what everybody waits for.
+#: How often a waiting thread applies queued handle counts. A handle that goes while another thread holds the lock is
+#: only queued; everybody may be waiting for its memory.
 _LOOK_AGAIN_SECONDS = 0.1
 
 #: How the names of the engine's threads begin.

@@ -41,7 +41,7 @@ class ProcessPool:
     """Workers for tasks; it keeps some idle ones, since a new worker imports anew what functions need.
 
     Args:
-        home: What workers have of the engine.
+        home: The parts of the engine that workers have.
         budget: The workers' memory is reserved from it.
         check_open: Raises once the engine is closed.
     """

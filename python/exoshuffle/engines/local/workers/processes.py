@@ -50,7 +50,7 @@ _MAX_CODES = 256
 
 @dataclass(frozen=True)
 class Home:
-    """What worker processes have of their engine.
+    """The parts of the engine that worker processes have.
 
     Attributes:
         store: Workers share its memory.

@@ -29,8 +29,8 @@ from exoshuffle.engines.unattended import nobody_types
 from exoshuffle.futures.engine import PROTOCOL, set_task_engine
 from exoshuffle.futures.session import adopt
 
-#: A worker that has nothing to do for so long gives back the memory that its allocators keep, 20 to 40 MB after it has
-#: read and written files: nobody else can use it. The next task has to touch it anew, so it stays while tasks come.
+#: A worker that has nothing to do for so long gives back the memory that its allocators keep, since nobody else can use
+#: it: 20 to 40 MB after reading and writing files. The next task has to touch it anew, so it stays while tasks come.
 _IDLE_MS = 100
 
 
