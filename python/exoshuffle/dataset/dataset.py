@@ -174,9 +174,8 @@ class Dataset(Narrow["Dataset"]):
 
         Results of other shuffles, limits and users' functions come in parts. A row of them is known by its part and its
         place there, so the order is the same as long as the parts are. The parts follow from the memory limit and the
-        number of CPUs. ``num_partitions`` of the shuffle before keeps them the same where rows go by hash (groups,
-        joins, ``distinct``), unless a part is so large that it is kept in pieces. It does not where a sort cuts at
-        sampled keys.
+        number of CPUs. Where rows go by hash (groups, joins, ``distinct``), ``num_partitions`` of the shuffle before
+        keeps them the same, unless a large part is kept in pieces. It does not where a sort cuts at sampled keys.
 
         With a **window** the shuffle is cheap and partial, for data that is read again and again, as in training. Files
         are cut into windows of neighbouring rows; the windows come in random order, and so do the rows of each. A row
@@ -188,9 +187,9 @@ class Dataset(Narrow["Dataset"]):
             seed: Seed of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
                 dataset; ``seeds``, ``explain()`` and results of writing tell it.
             window: Size of a window, for a partial shuffle: a number of rows (as many as have the mean size of all), or
-                a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file, nor over
-                that of a row group if it is larger than a quarter of the group. Most windows have half of this size or
-                more, and none has more than all of it.
+                a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file. If it is
+                larger than a quarter of a row group, it does not reach over the end of that either. Most windows have
+                half of this size or more, and none has more than all of it.
             strategy: As in ``sort``; not with a window.
             num_partitions: As in ``sort``; not with a window.
 
@@ -459,8 +458,8 @@ class Aggregated(Dataset):
                 results tell.
 
         Raises:
-            OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
-                ``count_distinct`` …), or a column that already has the name of an error.
+            OptionsError: At once: a seed out of range, a function that needs more than one row per group
+                (``median``, ``count_distinct`` …), or a column with the name of an error.
             InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
         Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,

@@ -159,9 +159,9 @@ class Narrow(Results, Generic[Dataset]):
         """Chooses some of the rows at random, without replacement.
 
         A pseudo-random number of the seed, the file and the place in the file decides about a row. So the same seed
-        chooses the same rows, whatever the engine, the memory limit, the number of CPUs, and steps in between such as
-        ``filter`` and ``select``. From results of shuffles, limits and ``map_batches`` it chooses the same rows as long
-        as they are cut into the same parts.
+        chooses the same rows. The engine, the memory limit, the number of CPUs, and steps in between such as ``filter``
+        and ``select`` do not matter. From results of shuffles, limits and ``map_batches`` it chooses the same rows as
+        long as they are cut into the same parts.
 
         Args:
             n: Number of rows: exactly so many, or all if there are fewer. Every subset of this size is as likely as any

@@ -99,8 +99,8 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     types; a text that is not exactly a value of its type is an error, as ``007`` is no int64. A type that is given
     converts. An empty field is null; in quotes, it is an empty string in a column of text.
 
-    Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. A quote that is never closed,
-    text behind a closing quote, and more or fewer values than columns are errors that name file, line and column.
+    Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. Errors name file, line and
+    column: a quote that is never closed, text behind a closing quote, and more or fewer values than columns.
 
     Args:
         paths: See the module.
@@ -185,7 +185,7 @@ def read_json(
 
     Raises:
         InputError: As ``read_csv``.
-        OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is neither a word of these nor a
+        OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is not ``raise``, ``skip`` or a
             path.
     """
     return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **hive_option(hive, schema))

@@ -95,7 +95,7 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// How to read CSV.
     pub csv: CsvOptions,
-    /// What becomes of rows of CSV and JSON lines that cannot be read.
+    /// The treatment of rows of CSV and JSON lines that cannot be read.
     pub bad_rows: BadRows,
     /// Types of columns of CSV and JSON lines by name; other types are inferred from the first 10,000 rows. Fields of JSON
     /// lines that are not among these rows are added. In every format, it gives types to partition columns.
@@ -184,7 +184,7 @@ pub struct GivenOptions {
     pub csv_null_values: Vec<String>,
     /// The name of an encoding.
     pub csv_encoding: Option<String>,
-    /// What becomes of rows that cannot be read.
+    /// The treatment of rows that cannot be read.
     pub bad_rows: BadRows,
     /// Whether folders `key=value` are columns.
     pub hive: bool,

@@ -19,8 +19,8 @@ from exoshuffle.dataset.jobs.windows import WindowJob
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A scan or windows are measured only where a file has this share of the size that matters, or so many rows that they
-#: have it: measuring takes some 10 ms, and files are seldom compressed by more.
+#: A scan or windows are measured only where files may have the size that matters: by this share of it in bytes, or by
+#: this many bytes for each row. Measuring takes some 10 ms, and files are seldom compressed by more.
 _PACKED_SHARE = 20
 _ROW_BYTES = 16
 

@@ -1,8 +1,8 @@
 """Samples and random orders as trees: rows are numbered where they are read, and the number travels through the steps.
 
-Guarantee: the choice of rows and their order depend only on the seed and the files, whatever steps lie between, as long
-as each row comes from one row of a file. Behind a shuffle or a user's function, a row is known by its part and its
-number in the part.
+Guarantee: the choice of rows and their order depend only on the seed and the files, whatever steps lie between. That
+holds as long as each row comes from one row of a file. Behind a shuffle or a user's function, a row is known by its
+part and its number in the part.
 
 CSV and JSON lines do not tell which row of the file a split begins with. So where rows are numbered, these files are
 read in splits that the files alone determine. A row is then known by its split and its number there; a task reads

@@ -1,7 +1,8 @@
 """Hive directories as output: rows are shuffled by the partition columns, so that each value gets files of its own.
 
-Guarantee: rows with equal values are in one file, or in several that follow each other by name where a target size or
-the memory limit asks for that. In a folder rows keep their order: that of the last sort, if there was one.
+Guarantee: rows with equal values are in one file. Where a target size or the memory limit asks for it, they are in
+several files that follow each other by name. In a folder rows keep their order: that of the last sort, if there was
+one.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Checks that levels are stored as runs, if a column has several. Where it has one, some writers declare packed bits.
+/// Checks that levels are stored as runs, if a column has several. For a single level, some writers declare packed bits.
 fn check_levels(page: &Page, column: &ColumnDescriptor) -> Result<(), Unknown> {
     let Page::DataPage {
         def_level_encoding,
