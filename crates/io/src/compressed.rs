@@ -1,7 +1,7 @@
-//! Compressed text: which files it is in, and how it becomes text again, which can be cut and read at any place.
+//! Compressed text: finds the files that have it, and decompresses them into text that can be cut and read at any place.
 //!
-//! Guarantee: what is cut off or damaged is an error that names the file, never fewer bytes. A stream is read piece by
-//! piece, so that memory holds the window of a decoder and no more, whatever comes out.
+//! Guarantee: a file that is cut off or damaged is an error that names the file, never fewer bytes. A stream is read piece
+//! by piece, so that memory holds the window of a decoder and no more, however large the text is.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,14 +14,14 @@ use crate::error::{IoError, Result};
 use crate::source::list_files;
 use crate::Format;
 
-/// Read, and written, at a time.
+/// Bytes that are read, and written, at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// The windows of zstd's own levels but the highest, of which a decoder has to hold one.
+/// The window of zstd's own levels but the highest; a decoder has to hold one window.
 const LEAST_WINDOW_LOG: u32 = 23;
-/// That of its highest level.
+/// The window of its highest level.
 const MOST_WINDOW_LOG: u32 = 27;
 
-/// How a file is compressed.
+/// The compression of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     /// gzip, one member or several.
@@ -30,27 +30,27 @@ pub enum Codec {
     Zstd,
 }
 
-/// How many bytes there may be.
+/// The most bytes of a decoder and of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Of memory for a decoder; it may have 8 MB in any case.
+    /// Memory for a decoder; it may have 8 MB in any case.
     pub decoder: u64,
-    /// In a line.
+    /// Bytes of a line.
     pub line: u64,
 }
 
 /// A file of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How it is compressed, if it is text that is.
+    /// Its compression, if it is compressed text.
     pub codec: Option<Codec>,
-    /// The format that its name says, but for the compression.
+    /// The format that its name tells, without the ending of the compression.
     pub format: Option<Format>,
 }
 
-/// The files behind paths, and which of them are compressed text: by their name, or by how they begin.
+/// Lists the files behind paths, and says which are compressed text: by their names, or by their first bytes.
 pub fn list_compressed(paths: &[String], format: Option<Format>) -> Result<Vec<ListedFile>> {
     let listed = list_files(paths)?.into_iter().map(|path| {
         let by_name = codec_of_name(&path);
@@ -84,7 +84,7 @@ fn codec_of_name(path: &Path) -> Option<Codec> {
     }
 }
 
-/// What cannot be read here is refused later, by whoever reads it.
+/// Reads the first bytes. A file that cannot be read here is refused later, by its reader.
 fn codec_of_start(path: &Path) -> Option<Codec> {
     let mut start = [0; 4];
     if !path.is_file() {
@@ -94,7 +94,7 @@ fn codec_of_start(path: &Path) -> Option<Codec> {
     codec_of(&start)
 }
 
-/// What data is compressed with that begins like this.
+/// Returns the compression of data with these first bytes.
 pub fn codec_of(start: &[u8]) -> Option<Codec> {
     if start.starts_with(b"\x1F\x8B") {
         Some(Codec::Gzip)
@@ -107,8 +107,8 @@ pub fn codec_of(start: &[u8]) -> Option<Codec> {
 
 /// Decompresses a file into another one, from its beginning to its end.
 ///
-/// A line that is longer than `bounds` says is refused at once: nobody could read it. `stop` is asked after every piece.
-/// `to_name` is for errors.
+/// A line that is longer than `bounds` allows is refused at once, because no reader could take it. `stop` is asked after
+/// every piece. `to_name` is for errors.
 pub fn decompress(
     from: &Path,
     codec: Codec,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::IoError;
 
-/// How column data is compressed.
+/// The compression of column data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {

@@ -1,4 +1,4 @@
-//! Everything that can go wrong between a table and its files, one sentence per failure: what, where, and the remedy.
+//! Everything that can go wrong between a table and its files: one sentence per failure, with the fault, place and remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -38,29 +38,29 @@ pub enum IoError {
     BadPattern {
         /// The pattern as given.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: &'static str,
     },
-    /// One character is to have two meanings in CSV.
+    /// One character has two meanings in CSV.
     #[error("{character:?} is given for two of delimiter, quote, escape and comment; give each a character of its own")]
     SharedCharacter {
         /// The character.
         character: char,
     },
-    /// An option is to be one character, and is not.
+    /// An option must be one character, and is not.
     #[error("{name} is {text:?}; give one ASCII character that is no line end")]
     NoCharacter {
         /// The option.
         name: &'static str,
-        /// What was given.
+        /// The given text.
         text: String,
     },
-    /// An option is to be a size, and is not.
+    /// An option must be a size, and is not.
     #[error("{name} is {value}; it must be at least 1")]
     NoSize {
         /// The option.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
     },
     /// The key of records is larger than a record.
@@ -71,22 +71,22 @@ pub enum IoError {
         /// The size of a record.
         record_bytes: usize,
     },
-    /// What another process sent is not what this one takes.
+    /// Bytes from another process have a version that this process does not take.
     #[error("{what} was made by another version of exoshuffle (version {version} of its bytes, and this is version {known}); run one version in all processes")]
     TravelVersion {
-        /// What was sent.
+        /// The kind of value that was sent.
         what: &'static str,
         /// The version of its bytes.
         version: u8,
-        /// The version that is read here.
+        /// The version that this process reads.
         known: u8,
     },
-    /// What another process sent is cut off or damaged.
+    /// Bytes from another process are cut off or damaged.
     #[error("{what} that came from another process is damaged: {reason}; make it again from the same files")]
     Travel {
-        /// What was sent.
+        /// The kind of value that was sent.
         what: &'static str,
-        /// What is wrong with its bytes.
+        /// The fault in its bytes.
         reason: String,
     },
     /// The format of a file cannot be told from its name.
@@ -129,16 +129,16 @@ pub enum IoError {
         /// Line in the file, from 1.
         line: u64,
     },
-    /// The name of an encoding is not known.
+    /// The name of an encoding is unknown.
     #[error(
         "encoding '{name}' is not known; use utf-8, latin-1 or windows-1252, or write the files in UTF-8, for example by \
          iconv -f {name} -t UTF-8"
     )]
     UnknownEncoding {
-        /// The name as given.
+        /// The given name.
         name: String,
     },
-    /// A row of text is longer than there is memory for.
+    /// A row of text is longer than memory has room for.
     #[error(
         "'{}' line {line}: the row has more than {} MB, and the memory limit leaves no more for one; raise memory_limit, or \
          correct the line", path.display(), limit_bytes.div_ceil(1_000_000)
@@ -148,7 +148,7 @@ pub enum IoError {
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
-        /// What there is memory for.
+        /// The most bytes that memory has room for.
         limit_bytes: usize,
     },
     /// A page of Parquet is larger in memory than there is room for.
@@ -159,12 +159,12 @@ pub enum IoError {
     LargePage {
         /// The file.
         path: PathBuf,
-        /// What the page declares.
+        /// The size that the page declares.
         bytes: u64,
-        /// What there is memory for.
+        /// The most bytes that memory has room for.
         limit_bytes: u64,
     },
-    /// Rows of Parquet are far larger than those that were looked at when they were planned for.
+    /// Rows of Parquet are far larger than the sampled rows that the plan was made from.
     #[error(
         "'{}': rows {start} to {end} have {} MB in memory, as they repeat the values before them, and {} MB were planned for; raise \
          memory_limit, or write the file again with another encoding than DELTA_BYTE_ARRAY",
@@ -173,22 +173,22 @@ pub enum IoError {
     LargeRows {
         /// The file.
         path: PathBuf,
-        /// The first of them.
+        /// The first of the rows.
         start: u64,
-        /// The row behind them.
+        /// The row behind the last of them.
         end: u64,
-        /// What they have.
+        /// Their bytes.
         bytes: u64,
-        /// What they were taken to have.
+        /// The bytes that were planned for them.
         planned_bytes: u64,
     },
-    /// A directory holds a link to itself or to one above it.
+    /// A directory holds a link to itself or to a directory above it.
     #[error(
         "directory '{}' is, by a link, one that holds it, so listing it would never end; remove the link or name the files",
         path.display()
     )]
     DirectoryCircle {
-        /// The path by which the directory is in itself.
+        /// The path by which the directory contains itself.
         path: PathBuf,
     },
     /// Inputs have several formats.
@@ -206,22 +206,22 @@ pub enum IoError {
         /// Its format.
         second_format: crate::Format,
     },
-    /// A format name is not known.
+    /// A format name is unknown.
     #[error(
         "format '{name}' is not known; use one of {}",
         crate::Format::all_names()
     )]
     UnknownFormat {
-        /// The name as given.
+        /// The given name.
         name: String,
     },
-    /// A compression name is not known.
+    /// A compression name is unknown.
     #[error(
         "compression '{name}' is not known; use one of {}",
         crate::Compression::NAMES
     )]
     UnknownCompression {
-        /// The name as given.
+        /// The given name.
         name: String,
     },
     /// The number of columns differs between two files.
@@ -238,7 +238,7 @@ pub enum IoError {
         second: PathBuf,
         /// Its number of columns.
         second_columns: usize,
-        /// The columns that one of them lacks, or a column of each that the other lacks.
+        /// The columns that one file lacks, or for each file a column that the other lacks.
         extra: String,
     },
     /// A column differs between two files.
@@ -258,7 +258,7 @@ pub enum IoError {
         column: Box<ColumnOrigin>,
         /// Its type in all files.
         to: String,
-        /// What the cast said.
+        /// The message of the cast.
         reason: String,
     },
     /// Two columns have the same name.
@@ -298,7 +298,7 @@ pub enum IoError {
         /// The key.
         key: String,
     },
-    /// The value of a folder is none of the type given.
+    /// The value of a folder does not have the given type.
     #[error(
         "'{}' lies in the folder of {column} = '{value}', which is not a value of type {expected}; give the column the type text, \
          or rename the folder", path.display()
@@ -313,7 +313,7 @@ pub enum IoError {
         /// The type.
         expected: String,
     },
-    /// A type is given to a partition column that there is not.
+    /// A type is given to a partition column that does not exist.
     #[error(
         "a type is given to column '{column}', but no folder is named {column}=value, and only text files can be given types of \
          their own columns; correct the name, or cast the column instead"
@@ -322,19 +322,19 @@ pub enum IoError {
         /// The column.
         column: String,
     },
-    /// The type of a column is given that does not exist.
+    /// A type is given to a column that does not exist.
     #[error(
         "the schema given has a column '{column}', but those of '{}' are, or the nearest of many, '{names}'; correct the name", path.display()
     )]
     UnknownColumn {
         /// The file.
         path: PathBuf,
-        /// The column given.
+        /// The given column.
         column: String,
         /// The columns of the file.
         names: String,
     },
-    /// The type given to a column is none that the format is read as.
+    /// The format cannot be read as the type that a column is given.
     #[error(
         "{format} cannot be read as column '{column}' of type {data_type}; give it another type and cast it afterwards"
     )]
@@ -343,39 +343,39 @@ pub enum IoError {
         format: crate::Format,
         /// The column.
         column: String,
-        /// The type given.
+        /// The given type.
         data_type: String,
     },
-    /// A file without a header has not as many columns as names were given.
+    /// The number of given names differs from the number of columns of a file without a header.
     #[error(
         "'{}' has {columns} columns, but the schema given names {names}; give one name for each column", path.display()
     )]
     NamesGiven {
         /// The file.
         path: PathBuf,
-        /// How many names were given.
+        /// Number of given names.
         names: usize,
         /// Its number of columns.
         columns: usize,
     },
-    /// Bytes are not what the format demands.
+    /// The bytes of a file violate its format.
     #[error("'{}' is not a readable {format} file: {reason}; write the file again or leave it out", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// The format it was read as.
         format: crate::Format,
-        /// What the parser said.
+        /// The message of the parser.
         reason: String,
     },
-    /// Compressed text is not what its format demands.
+    /// Compressed text violates its format.
     #[error("'{}' cannot be decompressed as {codec}: {reason}; write the file again or leave it out", path.display())]
     CorruptCompressed {
         /// The file.
         path: PathBuf,
         /// The name of the compression.
         codec: &'static str,
-        /// What the decoder said.
+        /// The message of the decoder.
         reason: String,
     },
     /// A line of compressed text would not fit into memory.
@@ -386,7 +386,7 @@ pub enum IoError {
     LongLine {
         /// The file.
         path: PathBuf,
-        /// How long a line may be.
+        /// The most bytes that a line may have.
         most: u64,
     },
     /// Decompressing takes a window that memory has no room for.
@@ -411,7 +411,7 @@ pub enum IoError {
         value: String,
         /// The type of the column.
         expected: String,
-        /// What would be read if the type had been given instead of inferred.
+        /// The value that a given, not inferred, type would make of the text.
         other: Option<Box<str>>,
     },
     /// A record of a text file is malformed.
@@ -421,10 +421,10 @@ pub enum IoError {
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
-    /// The header of CSV is none.
+    /// The header of CSV is malformed.
     #[error(
         "'{}' line {line}, the header: {reason}; correct the line, or leave it out by skip_rows={line} and header=False \
          (--skip-rows {line} --no-header)", path.display()
@@ -434,7 +434,7 @@ pub enum IoError {
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A file of JSON is one document, not lines.
@@ -447,12 +447,12 @@ pub enum IoError {
         path: PathBuf,
         /// Line in the file, from 1.
         line: u64,
-        /// What begins there.
+        /// The kind of value that begins there.
         what: &'static str,
-        /// What makes lines of it.
+        /// A program that makes lines of it.
         program: &'static str,
     },
-    /// A row of JSON lines has a key that no column is of.
+    /// A row of JSON lines has a key without a column.
     #[error(
         "'{}' line {line}: {}; {}, or leave the row out by bad_rows='skip' (--bad-rows skip)",
         path.display(), new_key(place.as_deref(), key), new_key_remedy(place.as_deref(), key)
@@ -464,17 +464,17 @@ pub enum IoError {
         line: u64,
         /// The key.
         key: String,
-        /// The column whose value has it; of none, it is one of the row itself.
+        /// The column whose value has the key; `None` if the row itself has it.
         place: Option<String>,
     },
-    /// A text file has fewer lines than are to be left out.
+    /// A text file has fewer lines than should be left out.
     #[error("'{}' has {lines} lines, and skip_rows={skip_rows} (--skip-rows) leaves out more; give {lines} or fewer", path.display())]
     SkipsTooMany {
         /// The file.
         path: PathBuf,
-        /// Lines to leave out.
+        /// Number of lines to leave out.
         skip_rows: u64,
-        /// Lines that there are.
+        /// Number of lines in the file.
         lines: u64,
     },
     /// The size of a record file is no multiple of the record.
@@ -495,12 +495,12 @@ pub enum IoError {
         "the record format needs the number of bytes per record, at least 1; pass record_bytes"
     )]
     RecordBytesMissing,
-    /// A file is not the one that was listed.
+    /// A file changed since it was listed.
     #[error("'{}' changed since it was listed ({what}); list the input again", path.display())]
     FileChanged {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
     /// The path is no regular file.
@@ -525,7 +525,7 @@ pub enum IoError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The first line of CSV, which tells the columns, does not end where one should.
+    /// The first line of CSV, which names the columns, does not end where it should.
     #[error(
         "'{}' line {line}: the first row has more than {limit_bytes} bytes, and no more is read of it to find the columns; \
          correct the file, or say what ends and separates its values", path.display()
@@ -535,15 +535,15 @@ pub enum IoError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// How long it may be.
+        /// The most bytes that it may have.
         limit_bytes: usize,
     },
-    /// The format holds one column, and there are others.
+    /// The format holds one column, and the table has others.
     #[error("{format} can hold one column, and there are {columns}; select one, or write another format")]
     SeveralColumns {
         /// The format.
         format: crate::Format,
-        /// How many there are.
+        /// Number of columns.
         columns: usize,
     },
     /// Files of the format cannot be written.
@@ -575,9 +575,9 @@ pub enum IoError {
     UnsupportedCompression {
         /// The format.
         format: crate::Format,
-        /// The compression asked for.
+        /// The wanted compression.
         compression: crate::Compression,
-        /// What would work.
+        /// The compressions of the format.
         allowed: String,
     },
     /// A table could not be encoded.
@@ -587,7 +587,7 @@ pub enum IoError {
         path: PathBuf,
         /// The format.
         format: crate::Format,
-        /// What the encoder said.
+        /// The message of the encoder.
         reason: String,
     },
     /// A value is too long to be the name of a folder.
@@ -602,10 +602,10 @@ pub enum IoError {
         value: String,
         /// Bytes of the name.
         bytes: usize,
-        /// The most there are.
+        /// The most bytes of a name.
         limit: usize,
     },
-    /// Columns to partition by have more values than there may be folders.
+    /// Columns to partition by have more values than an output may have folders.
     #[error(
         "partitioning by {columns} makes more than {limit} folders, which is the limit; partition by fewer or coarser values, for \
          example date_trunc('month', day), or sort by these columns instead"
@@ -613,7 +613,7 @@ pub enum IoError {
     TooManyFolders {
         /// The columns.
         columns: String,
-        /// The most there may be.
+        /// The most folders.
         limit: usize,
     },
     /// A projection names a column that does not exist.
@@ -621,7 +621,7 @@ pub enum IoError {
     BadProjection {
         /// Columns of the table.
         columns: usize,
-        /// Which was asked for.
+        /// The message of the projection.
         reason: String,
     },
     /// No memory for a buffer.
@@ -659,7 +659,7 @@ impl std::fmt::Display for ColumnOrigin {
     }
 }
 
-/// What is new about a key of JSON, and in which column's values.
+/// Says which key of JSON is new, and in which column's values.
 fn new_key(place: Option<&str>, key: &str) -> String {
     let within = place.map_or(String::new(), |column| format!(" of column '{column}'"));
     format!(
@@ -678,7 +678,7 @@ fn new_key_remedy(place: Option<&str>, key: &str) -> String {
 }
 
 impl IoError {
-    /// What is wrong with a row of text, without where it is and what to do.
+    /// The fault in a row of text, without its place and the remedy.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::BadRecord { reason, .. } => reason.clone(),
@@ -732,7 +732,7 @@ impl IoError {
     }
 }
 
-/// Foreign messages may be long and multi-line; an error stays one sentence.
+/// Makes one short line of a foreign message, which may be long and have several lines: an error stays one sentence.
 pub(crate) fn one_line(text: &str) -> String {
     const LIMIT: usize = 200;
     let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -750,7 +750,7 @@ fn bad_value(
     (value, other): (&str, Option<&str>),
     expected: &str,
 ) -> String {
-    // Spaces around a value may be what is wrong with it.
+    // Spaces around a value may be the fault, so short values are shown as they are.
     let is_short = value.len() <= 50 && !value.contains(['\n', '\r']);
     let value = if is_short {
         value.to_owned()

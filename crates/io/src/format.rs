@@ -1,5 +1,5 @@
-//! What a file format is to the rest of this crate: a trait that each implements in its folder, and the handle that stands
-//! for one. `formats` has the registry.
+//! File formats for the rest of this crate: the trait that each format implements in its folder, and the handle of a format.
+//! `formats` has the registry.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,23 +18,23 @@ use crate::source::{
 };
 use crate::write::WriteOptions;
 
-/// What a format is called.
+/// The names of a format.
 #[derive(Debug)]
 pub struct Names {
-    /// What programs call it.
+    /// Its name in programs.
     pub name: &'static str,
-    /// What programs may call it, too.
+    /// Other names that programs may use.
     pub aliases: &'static [&'static str],
-    /// How files end, without the dot: first, what those that are written have.
+    /// The endings of files, without the dot; the first is that of written files.
     pub endings: &'static [&'static str],
-    /// What people call it.
+    /// Its name for people.
     pub title: &'static str,
 }
 
-/// Says what one file has, given its number among the paths.
+/// Inspects one file, given its number among the paths.
 pub(crate) type Inspect<'a> = Box<dyn Fn(usize, &Arc<RangeReader>) -> Result<FileInfo> + Sync + 'a>;
 
-/// How files of a format are looked at, cut, read and written.
+/// A file format: how its files are inspected, cut, read and written.
 pub(crate) trait FileFormat: Sync {
     fn names(&self) -> &'static Names;
 
@@ -43,12 +43,12 @@ pub(crate) trait FileFormat: Sync {
         false
     }
 
-    /// Whether a file that starts so has this format, where that can be told.
+    /// Whether a file with these first bytes has this format, where that can be told.
     fn starts(&self, _start: &[u8]) -> bool {
         false
     }
 
-    /// Whether files tell the types of their columns. Where not, types can be given, and are inferred otherwise.
+    /// Whether files tell the types of their columns. If they do not, types can be given, or are inferred.
     fn tells_types(&self) -> bool {
         true
     }
@@ -63,11 +63,11 @@ pub(crate) trait FileFormat: Sync {
         true
     }
 
-    /// Looks at all files together as far as that is needed; what it returns looks at each.
+    /// Inspects all files together as far as that is needed; returns a function that inspects each.
     fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>>;
 
-    /// Where the columns of all files are in a file that has this schema; nothing if they are in their order, or the format
-    /// finds them by their names.
+    /// Places of the input's columns in a file with this schema; empty if they are in the same order, or if the format finds
+    /// columns by their names.
     fn column_order(&self, _all: &Schema, _file: &Schema) -> Vec<usize> {
         Vec::new()
     }
@@ -75,7 +75,7 @@ pub(crate) trait FileFormat: Sync {
     /// Cuts a file into spans of about `target` decoded bytes.
     fn cut(&self, file: &SourceFile, options: &ReadOptions, target: u64) -> Result<Vec<Span>>;
 
-    /// The number of a split's first row within its file, or a number that is larger than those of all rows before.
+    /// The number of a split's first row within its file, or a number larger than those of all rows before.
     fn first_row(&self, split: &Split) -> u64 {
         split.start
     }
@@ -83,11 +83,11 @@ pub(crate) trait FileFormat: Sync {
     /// Streams the rows of a split in batches of at most `batch_rows`.
     fn open(&self, request: &Request<'_>, batch_rows: usize) -> Result<BatchStream>;
 
-    /// Some rows of a split, and their positions in it.
+    /// Samples some rows of a split; returns them with their positions in it.
     fn sample(&self, request: &Request<'_>, pick: Pick) -> Result<Sample>;
 
-    /// The rows of a split that cannot be read, where options say that they are left out: see
-    /// [`bad_rows`](crate::bad_rows). Only text has such rows.
+    /// Returns the rows of a split that cannot be read, where options leave them out: see [`bad_rows`](crate::bad_rows).
+    /// Only text has such rows.
     fn bad_rows(&self, request: &Request<'_>, _from: u64) -> Result<(RecordBatch, u64)> {
         Ok((RecordBatch::new_empty(request.wanted.clone()), 0))
     }
@@ -95,7 +95,7 @@ pub(crate) trait FileFormat: Sync {
     /// Refuses columns that files cannot hold.
     fn check(&self, schema: &Schema) -> Result<()>;
 
-    /// What files can be compressed with.
+    /// The compressions that files can have.
     fn compressions(&self) -> &'static [Compression] {
         &[Compression::None]
     }
@@ -118,11 +118,11 @@ pub(crate) trait Encoder: Send {
     /// Size of the file if it were finished now.
     fn bytes(&self) -> u64;
 
-    /// Finishes the file, but for what is on its way to disk.
+    /// Finishes the file, except for bytes that are on their way to disk.
     fn end(self: Box<Self>, path: &Path) -> Result<PendingFile>;
 }
 
-/// A file format. Travels as its name.
+/// A file format. It travels as its name.
 #[derive(Clone, Copy)]
 pub struct Format(&'static dyn FileFormat);
 
@@ -131,7 +131,7 @@ impl Format {
         Self(format)
     }
 
-    /// What reads and writes its files.
+    /// The implementation that reads and writes its files.
     pub(crate) fn driver(self) -> &'static dyn FileFormat {
         self.0
     }
@@ -151,17 +151,17 @@ impl Format {
         self.0.holds_tables()
     }
 
-    /// What files can be compressed with.
+    /// The compressions that files can have.
     pub fn compressions(self) -> &'static [Compression] {
         self.0.compressions()
     }
 
-    /// What programs call it.
+    /// Its name in programs.
     pub fn name(self) -> &'static str {
         self.0.names().name
     }
 
-    /// How files end that are written, without the dot.
+    /// The ending of written files, without the dot.
     pub fn ending(self) -> &'static str {
         let names = self.0.names();
         names.endings.first().unwrap_or(&names.name)

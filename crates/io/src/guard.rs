@@ -1,4 +1,4 @@
-//! Parsers of foreign files may panic on malformed bytes; behind this guard a panic is an error that names the file.
+//! Guards parsers of foreign files, which may panic on malformed bytes: a panic becomes an error that names the file.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{IoError, Result};
 use crate::Format;
 
-/// Runs a parser. What it leaves half done is dropped with it, hence unwind safe.
+/// Runs a parser. This is unwind safe, because its half-done state is dropped with it.
 pub(crate) fn guarded<T>(
     path: &Path,
     format: Format,

@@ -1,8 +1,8 @@
 //! Streams of tables and records to and from files.
 //!
-//! [`open_source`] lists and inspects the input, [`Source::splits`] cuts it into self-contained [`Split`]s,
-//! [`open_split`] streams the batches of one and [`sample_splits`] looks at a few rows of some. [`PartWriter`] writes one
-//! partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
+//! [`open_source`] lists and inspects the input, and [`Source::splits`] cuts it into self-contained [`Split`]s.
+//! [`open_split`] streams the batches of a split, and [`sample_splits`] samples a few rows of several. [`PartWriter`] writes
+//! one partition of the output. Everything goes through [`direct`], which spares the page cache and recycles its buffers.
 
 mod compressed;
 mod compression;

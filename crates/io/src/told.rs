@@ -1,9 +1,9 @@
-//! What an error says to people: one line, whatever names and values of the data are in it.
+//! The message of an error for people: one line, whatever names and values of the data are in it.
 
 use crate::direct::shown;
 use crate::error::IoError;
 
-/// The message, without where the bytes of decompressed files are, and with control characters written out.
+/// The message without the places of decompressed files' bytes, and with control characters written out.
 pub fn told(error: &IoError) -> String {
     let message = error.to_string();
     let mut line = String::with_capacity(message.len());

@@ -1,7 +1,7 @@
-//! Values as bytes, as they travel to other processes: a version, then the fields one after the other.
+//! Values as bytes, to travel to other processes: a version, then the fields one after the other.
 //!
-//! The version is that of all types that travel. A reader takes its own version only, because fields have no names: programs
-//! of two versions that work together would take one field for another.
+//! All types that travel share the version. A reader takes only its own version, because fields have no names: of two
+//! programs with different versions, one would take a field for another.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{IoError, Result};
 
-/// Goes up whenever a type that travels gets other fields.
+/// The version goes up whenever a type that travels gets other fields.
 const VERSION: u8 = 1;
-/// What most values have room in.
+/// Most values fit into this many bytes.
 const USUAL_BYTES: usize = 256;
 
-/// The bytes of a value; `what` is its name in errors.
+/// Returns the bytes of a value; `what` is its name in errors.
 pub(crate) fn to_bytes<T: Serialize>(what: &'static str, value: &T) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     bytes.push(VERSION);
@@ -24,7 +24,7 @@ pub(crate) fn to_bytes<T: Serialize>(what: &'static str, value: &T) -> Result<Ve
     })
 }
 
-/// The value of bytes that [`to_bytes`] made.
+/// Returns the value that [`to_bytes`] made these bytes of.
 ///
 /// # Errors
 /// The bytes have another version, or are cut off or damaged.

@@ -1,21 +1,22 @@
-//! Turns of those who read rows so large that there is memory for one of them at a time.
+//! Turns of tasks that read rows so large that memory has room for one of them at a time.
 //!
-//! No plan knows where such rows are: text does not tell before a row ends, and a page of Parquet tells what all of its rows
-//! have. Six texts of 20 MB among 100,000 short ones took 376 MB within 300, as two tasks came to one each at the same time.
+//! No plan knows where such rows are: text does not tell the size of a row before its end, and a page of Parquet tells only
+//! the size of all its rows. Six texts of 20 MB among 100,000 short ones took 376 MB within 300, because two tasks came to
+//! one each at the same time.
 //!
-//! Guarantee: a turn is a matter of memory, never of progress. Who has waited for [`PATIENCE`] goes on without it: its holder
-//! may wait for something that only others can do.
+//! Guarantee: a turn limits memory, but never stops progress. A task that has waited for [`PATIENCE`] goes on without the
+//! turn, because the holder may wait for something that only others can do.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Reading a row of 100 MB and writing it takes less than a second, in a debug build a few.
+/// Longest wait. Reading a row of 100 MB and writing it takes less than a second, and a few in a debug build.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static TAKEN: Mutex<bool> = Mutex::new(false);
 static GIVEN_BACK: Condvar = Condvar::new();
 
-/// The only turn there is in this process; or none, where waiting was in vain. Given back when it is dropped.
+/// The only turn of this process, or none where waiting was in vain. Dropping it gives the turn back.
 #[derive(Debug)]
 pub(crate) struct Turn {
     is_held: bool,
@@ -58,7 +59,7 @@ mod tests {
         assert!(first.is_held);
         let in_vain = Turn::take_within(Duration::ZERO);
         assert!(!in_vain.is_held);
-        // What was not held is not given back.
+        // A turn that was not held is not given back.
         drop(in_vain);
         assert!(!Turn::take_within(Duration::ZERO).is_held);
         let (sender, receiver) = channel();

@@ -1,4 +1,4 @@
-//! How files are read.
+//! The options of reading files.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Input files: what there is, and the splits it is read in.
+//! The shim of `Source`: input files, and the splits that they are read in.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use crate::ipc::{batch_to_ipc, schema_from_ipc, schema_to_ipc};
 use crate::read_options::ReadOptions;
 use crate::split::Split;
 
-/// What a source is made of again: the paths that were given, the options, and the state.
+/// The parts of a source's pickle: the paths that were given, the options, and the state.
 type Parts<'py> = (Vec<String>, ReadOptions, Bound<'py, PyBytes>);
 
 /// See `exoshuffle_io::Source`.
@@ -234,7 +234,7 @@ pub fn bad_rows<'py>(
     Ok((PyBytes::new(py, &batch_to_ipc(&rows)?), lines))
 }
 
-/// The schema of what has these schemas, which are called so in errors; see `exoshuffle_io::union_schema`.
+/// The schema of datasets with these schemas, and with these names in errors; see `exoshuffle_io::union_schema`.
 #[pyfunction]
 #[pyo3(signature = (names, schemas, /))]
 pub fn union_schema<'py>(

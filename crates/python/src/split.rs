@@ -1,4 +1,4 @@
-//! Parts of files that one task reads.
+//! The shim of `Split`: a part of a file, which one task reads.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How files are written, and what formats there are.
+//! The options of writing files, and the list of formats.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl WriteOptions {
     }
 }
 
-/// The format that files of this name have, by their ending.
+/// The format that the ending of a file name stands for.
 #[pyfunction]
 pub fn format_of_name(name: PathBuf) -> Option<&'static str> {
     Format::from_extension(&name).map(Format::name)
@@ -90,8 +90,8 @@ pub fn format_of_start(start: &[u8]) -> &'static str {
     Format::of_start(start).name()
 }
 
-/// All formats: their names, the endings of files that are written, the compressions, and whether they are text, tell the
-/// types of columns, and hold any table.
+/// All formats: their names, the endings of written files, and the compressions. Then whether they are text, tell the types
+/// of columns, and hold any table.
 #[pyfunction]
 pub fn formats() -> Vec<(&'static str, &'static str, Vec<String>, [bool; 3])> {
     let described = |&format: &Format| {
@@ -107,7 +107,7 @@ pub fn formats() -> Vec<(&'static str, &'static str, Vec<String>, [bool; 3])> {
     Format::all().iter().map(described).collect()
 }
 
-/// Raises if no table with this schema can be written in the format, before any work was done for it.
+/// Raises, before any work is done, if no table with this schema can be written in the format.
 #[pyfunction]
 pub fn check_writable(schema: &[u8], format: &str) -> PyResult<()> {
     let format: Format = format.parse().map_err(io_error)?;

@@ -1,4 +1,4 @@
-"""``Dataset``: files and what to do with them, lazy until a result is asked for."""
+"""``Dataset``: files and the operations on them; lazy until a program asks for a result."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ PathLike = str | os.PathLike[str]
 class Dataset(Narrow["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
-    Nothing is read until a result is asked for, by ``write_*``, ``to_arrow``, ``iter_batches`` or the Arrow stream
-    protocol (so ``pyarrow.table(dataset)``, ``polars.DataFrame(dataset)`` and DuckDB take it as it is).
+    A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
+    Arrow stream protocol. So ``pyarrow.table(dataset)``, ``polars.DataFrame(dataset)`` and DuckDB take it as it is.
     """
 
     # --- shuffles ----------------------------------------------------------------------------------------------
@@ -75,14 +75,14 @@ class Dataset(Narrow["Dataset"]):
         earlier order among equal keys.
 
         Args:
-            by: Column or columns, the first one first; one that is named again changes nothing, and must have the same
-                direction and place of nulls. Fixed-length records need none: their key is their beginning.
+            by: Column or columns, the most significant first. A repeated column changes nothing; it must have the same
+                direction and place of nulls. Fixed-length records need no column: their key is their beginning.
             descending: Largest first; one value for all columns or one for each.
             nulls: ``"first"`` or ``"last"``, whatever the direction; one for all or one for each.
-            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance,
-                to which options of strategies are given: ``PreShuffleMerge(MergeOptions(percent=80))``,
-                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``; ``Auto(...)`` compares one of your own with
-                these (all in ``exoshuffle.strategies``).
+            strategy: ``"auto"``, ``"simple"``, ``"push"``, ``"pre_shuffle_merge"``, ``"streaming"``, or an instance.
+                An instance takes the options of a strategy: ``PreShuffleMerge(MergeOptions(percent=80))``,
+                ``Push(merge_bytes=10**8)``, ``Simple(Speculation())``. ``Auto(...)`` compares a strategy of your own
+                with these (all in ``exoshuffle.strategies``).
             num_partitions: Number of output partitions; default: as few as the memory limit allows.
 
         Returns:
@@ -92,8 +92,8 @@ class Dataset(Narrow["Dataset"]):
             OptionsError: Arguments that contradict each other.
             SchemaError: A column is unknown or has no order.
 
-        Cost: reads the input once (and a few key columns before); writes what exceeds memory to disk once, and reads
-        it back once. Source: Exoshuffle §3.2.
+        Cost: reads the input once (and a few key columns before). Writes the rows that exceed memory to disk once, and
+        reads them back once. Source: Exoshuffle §3.2.
         """
         options = ShuffleOptions(strategy, num_partitions)
         if is_records(self.node):
@@ -117,13 +117,13 @@ class Dataset(Narrow["Dataset"]):
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
     ) -> Dataset:
-        """``sort`` by ``SortKey`` objects; one of a column that was named before must be equal to it."""
+        """Sorts by ``SortKey`` objects, as ``sort`` does; keys of one column must be equal."""
         return self._sort_by(check_keys(keys), ShuffleOptions(strategy, num_partitions))
 
     def _sort_by(self, keys: tuple[SortKey, ...], options: ShuffleOptions) -> Dataset:
         check_names(keys, self.schema.names)
         child = self.node
-        # A stable sort of sorted rows is one sort by both, the later one first.
+        # A stable sort of sorted rows is one sort by the keys of both, those of the later sort first.
         while isinstance(child, Shuffled) and (earlier := sort_keys(child.shuffle)) is not None:
             new = {key.column for key in keys}
             keys += tuple(key for key in earlier if key.column not in new)
@@ -138,13 +138,13 @@ class Dataset(Narrow["Dataset"]):
         descending: bool | Sequence[bool] = True,
         nulls: str | Sequence[str] = "last",
     ) -> Dataset:
-        """The first n rows of a sort, in its order: by default those with the largest values.
+        """Keeps the first n rows of a sort, in its order: by default those with the largest values.
 
-        The same as ``sort(by, descending, nulls).limit(n)``: of rows with equal keys the first in input order come
-        first, nulls come last unless asked for, and NaN is greater than all numbers.
+        The result is the same as that of ``sort(by, descending, nulls).limit(n)``. Rows with equal keys keep their
+        input order, nulls come last by default, and NaN is greater than all numbers.
 
         Args:
-            n: How many; all if there are fewer.
+            n: Number of rows; all if there are fewer.
             by: As in ``sort``.
             descending: As in ``sort``, but largest first is the default; False gives the smallest.
             nulls: As in ``sort``.
@@ -153,8 +153,8 @@ class Dataset(Narrow["Dataset"]):
             OptionsError: A negative number, or arguments that contradict each other.
             SchemaError: A column is unknown or has no order.
 
-        Cost: reads the input once; each map sorts the keys of its split and sends n rows at most, one reduce takes
-        these. Where they do not fit into its memory, all rows are sorted instead.
+        Cost: reads the input once. Each map sorts the keys of its split and sends n rows at most to one reduce. Where
+        these rows do not fit into the memory of the reduce, all rows are sorted instead.
         """
         check_count("n", n)
         return self._sort_by(parse_keys(by, descending, nulls), ShuffleOptions()).limit(n)
@@ -167,28 +167,29 @@ class Dataset(Narrow["Dataset"]):
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
     ) -> Dataset:
-        """All rows in random order: every permutation is as likely as any other.
+        """Puts all rows in random order: every permutation is as likely as any other.
 
-        The same seed gives the same order of the rows of the same files, whatever the engine, the memory limit and the
-        number of CPUs and partitions are, and whatever steps that need no shuffle lie between.
+        The same seed gives the same order of the rows of the same files. The engine, the memory limit, the number of
+        CPUs and partitions, and steps in between that need no shuffle do not change that order.
 
-        What other shuffles, limits and users' functions make is ordered by which part of that result a row is in, and
-        where in it: the order is the same as long as these parts are, which follow from the memory limit and the number
-        of CPUs. ``num_partitions`` of the shuffle before keeps them the same where rows go by hash (groups, joins,
-        ``distinct``), unless a part is so large that it is kept in pieces; not where a sort cuts at sampled keys.
+        Results of other shuffles, limits and users' functions come in parts. A row of them is known by its part and its
+        place there, so the order is the same as long as the parts are. The parts follow from the memory limit and the
+        number of CPUs. Where rows go by hash (groups, joins, ``distinct``), ``num_partitions`` of the shuffle before
+        keeps them the same, unless a large part is kept in pieces. It does not where a sort cuts at sampled keys.
 
-        With a **window** it is cheap and partial, for data that is read again and again, as in training: files are cut
-        into windows of neighbouring rows, the windows come in random order, and the rows of each in random order. So a
-        row may come out anywhere, but among the rows of its window, which stay together: two rows of a window are never
-        further apart than it has rows, and rows of two windows never mix. Values that are correlated over more than a
-        window stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
+        With a **window** the shuffle is cheap and partial, for data that is read again and again, as in training. Files
+        are cut into windows of neighbouring rows; the windows come in random order, and so do the rows of each. A row
+        may come out anywhere, but the rows of its window stay together. Two rows of a window are never further apart
+        than the window has rows, and rows of two windows never mix. Values that are correlated over more than a window
+        stay clustered, and a sample of the first rows is one of few windows: for these, leave the window out.
 
         Args:
-            seed: Of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
-                dataset, which ``seeds``, ``explain()`` and results of writing tell.
-            window: Its size, for a partial shuffle: a number of rows (as many as have the mean size of all), or a size
-                of rows in memory as text (``"64MB"``). A window does not reach over the end of a file, nor of a row
-                group if it is larger than a quarter of one; most have half of this size or more, and none has more.
+            seed: Seed of the permutation, from 0 to 2**64 - 1. Default: a fresh one, the same for all results of this
+                dataset; ``seeds``, ``explain()`` and results of writing tell it.
+            window: Size of a window, for a partial shuffle: a number of rows (as many as have the mean size of all), or
+                a size of rows in memory as text (``"64MB"``). A window does not reach over the end of a file. If it is
+                larger than a quarter of a row group, it does not reach over the end of that either. Most windows have
+                half of this size or more, and none has more than all of it.
             strategy: As in ``sort``; not with a window.
             num_partitions: As in ``sort``; not with a window.
 
@@ -196,9 +197,10 @@ class Dataset(Narrow["Dataset"]):
             OptionsError: A seed or window out of range, or a window for rows that are not read from files.
 
         Cost: as ``sort``, with 8 more bytes per row on the way. With a window: reads the input once, spills nothing,
-        holds three windows per CPU in memory. Windows of less than 256 kB, or of less than a quarter of a row group of
-        Parquet or a batch of Arrow IPC, in the mean, cost as much as a shuffle without: read one by one, in random
-        order, they would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed training.
+        holds three windows per CPU in memory. Small windows cost as much as a shuffle without any: those of less than
+        256 kB, or of less than a quarter of a mean Parquet row group or Arrow IPC batch. Reading these one by one, in
+        random order, would decode each row group again and again. Source: Exoshuffle §5.3, where shuffles feed
+        training.
         """
         seed = seed_or_fresh(seed)
         options = ShuffleOptions(strategy, num_partitions)
@@ -234,11 +236,11 @@ class Dataset(Narrow["Dataset"]):
         order.
 
         Args:
-            num_partitions: How many.
-            target_size: About how large, instead of how many.
-            by: Column or columns whose values decide; one that is named again changes nothing.
-            method: With ``by`` ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
-                other in order), without it ``"round-robin"``.
+            num_partitions: Number of partitions.
+            target_size: About the size of a partition, instead of their number.
+            by: Column or columns whose values decide; a repeated column changes nothing.
+            method: With ``by``: ``"hash"`` (equal values meet; the default) or ``"range"`` (partitions follow each
+                other in order). Without it: ``"round-robin"``.
             strategy: As in ``sort``.
 
         Raises:
@@ -265,19 +267,18 @@ class Dataset(Narrow["Dataset"]):
         Null is a key like any other, NaN is one value, and −0.0 equals 0.0.
 
         Args:
-            *keys: Columns, or a list of them, of which one that is named again changes nothing; without any all rows
-                are one group.
+            *keys: Columns, or a list of them; a repeated column changes nothing. Without any, all rows are one group.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
         Raises:
-            OptionsError: Something else than names.
+            OptionsError: An argument is something else than names.
             SchemaError: A column is unknown.
         """
         options = ShuffleOptions(strategy, num_partitions)
         names = once(names_in(keys, "group_by"))
         for name in names:
-            column(name, self.schema)  # one that there is not says so here
+            column(name, self.schema)  # raises for an unknown column
         return Grouped(self.schema, names, options, self._shuffled, self._aggregated)
 
     def distinct(
@@ -287,10 +288,10 @@ class Dataset(Narrow["Dataset"]):
         strategy: str | Strategy = "auto",
         num_partitions: int | None = None,
     ) -> Dataset:
-        """Drops duplicates: of rows with equal values, the first in input order stays.
+        """Drops duplicates: the first of the rows with equal values, in input order, stays.
 
         Args:
-            subset: Columns to compare, of which one that is named again changes nothing; default: all.
+            subset: Columns to compare; a repeated column changes nothing. Default: all.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
 
@@ -317,10 +318,10 @@ class Dataset(Narrow["Dataset"]):
 
         Args:
             other: The right side.
-            on: Key columns that both sides have; one that is named again changes nothing.
+            on: Key columns that both sides have; a repeated column changes nothing.
             how: ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross``.
             left_on: Key columns of this side, where names differ.
-            right_on: As many of the other side; the same pair again changes nothing.
+            right_on: As many key columns of the other side; a repeated pair changes nothing.
             suffix: Added to columns of the right side whose names the left side has too.
             strategy: As in ``sort``.
             num_partitions: As in ``sort``.
@@ -332,12 +333,12 @@ class Dataset(Narrow["Dataset"]):
 
         Rows of a partition come in the order of the left side, and for each in that of the right side.
 
-        Cost: as ``sort``, of both sides; less where a side is small, up to 16 MB and a sixteenth of what the memory
-        limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, such a side is given to every
-        task that reads the other, and nothing is shuffled: the right side of ``inner``, ``left``, ``semi`` and ``anti``
-        joins, the left one of ``inner`` and ``right`` joins. A cross join does so with either side, and deals out the
-        other one first if it was given one of the two arguments; where both sides are larger, both go into the store,
-        and a partition of the result is made for each two pieces of them.
+        Cost: as ``sort``, of both sides; less where a side is small, up to 16 MB and a sixteenth of the memory that the
+        limit leaves for data. If neither ``strategy`` nor ``num_partitions`` is given, every task that reads the other
+        side gets the small one, and nothing is shuffled. The small side may be the right one of ``inner``, ``left``,
+        ``semi`` and ``anti`` joins, and the left one of ``inner`` and ``right`` joins. A cross join takes either side
+        as the small one; given one of the two arguments, it deals out the other side first. Where both sides are
+        larger, a cross join puts both into the store, and makes a partition of the result for each two pieces of them.
         """
         check_datasets("join", [other])
         joined = parse_join(
@@ -374,22 +375,23 @@ class Dataset(Narrow["Dataset"]):
         Args:
             other: The right side.
             on: The column of both sides that has to be near, as a time or a number; once in the result.
-            left_on: The column of this side, where names differ; both are in the result then.
+            left_on: The column of this side, where names differ; the result then has both.
             right_on: The column of the other side.
             by: Column or columns of both sides that have to be equal; null equals nothing.
             direction: ``"backward"``, the last row of the other side that is not greater; ``"forward"``, the first that
-                is not smaller; ``"nearest"``, whichever is nearer, the later one if both are as near. Of rows with
-                equal keys the last one counts, with ``"forward"`` the first one.
-            tolerance: Rows further apart do not match: a number; of times a ``timedelta`` or text such as ``"1h30m"``.
+                is not smaller; ``"nearest"``, the nearer of these, the later one if both are as near. The last of the
+                rows with equal keys counts, with ``"forward"`` the first.
+            tolerance: Rows further apart do not match: a number, or for times a ``timedelta`` or text such as
+                ``"1h30m"``.
             suffix: Added to columns of the right side whose names the left side has too.
-            strategy: Of the sorts, as in ``sort``.
+            strategy: Strategy of the sorts, as in ``sort``.
 
         Raises:
             OptionsError: Arguments that contradict each other, or a tolerance that does not fit the type of ``on``.
             SchemaError: A column is unknown, or types of keys cannot be compared.
 
-        Cost: sorts both sides, but for one that is in the order of ``on`` already, without ``by``; then reads each
-        once more, in pieces. Beyond memory, a side is spilled as in ``sort``, and as sorted pieces.
+        Cost: sorts both sides, except a side that is in the order of ``on`` already, without ``by``; then reads each
+        once more, in pieces. A side that exceeds memory is spilled as in ``sort``, and once more as sorted pieces.
         """
         check_datasets("join_asof", [other])
         if strategy in DIRECTIONS:
@@ -429,8 +431,8 @@ class Aggregated(Dataset):
     """Groups and aggregates, made by ``Grouped.agg``: a dataset that can also be watched.
 
     Attributes:
-        grouping: What is aggregated.
-        options: How to run it; ``stream`` has a strategy of its own.
+        grouping: The keys and the aggregates.
+        options: How to run the shuffle; ``stream`` has a strategy of its own.
     """
 
     def __init__(self, node: Node, grouping: GroupBy, options: ShuffleOptions) -> None:
@@ -439,37 +441,37 @@ class Aggregated(Dataset):
         self.options = options
 
     def stream(self, seed: int | None = None) -> Iterator[Partial]:
-        """Partial results while the aggregation runs, each of more of the input, the last one of all of it.
+        """Yields partial results while the aggregation runs, each of more of the input, the last one of all of it.
 
-        Counts, sums and means are estimates for the whole input, and each has a column ``<name>_error``, a double in
-        the unit of the estimate: the truth is within so much of it in about 95 % of cases, as far as the parts that
-        were read, at random, are like the others; after two or three parts, or where few parts have most rows, that is
-        a rough guess. Errors are zero in the last result and only there, and null where they cannot be told (one part
-        read, no value seen, a mean of values of one part or of equal ones, a sum of zeros). ``min``, ``max``,
-        ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far. Groups that were not
-        seen yet are missing, and estimates that do not fit the type of their column are null.
+        Counts, sums and means are estimates for the whole input. Each has a column ``<name>_error``, a double in the
+        unit of the estimate: in about 95 % of cases, the truth is no further than that from the estimate. That holds as
+        far as the parts that were read, at random, are like the others. The error is a rough guess after two or three
+        parts, or where few parts have most rows. Errors are zero in the last result and only there. They are null where
+        they cannot be told: one part read, no value seen, a mean of values of one part or of equal ones, a sum of
+        zeros. ``min``, ``max``, ``first``, ``last``, ``any``, ``all``, ``std`` and ``var`` are of the rows read so far.
+        Groups that were not seen yet are missing. Estimates that do not fit the type of their column are null.
 
         The next part is computed while the program looks at a result. Breaking out of the loop ends the aggregation.
 
         Args:
-            seed: Of the order in which the input is read, from 0 to 2**64 - 1; default: a fresh one, which the results
-                tell.
+            seed: Seed of the order in which the input is read, from 0 to 2**64 - 1; default: a fresh one, which the
+                results tell.
 
         Raises:
-            OptionsError: At once: a seed out of range, a function that needs more than a row per group (``median``,
-                ``count_distinct`` …), or a column that already has the name of an error.
-            InputError: While it runs: a sum of what has been read that its type cannot hold.
+            OptionsError: At once: a seed out of range, a function that needs more than one row per group
+                (``median``, ``count_distinct`` …), or a column with the name of an error.
+            InputError: While it runs: the type of a sum cannot hold the sum of the rows read so far.
 
-        Cost: reads the input once; states are blocks of a row per group and at most one more for each ``min``,
-        ``max``, ``first`` and ``last``, and are merged and read once per round, of which there are up to 16. A result
-        is a table in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
+        Cost: reads the input once. States are blocks of a row per group, and at most one more row for each ``min``,
+        ``max``, ``first`` and ``last``. States are merged and read once per round, up to 16 times. A result is a table
+        in memory, outside the memory limit. Source: Exoshuffle §3.6.1; the formulae are in
         ``exoshuffle.operators.online.estimates``.
         """
         return partials(self.node, self.grouping, self.options, seed_or_fresh(seed))
 
 
 def _checked(shuffle: Shuffle) -> Shuffle:
-    """The shuffle, if its keys fit: they say so when the native object is built."""
+    """Returns the shuffle if its keys fit: building the native object raises otherwise."""
     for side in shuffle.sides:
         rows_config(side.schema, side.order).build()
     return shuffle

@@ -1,7 +1,7 @@
-"""From a tree of operations to a job.
+"""Turns a tree of operations into a job.
 
-The last shuffle streams into the caller's sink; those before it leave blocks in the store, which spills them where they
-do not fit, and their results are measured anew before the next one is planned.
+The last shuffle streams into the caller's sink. Those before it leave blocks in the store, which spills blocks that do
+not fit. The result of each is measured anew before the next shuffle is planned.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 MadeInput = BlockInput | UnmadeInput
 
-#: A side of a join up to this size, and up to this share of the budget, is given to every task instead of a shuffle.
+#: A side of a join goes to every task, without a shuffle, up to this size and up to this share of the budget.
 MAX_BROADCAST_BYTES = 16_000_000
 BROADCAST_SHARE = 16
-#: And if a fourth of the budget has 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
-#: A side of 1.2 million numbers, joined within 300 MB, made for 435 MB and an error of DuckDB.
+#: A fourth of the budget must also have 150 bytes, of a hash table, for each of its rows in all tasks that run at once.
+#: A side of 1.2 million numbers, joined within 300 MB, took 435 MB and ended in an error of DuckDB.
 BROADCAST_ROW_SHARE = 600
 
 
@@ -69,22 +69,22 @@ class Execution:
 
     engine: Engine
     progress: Progress | None = None
-    #: Results by node: what is asked for twice, to be measured and to be read, is made once.
+    #: Results by node: a result is asked for twice, to be measured and to be read, and is made once.
     _made: dict[int, MadeInput] = field(default_factory=dict, init=False, repr=False)
-    #: In the place of groups, by node: the two shuffles that make them.
+    #: The two shuffles that make groups, by the node that they replace.
     _by_values: dict[int, Shuffled] = field(default_factory=dict, init=False, repr=False)
 
     def job(self, node: Node, results: ResultPlace, behind: tuple[Step, ...] = ()) -> Job:
-        """The job of a tree; runs the shuffles below the last one.
+        """Returns the job of a tree; runs the shuffles below the last one.
 
         Args:
             node: The tree.
             results: Where its parts will go.
-            behind: What they will go through on the way, which is up to the caller.
+            behind: Steps that the caller will apply to the parts on the way.
         """
         below, steps = _without_steps(node)
         if isinstance(below, Files | United) or id(below) in self._made:
-            # With the steps, so that columns which nobody needs are not read.
+            # The scan gets the steps, so that it does not read columns which no step needs.
             return ScanJob(self.inputs(node), node.schema, self.engine)
         job = self._job(below, results, (*steps, *behind))
         return SteppedJob(job, steps) if steps else job
@@ -107,17 +107,17 @@ class Execution:
         )
 
     def window_job(self, node: Windowed) -> WindowJob:
-        """The job of a shuffle within windows."""
+        """Returns the job of a shuffle within windows."""
         inputs = [source for source in self.inputs(node.child) if isinstance(source, FileInput)]
         return WindowJob(inputs, node.schema, node.seed, node.window, self.engine)
 
     def merge_join_job(self, node: MergeJoined) -> MergeJoinJob:
-        """The job of a sort-merge join; runs the shuffles below it."""
+        """Returns the job of a sort-merge join; runs the shuffles below it."""
         left, right = (self._merged_side(node, side) for side in range(2))
         return MergeJoinJob(node.join, (left, right), self.engine)
 
     def _merged_side(self, node: MergeJoined, side: int) -> SortedSide:
-        """A side as it is read, where it may be in order of a single key; and sorted."""
+        """Returns a side with its sort, and with a scan where the input may be in the order of a single key."""
         child, ordered = node.children[side], node.sorted_child(side)
         inputs = self.inputs(child)
         may_be_sorted = len(node.join.keys[side]) == 1 and node.options == ShuffleOptions()
@@ -130,9 +130,10 @@ class Execution:
     def top_job(
         self, node: Limited, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> ShuffleJob | None:
-        """The job that finds the first rows of a sort without sorting all; None if they are of no sort, or too many.
+        """Returns the job that finds the first rows of a sort without sorting all.
 
-        A sort that was given a strategy or a number of partitions is done as was asked.
+        None if the rows are of no sort, or too many; also if the sort was given a strategy or a number of partitions,
+        because it is then done as asked.
         """
         sort = node.child
         if not isinstance(sort, Shuffled) or sort.options != ShuffleOptions():
@@ -156,7 +157,7 @@ class Execution:
     def _join_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...]
     ) -> Job | None:
-        """The job of a join that needs no shuffle; None if it needs one."""
+        """Returns the job of a join that needs no shuffle; None if it needs one."""
         join = node.join
         if join is None:
             return None
@@ -171,7 +172,7 @@ class Execution:
         return CrossJob(join, left, right, self.engine)
 
     def small_side(self, node: Shuffled) -> SmallSide | None:
-        """The side of a join that is given to every task; None if none is small enough, or a shuffle was asked for."""
+        """Returns the side of a join that every task gets; None if none is small enough, or a shuffle was asked for."""
         join = node.join
         if join is None or (join.how != "cross" and node.options != ShuffleOptions()):
             return None
@@ -185,10 +186,10 @@ class Execution:
         return None
 
     def cross_sides(self, node: Shuffled) -> tuple[ScanJob, ScanJob]:
-        """What reads the pieces of both sides of a cross join of which none is small.
+        """Returns the jobs that read the pieces of both sides of a cross join without a small side.
 
         Raises:
-            OptionsError: It was given a strategy or a number of partitions.
+            OptionsError: The join was given a strategy or a number of partitions.
         """
         if node.options != ShuffleOptions():
             limit = min(MAX_BROADCAST_BYTES, self.engine.budget_bytes // BROADCAST_SHARE)
@@ -202,7 +203,7 @@ class Execution:
         return left, right
 
     def _blocks(self, job: Job) -> list[Ref]:
-        """What a job makes, in the store."""
+        """Puts the result of a job into the store."""
         return collected(job.run(BlocksSink(piece_bytes(self.engine))), self.engine.num_cpus)
 
     def _table(self, job: ScanJob) -> pa.Table:
@@ -215,7 +216,7 @@ class Execution:
     def shuffle_job(
         self, node: Shuffled, results: ResultPlace, behind: tuple[Step, ...] = ()
     ) -> ShuffleJob:
-        """The job of a shuffle; runs the shuffles below it. Arguments: as of ``job``."""
+        """Returns the job of a shuffle; runs the shuffles below it. The arguments are those of ``job``."""
         inputs = self._inputs_of(node)
         job = ShuffleJob(
             inputs, node.shuffle, node.options, self.engine, results, self.progress, behind
@@ -239,7 +240,7 @@ class Execution:
         ]
 
     def inputs(self, node: Node, later: tuple[Step, ...] = ()) -> list[Input]:
-        """What has to be read for a tree; ``later`` steps come after its own."""
+        """Returns the inputs of a tree; ``later`` steps come after its own."""
         node, steps = _without_steps(node)
         steps += later
         if isinstance(node, Files):
@@ -252,14 +253,14 @@ class Execution:
         return [dataclasses.replace(self._made[id(node)], steps=steps)]
 
     def made(self, node: Node) -> MadeInput:
-        """The result of a tree, as something to read."""
+        """Returns the result of a tree as an input."""
         return BlockInput(tuple(self._blocks(self.job(node, "blocks"))))
 
 
 def _without_steps(
     node: Node,
 ) -> tuple[Files | Shuffled | MergeJoined | United | Limited | Windowed, tuple[Step, ...]]:
-    """The node below the steps that come last, and these in their order."""
+    """Returns the node below the last steps, and these steps in their order."""
     steps: tuple[Step, ...] = ()
     while isinstance(node, Stepped):
         steps = (node.step, *steps)

@@ -1,4 +1,4 @@
-"""``Grouped``: what can be done with groups of rows."""
+"""``Grouped``: the operations on groups of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from exoshuffle.units import option_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What groups become. The classes of these names know this file, and not the other way round.
+#: The results of operations on groups. The classes of these names import this file, so it cannot import them.
 Dataset = TypeVar("Dataset")
 Aggregated = TypeVar("Aggregated")
 
@@ -28,11 +28,11 @@ class Grouped(Generic[Dataset, Aggregated]):
     """Groups of rows with equal keys; made by ``Dataset.group_by``.
 
     Attributes:
-        schema: Of the rows.
+        schema: Schema of the rows.
         keys: Columns to group by.
         options: How to run the shuffle.
         shuffled: Makes the dataset of a shuffle.
-        aggregated: Makes that of aggregates.
+        aggregated: Makes the dataset of aggregates.
     """
 
     schema: pa.Schema
@@ -42,9 +42,9 @@ class Grouped(Generic[Dataset, Aggregated]):
     aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
 
     def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
-        """One row per group, with the keys and ``name=(column, function)`` for each aggregate.
+        """Makes one row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
-        Functions, of values that are not null (what each gives is in ``exoshuffle.operators.group_by.aggregate``):
+        The functions take values that are not null (``exoshuffle.operators.group_by.aggregate`` has their results):
 
         * of any: ``count``, ``count_distinct``, ``approx_count_distinct``, ``min``, ``max``, ``first`` and ``last`` in
           input order, ``top_k`` (k), ``list`` (with nulls);
@@ -63,16 +63,16 @@ class Grouped(Generic[Dataset, Aggregated]):
             A dataset; its ``stream`` yields estimates while the aggregation runs.
 
         Raises:
-            SchemaError: An unknown column, or a function that its type has not.
+            SchemaError: A column is unknown, or its type does not have the function.
             OptionsError: An unknown function, a bad parameter, no aggregate at all.
 
-        Cost: maps combine the rows of a split where fewer bytes travel for it, which is measured before work starts;
-        only keys and the columns that are aggregated travel.
+        Cost: maps combine the rows of a split where that sends fewer bytes, as measured before work starts. Only keys
+        and aggregated columns travel.
         """
         return self.aggregated(parse_aggregates(self.schema, self.keys, aggregates), self.options)
 
     def count(self) -> Aggregated:
-        """One row per group, with the keys and the number of its rows as ``count``."""
+        """Makes one row per group, with the keys and the number of its rows as ``count``."""
         return self.agg(count="count")
 
     def map_groups(
@@ -86,13 +86,13 @@ class Grouped(Generic[Dataset, Aggregated]):
 
         Args:
             function: Returns a table, a record batch or a dictionary of columns, of any number of rows.
-            schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
+            schema: Schema of its results. Default: that of its result for no rows; it is called for these once, in a
                 worker process.
-            memory: What it takes beside the group and its result, as in ``Dataset.map_batches``. A group may be as
-                large as what the limit leaves beside that; default: beside a copy of the group.
+            memory: Memory that it takes beside the group and its result, as in ``Dataset.map_batches``. A group may
+                fill the rest of the limit; default: the rest beside a copy of the group.
 
         Raises:
-            OptionsError: What was given is no function, no schema, or no size.
+            OptionsError: An argument is no function, no schema, or no size.
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
             SchemaError: While running: it returned another schema.
         """

@@ -1,4 +1,4 @@
-"""``Narrow``: what can be done to the rows of a dataset without a shuffle of all of them."""
+"""``Narrow``: the operations on the rows of a dataset that need no shuffle of all rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from exoshuffle.units import option_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What operations make. The class of that name inherits what is here, so its file imports this one.
+#: The result of operations. The class of that name inherits from ``Narrow``, so its file imports this one.
 Dataset = TypeVar("Dataset", bound=Results)
-#: Steps that follow each other: each takes rows from the one before it. Python went deep enough for 300, not for 400.
+#: Steps that follow each other: each takes rows from the one before. Python's stack had room for 300, but not for 400.
 MAX_STEPS = 256
 
 
@@ -47,11 +47,11 @@ class Narrow(Results, Generic[Dataset]):
             **expressions: New columns by name, as SQL: ``total="price * quantity"``.
 
         Raises:
-            OptionsError: Something else than names, or than text.
+            OptionsError: A column is given by something else than a name, or an expression is no text.
             SchemaError: An unknown column, an expression that does not fit the schema, or a name twice: columns of the
                 result must differ in their names.
 
-        Cost: columns that are kept are not copied; expressions are computed in DuckDB, batch by batch.
+        Cost: copies no column that is kept; computes expressions in DuckDB, batch by batch.
         """
         return self._stepped(Select(names_in(columns, "select"), tuple(expressions.items())))
 
@@ -60,10 +60,10 @@ class Narrow(Results, Generic[Dataset]):
         return self._stepped(WithColumns(tuple(expressions.items())))
 
     def drop(self, *columns: str | Sequence[str]) -> Dataset:
-        """Leaves columns out: names, or lists of them; one that is named again changes nothing.
+        """Leaves columns out: names, or lists of them; a repeated name changes nothing.
 
         Raises:
-            OptionsError: Something else than names.
+            OptionsError: An argument is something else than names.
             SchemaError: An unknown column.
         """
         return self._stepped(Drop(names_in(columns, "drop")))
@@ -72,8 +72,8 @@ class Narrow(Results, Generic[Dataset]):
         """Gives columns other names, ``{old: new}``.
 
         Raises:
-            OptionsError: Something else than a dictionary of names.
-            SchemaError: An unknown column, or a name that there is already.
+            OptionsError: The argument is no dictionary of names.
+            SchemaError: An unknown column, or a new name that another column has already.
         """
         if not isinstance(columns, Mapping):
             raise OptionsError(
@@ -87,11 +87,11 @@ class Narrow(Results, Generic[Dataset]):
     def filter(self, condition: str) -> Dataset:
         """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
 
-        Of conditions joined by ``and``, those on partition columns alone decide which files are read at all.
+        Conditions joined by ``and`` that name only partition columns decide which files are read at all.
 
         Raises:
-            OptionsError: Something else than text.
-            SchemaError: A condition that does not fit the schema.
+            OptionsError: The condition is no text.
+            SchemaError: The condition does not fit the schema.
         """
         return self._stepped(Filter(condition))
 
@@ -108,15 +108,15 @@ class Narrow(Results, Generic[Dataset]):
             function: From a ``pyarrow.Table`` to a table, a record batch or a dictionary of columns. It must give the
                 same result for the same rows, since a task may run again. Lists in a dictionary get the types of the
                 schema; values that these cannot hold exactly are refused (numbers go to the nearest float).
-            schema: Of what it returns; default: what it returns for no rows, for which it is called once, in a
+            schema: Schema of its results. Default: that of its result for no rows; it is called for these once, in a
                 worker process.
-            memory: What it takes beside a batch and its result at most, in bytes or as text (``"300MB"``), to be set
-                apart for each of its tasks: as many run at once as have room. What it takes beyond that, processes
-                that it starts included, comes out of what the memory limit happens to have left. On Ray, tasks are
-                scheduled by it, and nothing but Ray's own watch over the memory of a node ends one that takes more.
+            memory: Most memory that it takes beside a batch and its result, in bytes or as text (``"300MB"``). So much
+                is set apart for each of its tasks, and as many run at once as have room. If it takes more, with the
+                processes that it starts, the rest of the memory limit has to give it. Ray schedules tasks by this
+                number; only Ray's own watch over the memory of a node ends a task that takes more.
 
         Raises:
-            OptionsError: What was given is no function, no schema, or no size.
+            OptionsError: An argument is no function, no schema, or no size.
             SchemaError: While running: it returned another schema.
             FunctionMemoryError: While running: it took more memory than that, and the limit had no more.
         """
@@ -125,15 +125,15 @@ class Narrow(Results, Generic[Dataset]):
         return self._stepped(learnt(step, self.schema))
 
     def union(self, *others: Dataset) -> Dataset:
-        """The rows of this dataset and of others, one after the other; duplicates stay.
+        """Appends the rows of other datasets to those of this one; duplicates stay.
 
-        Columns are told by their names, and come in the order of this dataset. They can be null in the result if they
-        can in any of these. Where their types differ, the result has the type that holds the values of all: see
+        Columns are matched by name, and come in the order of this dataset. A column can be null in the result if it can
+        be in any of the datasets. Where types differ, the result has the type that holds the values of all: see
         "Types that meet" in docs/formats.md.
 
         Raises:
-            OptionsError: Another is no dataset.
-            SchemaError: The datasets have other columns, or types that have no common one; or fixed-length records
+            OptionsError: An argument is no dataset.
+            SchemaError: The datasets differ in their columns, or types have no common one; or fixed-length records
                 differ in their keys.
         """
         check_datasets("union", others)
@@ -142,12 +142,13 @@ class Narrow(Results, Generic[Dataset]):
         return self._made(United(unified(nodes)))
 
     def limit(self, count: int) -> Dataset:
-        """The first rows. No more of the input is worked on than needed, and a few partitions ahead.
+        """Keeps the first rows. Works on no more of the input than needed, and a few partitions ahead.
 
-        Of a sort that was given neither a strategy nor a number of partitions they are found as by ``top_k``.
+        Finds the first rows of a sort as ``top_k`` does, if the sort was given neither a strategy nor a number of
+        partitions.
 
         Raises:
-            OptionsError: A negative number.
+            OptionsError: The number is negative.
         """
         check_count("limit", count)
         return self._made(Limited(self.node, count))
@@ -155,19 +156,19 @@ class Narrow(Results, Generic[Dataset]):
     def sample(
         self, n: int | None = None, *, fraction: float | None = None, seed: int | None = None
     ) -> Dataset:
-        """Some of the rows, chosen at random without replacement.
+        """Chooses some of the rows at random, without replacement.
 
-        A row is chosen by a pseudo-random number of the seed, its file and its place in the file, so the same seed
-        chooses the same rows, whatever the engine, the memory limit and the number of CPUs are, and whatever steps such
-        as ``filter`` and ``select`` are between. Of results of shuffles, limits and ``map_batches`` it chooses the same
-        as long as they are cut into the same parts.
+        A pseudo-random number of the seed, the file and the place in the file decides about a row. So the same seed
+        chooses the same rows. The engine, the memory limit, the number of CPUs, and steps in between such as ``filter``
+        and ``select`` do not matter. From results of shuffles, limits and ``map_batches`` it chooses the same rows as
+        long as they are cut into the same parts.
 
         Args:
-            n: How many rows: exactly so many, or all if there are fewer, every subset of this size as likely as any
+            n: Number of rows: exactly so many, or all if there are fewer. Every subset of this size is as likely as any
                 other. They come in random order: they are the first n of ``random_shuffle(seed)``.
             fraction: Instead of ``n``: each row is kept with this probability, independently of the others, so their
                 number varies by about the square root of it. Rows keep their order.
-            seed: From 0 to 2**64 - 1. A sample of a sample is a new choice with the same seed, too. Default: a fresh
+            seed: From 0 to 2**64 - 1. A sample of a sample is a new choice, even with the same seed. Default: a fresh
                 one, the same for all results of this dataset; ``seeds``, ``explain()`` and results of writing tell it.
 
         Raises:
@@ -190,16 +191,16 @@ class Narrow(Results, Generic[Dataset]):
                 "write the rows and go on with these"
             )
         node = Stepped(self.node, step)
-        _ = node.schema  # a step that does not fit says so here
+        _ = node.schema  # raises for a step that does not fit
         return self._made(pruned(node))
 
     def _made(self, node: Node) -> Dataset:
-        """The dataset of a tree."""
+        """Returns the dataset of a tree."""
         raise NotImplementedError
 
 
 def _num_steps(node: Node) -> int:
-    """Steps that a task does one behind the other."""
+    """Returns the number of steps that a task does one after the other."""
     if isinstance(node, Stepped):
         return 1 + _num_steps(node.child)
     return max(map(_num_steps, node.children), default=0) if isinstance(node, United) else 0
@@ -222,7 +223,7 @@ def check_datasets(operator: str, others: Sequence[Any]) -> None:
 
 
 def _check_keys(nodes: Sequence[Node]) -> None:
-    """Raises ``SchemaError`` where records have keys of different sizes: what would they be sorted by?"""
+    """Raises ``SchemaError`` where records have keys of different sizes: they would have no common key to sort by."""
     read = [source for node in nodes if is_records(node) for source in sources(node)]
     sizes = sorted({int(source.key_bytes) for source in read})
     if len(sizes) > 1:

@@ -1,11 +1,11 @@
-"""Groups whose results can be watched while they are computed.
+"""Online aggregation: a program watches the results of groups while they are computed.
 
 Guarantee: the same seed, input and engine settings give the same partial results; the last one has the rows of
-``to_arrow()`` (sums of floats up to rounding). A program that stops taking results ends the shuffle: what was
-submitted, a round at most, runs out.
+``to_arrow()`` (sums of floats up to rounding). A program that stops taking results ends the shuffle: only submitted
+tasks, a round at most, still run.
 
-Why by the strategy ``streaming`` and no other: only there are states of rounds. Why a round ahead: workers must not
-wait for a program that looks at a result.
+Why only by the strategy ``streaming``: no other has states after a round. Why a round ahead: workers must not wait for
+a program that looks at a result.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from exoshuffle.strategies.task_set import stage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Splits that an input is cut into, at least, if they are not smaller than this: errors are made of the spread between
-#: splits. A task takes some milliseconds beside its rows; reading this much takes about as long.
+#: The fewest splits of an input, unless they would be smaller than ``MIN_SPLIT_BYTES``: errors are computed from the
+#: spread between splits. A task takes some milliseconds beside its rows; reading that many bytes takes about as long.
 NUM_SPLITS = 32
 MIN_SPLIT_BYTES = 100_000
-#: Rounds, at most: each merges all groups once more.
+#: Most rounds: each merges all groups once more.
 NUM_ROUNDS = 16
 
 
 @dataclass(frozen=True)
 class Partial:
-    """What is known of all groups at some time.
+    """The estimates for all groups after a round.
 
     Attributes:
-        fraction: Of the input that was read, 0 < fraction <= 1: of its rows, or of bytes where rows are not known.
+        fraction: Share of the input that was read, 0 < fraction <= 1: by rows, or by bytes where rows are not known.
         table: The groups that were seen, with estimates for the whole input; see ``Aggregated.stream``.
-        seed: Of the order in which the input is read.
+        seed: Seed of the order in which the input is read.
     """
 
     fraction: float
@@ -66,11 +66,11 @@ class Partial:
 
 @dataclass(frozen=True)
 class _Split:
-    """What one map reads.
+    """The input of one map.
 
     Attributes:
-        source: How to read it, with the summary of this split as the last step.
-        item: What to read.
+        source: Reads the item, with the summary of this split as the last step.
+        item: The item to read.
         size: About how many rows it has, known before it is read.
     """
 
@@ -82,10 +82,10 @@ class _Split:
 def partials(
     groups: Node, grouping: GroupBy, options: ShuffleOptions, seed: int
 ) -> Iterator[Partial]:
-    """What ``Aggregated.stream`` yields, of the node of its groups.
+    """Yields the results of ``Aggregated.stream``, from the node of its groups.
 
     Raises:
-        OptionsError: At once: see there.
+        OptionsError: At once, as ``Aggregated.stream`` says.
     """
     online = parse_online(grouping)
     options = replace(options, strategy="simple")
@@ -99,7 +99,7 @@ def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
         job = Execution(engine).shuffle_job(node, "blocks")
         splits = _splits(job, online)
         random.Random(seed).shuffle(splits)
-        # The first result shall come early, but all CPUs have something to do.
+        # The first result should come early, but every CPU must have work.
         round_size = max(engine.num_cpus, -(-len(splits) // NUM_ROUNDS))
         sizes = tuple(split.size for split in splits)
         for num_seen, refs in in_advance(_rounds(job, online, splits, round_size), 1):
@@ -109,7 +109,7 @@ def _partials(node: Shuffled, online: Online, seed: int) -> Iterator[Partial]:
 def _rounds(
     job: ShuffleJob, online: Online, splits: Sequence[_Split], round_size: int
 ) -> Iterator[tuple[int, list[Ref]]]:
-    """After each round the number of splits read and the results of all partitions; work starts as they are taken."""
+    """Yields after each round the number of splits read and the results of all partitions; taking them starts work."""
     sizes = tuple(split.size for split in splits)
     tasks = OnlineTasks(online, sizes, _table_tasks(job, splits))
     run_estimate = stage(tasks, "estimate", memory=job.plan.reduce_memory_bytes)
@@ -127,7 +127,7 @@ def _rounds(
 
 
 def _splits(job: ShuffleJob, online: Online) -> list[_Split]:
-    """The input in splits, in order."""
+    """Returns the splits of the input, in order."""
     total = sum(max(work.total_bytes, work.read_bytes) for work in job.workloads)
     size = min(job.plan.split_bytes, max(MIN_SPLIT_BYTES, total // NUM_SPLITS))
     splits: list[_Split] = []
@@ -157,6 +157,6 @@ def _table_tasks(job: ShuffleJob, splits: Sequence[_Split]) -> TableTasks:
 def _table(refs: Sequence[Ref], online: Online) -> pa.Table:
     import pyarrow as pa
 
-    # Copies: tables that lie in blocks would keep these in memory for as long as the program has the tables.
+    # Copies, because tables that lie in blocks would keep the blocks in memory as long as the program has the tables.
     tables = (stored_table(bytes(get(ref))) for ref in refs)
     return pa.concat_tables([online.output_schema.empty_table(), *tables])

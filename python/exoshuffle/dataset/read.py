@@ -3,8 +3,8 @@
 ``paths`` is a path or a list of paths: files, directories (searched recursively; names that start with ``.`` or ``_``
 are skipped) and globs (``*``, ``?``, ``**``, ``[...]``). ``~`` is the home directory, and ``file://`` URLs are paths.
 
-Folders named ``key=value`` in the path of a file, as it is given or found, are columns of its rows, behind its own; one
-of its own with that name is not read. Keys and values are percent-decoded, and ``__HIVE_DEFAULT_PARTITION__`` is null.
+Folders named ``key=value`` in the path of a file, as given or found, become columns behind those of the file. A column
+of the file with the same name is not read. Keys and values are percent-decoded; ``__HIVE_DEFAULT_PARTITION__`` is null.
 A column is int64, date or timestamp if all its values are written so, else text: ``007`` stays text. A filter on such
 columns leaves out files before any of their rows is read. ``hive=False`` makes no columns of folders, and
 ``hive={"zip": "text"}`` gives types to some.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: ``raise``, ``skip`` or a path.
 BadRows = str | os.PathLike[str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-#: Whether folders ``key=value`` are columns, or which types some of these have.
+#: True if folders ``key=value`` are columns, or the types of some of these columns.
 Hive: TypeAlias = "bool | ColumnTypes"
 
 
@@ -53,8 +53,8 @@ def read_parquet(paths: Paths, *, hive: Hive = True) -> Dataset:
         hive: See the module.
 
     Raises:
-        InputError: A path is missing or empty, a file is corrupt, schemas differ, or some files lie in folders
-            ``key=value`` of other keys than others.
+        InputError: A path is missing or empty, a file is corrupt, schemas differ, or the keys of folders ``key=value``
+            differ between files.
         OptionsError: ``hive`` is something else, or gives a type to a column that no folder names.
     """
     return open_dataset(paths, format="parquet", **hive_option(hive))
@@ -91,39 +91,39 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
 ) -> Dataset:
     """Reads CSV files.
 
-    The types of columns that are not given are inferred from the first 10,000 rows of all files together: bool, int64
-    (uint64 where that is needed), float64, date, time, timestamp, else text. Text stays what a number could not hold:
-    leading zeros, a plus sign, more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same as
-    ``true``. Dates are ``2024-01-31``, times ``12:34:56``, and timestamps both, with ``T`` or a space between;
-    ``01/02/2024`` is text. Timestamps with an offset become timestamps in UTC. Later rows are read as the types that
-    were found, and what is not exactly a value of them, as ``007`` is no int64, is an error; a type that is given
+    Types that are not given are inferred from the first 10,000 rows of all files together: bool, int64 (uint64 where
+    that is needed), float64, date, time, timestamp, else text. Values that a number could not hold stay text: those
+    with leading zeros, a plus sign, or more digits than the type has. ``1.10`` is the number 1.1, and ``TRUE`` the same
+    as ``true``. Dates are ``2024-01-31``, times ``12:34:56``, and timestamps both, with ``T`` or a space between;
+    ``01/02/2024`` is text. Timestamps with an offset become timestamps in UTC. Later rows are read as the inferred
+    types; a text that is not exactly a value of its type is an error, as ``007`` is no int64. A type that is given
     converts. An empty field is null; in quotes, it is an empty string in a column of text.
 
-    Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. One that is never closed, text
-    behind one that closes a value, and more or fewer values than columns are errors that name file, line and column.
+    Lines end in LF, CRLF or CR, mixed or not. A quote opens a value only at its start. Errors name file, line and
+    column: a quote that is never closed, text behind a closing quote, and more or fewer values than columns.
 
     Args:
         paths: See the module.
         delimiter: One ASCII character; default: a comma, and a tab in files whose names end in ``.tsv``.
-        header: Whether the first line of each file names the columns. Without, they are ``column_0``, ``column_1``
+        header: Whether the first line of each file names the columns. Without one, they are ``column_0``, ``column_1``
             and so on, or have the names of ``schema`` if that is a pyarrow schema.
         schema: Types of some columns or all, by name: a pyarrow schema, or a dict of pyarrow types or of the names
             ``text``, ``int64``, ``uint64``, ``float64``, ``bool``, ``date``, ``time``, ``timestamp``, ``decimal(p,s)``.
         quote: One ASCII character, around values that hold delimiters, line ends or quotes; None: nothing is a quote.
-        escape: One ASCII character that, within quotes, stands before a quote which is part of the value; a doubled
-            quote is one in any case.
+        escape: One ASCII character that, within quotes, stands before a quote which is part of the value. A doubled
+            quote is part of the value in any case.
         comment: One ASCII character: lines that begin with it are left out.
         null_values: Texts that are null in all columns, in quotes or not, beside an empty field.
-        skip_rows: How many lines to leave out at the start of each file, which must have as many.
+        skip_rows: Number of lines to leave out at the start of each file, which must have as many.
         encoding: ``utf-8``, ``latin-1`` or ``windows-1252``.
-        bad_rows: What becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or the
-            path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.
-            Costs another pass over the files where they are counted or written.
-        hive: See the module; types may be among those of ``schema``, too.
+        bad_rows: Says what becomes of rows that cannot be read: ``raise`` an error at the first one, ``skip`` them, or
+            the path of a CSV file for them, with file, line, reason and text of each. Results say how many there were.
+            Counting or writing them costs another pass over the files.
+        hive: See the module; ``schema`` may give the types of such columns, too.
 
     Raises:
         InputError: As ``read_parquet``; a file is in UTF-16, or compressed otherwise than with gzip or zstd; later, a
-            row that cannot be read.
+            row cannot be read.
         OptionsError: ``schema`` names a column that does not exist, or a type that CSV cannot be read as; another
             option has a value that cannot work.
     """
@@ -156,7 +156,7 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
 
 
 def _texts(name: str, texts: str | Sequence[str]) -> list[str]:
-    """An option that is a text or several."""
+    """Returns the texts of an option that is a text or several."""
     given = [texts] if isinstance(texts, str) else texts
     if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
         raise OptionsError(f"{name} is {shown(texts)}; give a text or a list of texts")
@@ -172,10 +172,10 @@ def read_json(
 ) -> Dataset:
     """Reads JSON lines.
 
-    The types of columns that are not given are inferred from the first 10,000 rows of all files together. Integers that
-    int64 and uint64 do not hold, and columns whose numbers would lose digits as float64, become text as they are
-    written; strings stay text; a column of nothing but nulls has the null type. Later rows are read as the types that
-    were found, and what is not exactly a value of them is an error; a type that is given converts. A line is an object.
+    Types that are not given are inferred from the first 10,000 rows of all files together. Integers that int64 and
+    uint64 do not hold, and columns whose numbers would lose digits as float64, become text as they are written. Strings
+    stay text; a column of nothing but nulls has the null type. Later rows are read as the inferred types; a value that
+    is not exactly one of its type is an error. A type that is given converts. A line is an object.
 
     Args:
         paths: See the module.
@@ -185,7 +185,8 @@ def read_json(
 
     Raises:
         InputError: As ``read_csv``.
-        OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is none of what it can be.
+        OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is not ``raise``, ``skip`` or a
+            path.
     """
     return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **hive_option(hive, schema))
 
@@ -202,7 +203,7 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
 
     Raises:
         InputError: A path is missing, or a file's size is no multiple of the record's.
-        OptionsError: A size that is none, or a key larger than the record.
+        OptionsError: A size is none, or the key is larger than the record.
     """
     for name, size in (("record_size", record_size), ("key_size", key_size)):
         if not is_whole(size) or not 1 <= size < 2**31:
@@ -213,7 +214,7 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
 def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
     """Reads plain text: each line is a row, in one column ``text``.
 
-    LF and CRLF end lines. Every line is a row, those without anything too: ``filter("text <> ''")`` leaves them out.
+    LF and CRLF end lines. Every line is a row, also an empty one: ``filter("text <> ''")`` leaves these out.
     Text is UTF-8. Files may be compressed with gzip or zstd.
 
     Args:
@@ -221,7 +222,7 @@ def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
         hive: See the module.
 
     Raises:
-        InputError: As ``read_parquet``, or a line is no UTF-8, or longer than there is memory for; names the line.
+        InputError: As ``read_parquet``; a line is no UTF-8, or longer than memory has room for. The error names it.
         OptionsError: As ``read_parquet``.
     """
     return open_dataset(paths, format="text", **hive_option(hive))
@@ -230,8 +231,8 @@ def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
 def read_binary(paths: Paths, *, hive: Hive = True) -> Dataset:
     """Reads whole files: each is a row, with its ``path`` (text) and its ``bytes`` (binary).
 
-    Files are in the order of their paths. Their bytes are read where the column is needed, one file at a time in each
-    task: ``select("path")`` lists files.
+    Files are in the order of their paths. Their bytes are read only where the column is needed, one file at a time in
+    each task: ``select("path")`` lists files.
 
     Args:
         paths: See the module.
@@ -239,17 +240,17 @@ def read_binary(paths: Paths, *, hive: Hive = True) -> Dataset:
 
     Raises:
         InputError: As ``read_parquet``, or a file has 2 GiB or more.
-        MemoryLimitError: A file does not fit into the memory limit; says which limit would do.
+        MemoryLimitError: A file does not fit into the memory limit; the error says which limit would do.
         OptionsError: As ``read_parquet``.
     """
     return open_dataset(paths, format="binary", **hive_option(hive))
 
 
 def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
-    """The option of ``open_dataset`` that gives types of columns.
+    """Returns the option of ``open_dataset`` that gives types of columns.
 
     Raises:
-        OptionsError: A type is none, or has a name that is not known.
+        OptionsError: A type is none, or has an unknown name.
     """
     if schema is None:
         return {}
@@ -257,7 +258,7 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
 
 
 def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]:
-    """The options of ``open_dataset`` that say what becomes of folders, and give types of columns.
+    """Returns the options of ``open_dataset`` that say what becomes of folders, and give types of columns.
 
     Raises:
         OptionsError: ``hive`` is no flag and gives no types, or gives a column another type than ``schema``.
@@ -279,7 +280,10 @@ def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]
 
 
 def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:
-    """A dataset over files; without ``format`` the file extension decides. Reads metadata only, but for ``spooled``."""
+    """Makes a dataset of files; without ``format`` the file extension decides.
+
+    Reads metadata only, except files that ``spooled`` copies.
+    """
     action, where = checked_bad_rows(bad_rows)
     listed: Any = paths
     if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
@@ -300,7 +304,7 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
 
 
 def _given_types(options: dict[str, Any]) -> tuple[tuple[str, pa.DataType], ...]:
-    """Has columns read as types that text is read as, and says which types they then get."""
+    """Replaces types in ``options`` that no reader of text makes; returns the casts that make them afterwards."""
     import pyarrow as pa
 
     if options.get("schema") is None:
@@ -332,7 +336,7 @@ def _opened(
 
 
 def _hint(names: list[str]) -> str | None:
-    """How to read some files of a directory, if one of these has files of several kinds."""
+    """Says how to read some files of a directory, if one of the names is a directory with files of several kinds."""
     for name in filter(os.path.isdir, names):
         files = [file for file in Path(name).rglob("[!._]*") if file.is_file()]
         kinds = Counter(file.suffix for file in files)

@@ -1,4 +1,4 @@
-"""What a dataset can become, files or Arrow data in memory; and the bill before."""
+"""``Results``: writes a dataset to files, hands it out as Arrow data in memory, and makes its bill beforehand."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
-#: Results of this many partitions may be with the caller: a loop still has the last batch of one when it asks for the
+#: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
 #: next. Plans count them (``plan.memory``).
 MAX_LENT = 2
-#: By so much a result must exceed the memory limit to be refused as a table: sizes are measured from stretches.
+#: A result is refused as a table if it exceeds the memory limit by more than this: sizes are measured from stretches.
 UNSURE_PERCENT = 30
 
 
 class Results:
-    """The results of a tree of operations; each asks for all of it to run.
+    """The results of a tree of operations; each runs the whole tree.
 
     Attributes:
         node: The tree.
@@ -57,7 +57,7 @@ class Results:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema, as ``pyarrow.Schema``."""
+        """The schema as a ``pyarrow.Schema``."""
         return self.node.schema
 
     @property
@@ -75,7 +75,7 @@ class Results:
     def output_format(self) -> str:
         """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
 
-        Formats that hold tables stay: what they cannot hold is an error when it is written.
+        A format that holds tables stays: writing a type that it cannot hold is an error.
         """
         name = self.format
         if not FORMATS[name].holds_tables and not is_held(self.node, name):
@@ -84,7 +84,7 @@ class Results:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of its random operations, given or fresh, each once; of operations in a row in their order."""
+        """Seeds of its random operations, given or fresh, each once; operations in a row give theirs in their order."""
         return seeds_of(self.node)
 
     def write_parquet(
@@ -99,20 +99,20 @@ class Results:
         """Writes a directory of Parquet files, in order of their names, or one file; appears complete or not at all.
 
         Args:
-            path: The directory to make; or, if it has an ending and no ``/`` behind it, and no directory is there, the
-                file. ``-`` is standard output. A directory is faster: its files are written side by side.
+            path: The directory to make; or the file, if the path has an ending and no ``/`` behind it, and no directory
+                is there. ``-`` is standard output. A directory is faster: its files are written side by side.
             compression: ``none``, ``snappy``, ``zstd``, ``lz4`` or ``gzip``.
-            target_file_size: Begin a new file at about this size; default: one file per partition. Of directories only.
-            partition_by: Column or columns that become folders ``key=value`` instead, the outermost first; the rows are
-                shuffled by them, so that each folder has one file, or more by target size or where it is larger than
+            target_file_size: Begin a new file at about this size; default: one file per partition. Only in directories.
+            partition_by: Column or columns that become folders ``key=value`` instead, the outermost first. The rows are
+                shuffled by them, so that each folder has one file; it has more by target size, or if it is larger than
                 memory. In a folder rows keep their order. At most 10,000 folders.
             overwrite: True replaces a directory or file that was written here and is unchanged, or is empty;
-                ``"anything"`` whatever is there.
+                ``"anything"`` replaces any directory or file.
 
         Raises:
             OutputError: The output exists or cannot be written.
             DiskFullError: The spill directories, or the disk of the output, have less room than is needed.
-            SchemaError: ``partition_by`` names all columns, or one that there is not or that cannot name folders.
+            SchemaError: ``partition_by`` names all columns, or one that is unknown or cannot name folders.
         """
         return self.write(
             path,
@@ -175,9 +175,9 @@ class Results:
         target_file_size: int | str | None = None,
         overwrite: Overwrite = False,
     ) -> WriteResult:
-        """Writes a directory of text files, a line a row; see ``write_parquet``. There is one column, of texts.
+        """Writes a directory of text files, a line for each row; see ``write_parquet``. Rows must have one text column.
 
-        Nulls and texts with line ends are refused, as no line could be read back as them.
+        Nulls and texts with line ends are refused, because no line could be read back as them.
         """
         return self.write(path, WriteOptions("text", "none", target_file_size), overwrite=overwrite)
 
@@ -212,17 +212,17 @@ class Results:
         options: WriteOptions | None = None,
         overwrite: Overwrite = False,
     ) -> Bill:
-        """The plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
+        """Returns the plan as a bill, without running: tasks, memory, bytes spilled, disk needed and free, and why so.
 
         Args:
-            output: Where the result would go, to tell the free space there, and whether it can.
-            results: ``"files"``, or ``"batches"`` if they are to be taken by ``iter_batches`` or ``to_arrow``.
+            output: Where the result would go, to tell the free space there, and whether the output can be made.
+            results: ``"files"``, or ``"batches"`` for results that ``iter_batches`` or ``to_arrow`` would take.
             options: How files would be written; default: in the format of the input, without compression.
             overwrite: As for ``write_parquet``.
 
         Raises:
-            MemoryLimitError: It cannot fit into memory.
-            OptionsError: Another word for ``results``, or the result cannot be written in this format.
+            MemoryLimitError: The result cannot fit into memory.
+            OptionsError: ``results`` is another word, or the result cannot be written in this format.
             OutputError: The output exists, or cannot be written.
         """
         if results not in ("files", "batches"):
@@ -232,18 +232,18 @@ class Results:
         return explain_node(self.node, current_engine(), to)
 
     def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Arrow record batches in order. Cost: a few partitions in memory at a time.
+        """Yields Arrow record batches in order. Cost: a few partitions in memory at a time.
 
-        Batches are in the store's memory, without a copy, as long as the caller drops them while it goes on; those of
-        a caller who keeps them are copied, outside the memory limit.
+        Batches lie in the store's memory, without a copy, as long as the caller drops them while it goes on. If the
+        caller keeps batches, they are copied, outside the memory limit.
         """
         return self._batches(self._lent_streams())
 
     def to_arrow(self, *, force: bool = False) -> pa.Table:
-        """The whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
+        """Returns the whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
 
         Args:
-            force: Make it, though the table alone is larger than the memory limit.
+            force: Make the table even if it alone is larger than the memory limit.
 
         Raises:
             MemoryLimitError: The table alone is surely larger than the memory limit.
@@ -260,9 +260,9 @@ class Results:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _lent_streams(self) -> Iterator[Any]:
-        """One Arrow stream per partition, in the store's memory or copied out of it.
+        """Yields one Arrow stream per partition, in the store's memory or copied out of it.
 
-        Why copies: a caller who keeps what it gets would otherwise pin the store's memory until no task can go on.
+        Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
         """
         lent: list[weakref.ref[Any]] = []
         for stream in self._streams():
@@ -272,10 +272,10 @@ class Results:
                 yield stream
             else:
                 yield bytes(stream)
-            del stream  # lets go of the block while the caller is busy
+            del stream  # frees the block while the caller is busy
 
     def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
-        """See ``streams_of``; ``check`` may refuse the job."""
+        """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
         engine = current_engine()
         with PlainErrors():
             write_bad_rows(left_out(self.node), engine)
@@ -285,7 +285,7 @@ class Results:
             yield from streams_of(job, engine)
 
     def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-        """The batches of Arrow streams."""
+        """Yields the batches of Arrow streams, and checks the number of rows at the end."""
         num_rows = 0
         for batch in batches_of(streams):
             num_rows += batch.num_rows

@@ -1,4 +1,4 @@
-//! One schema for many files: merging what the files declare, and making batches say what was merged.
+//! One schema for many files: merges the schemas that files declare, and gives batches the merged schema.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::unify::unified;
 use crate::error::{one_line, ColumnOrigin, IoError, Result};
 use crate::Format;
 
-/// A schema, and where it is from.
+/// A schema, and the path that it is from.
 pub(super) type Origin<'a> = (&'a Path, &'a SchemaRef);
 
-/// Adds the schema of another file, whose columns may be in another order and of other types; the order is that of the
-/// first. A column is nullable if it is anywhere.
+/// Merges the schema of another file, whose columns may be in another order and of other types; keeps the order of the
+/// first. A column is nullable if it is nullable in any file.
 pub(super) fn merge_by_name(first: Origin<'_>, second: Origin<'_>) -> Result<SchemaRef> {
     if first.1 == second.1 {
         return Ok(first.1.clone());
@@ -70,7 +70,7 @@ fn merged<'a>(
     )))
 }
 
-/// Where columns of these names are in a schema; `None` if one is not.
+/// Places of columns with these names in a schema; `None` if one is missing.
 pub(crate) fn places<'a>(
     schema: &Schema,
     names: impl Iterator<Item = &'a String>,
@@ -79,7 +79,7 @@ pub(crate) fn places<'a>(
     names
         .enumerate()
         .map(|(index, name)| {
-            // Mostly they are in this order.
+            // Mostly columns are in this order.
             if schema
                 .fields()
                 .get(index)
@@ -108,12 +108,12 @@ fn extra_column(first: &Schema, second: &Schema) -> String {
     match (lacking(first, second), lacking(second, first)) {
         (Some(a), Some(b)) => format!("{a} and {b} are each"),
         (Some(name), None) | (None, Some(name)) => format!("{name} is"),
-        // Only a name that occurs twice leaves nothing to find.
+        // Nothing is found only if a name occurs twice.
         (None, None) => "a column is twice".to_owned(),
     }
 }
 
-/// Equal types that may differ in the nullability of what is nested in them.
+/// Merges equal types that may differ in the nullability of nested fields.
 fn merge_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let field = |a: &Field, b: &Field| {
         (a.name() == b.name())
@@ -142,7 +142,7 @@ fn rebuilt(field: &Field, data_type: DataType, nullable: bool) -> Field {
     Field::new(field.name(), data_type, nullable).with_metadata(field.metadata().clone())
 }
 
-/// A column that two columns share a name with cannot be addressed.
+/// Refuses two columns of one name, because neither could be addressed.
 pub(super) fn check_names(path: &Path, schema: &Schema) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     match schema
@@ -158,8 +158,8 @@ pub(super) fn check_names(path: &Path, schema: &Schema) -> Result<()> {
     }
 }
 
-/// The schema with keys of 32 bits for dictionaries, at any depth, whose keys cannot number so many rows: each file has a
-/// dictionary of its own, and together they may have as many values.
+/// The schema with keys of 32 bits for dictionaries, at any depth, whose keys cannot number `rows` values. Each file has a
+/// dictionary of its own, and together the dictionaries may have as many values as rows.
 pub(super) fn with_wide_keys(schema: &SchemaRef, rows: Option<u64>) -> SchemaRef {
     let fields = schema.fields().iter();
     let fields: Fields = fields.map(|field| with_wide_key(field, rows)).collect();
@@ -192,7 +192,7 @@ fn with_wide_key(field: &FieldRef, rows: Option<u64>) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(wide))
 }
 
-/// How many values keys of a type can number.
+/// The most values that keys of a type can number.
 fn most_values(key: &DataType) -> u64 {
     match key {
         DataType::Int8 => 1 << 7,
@@ -203,7 +203,7 @@ fn most_values(key: &DataType) -> u64 {
     }
 }
 
-/// The batch with the names, nullability and metadata of `schema`; types stay those of the arrays, because readers may
+/// Gives a batch the names, nullability and metadata of `schema`. Types stay those of the arrays, because readers may
 /// deliver a cheaper type of the same family (views for strings, values for dictionaries).
 pub(crate) fn conform(
     batch: RecordBatch,
@@ -225,10 +225,10 @@ pub(crate) fn conform(
     RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options)
 }
 
-/// The batch with the types of `schema`, where what a reader delivers is neither that nor cheaper.
+/// Casts columns of a batch to the types of `schema`, unless the reader delivers that type or a cheaper one.
 ///
 /// # Errors
-/// A value that the type cannot hold; names the column.
+/// The type cannot hold a value; the error names the column.
 pub(super) fn retyped(
     (path, format): (&Path, Format),
     batch: RecordBatch,
@@ -268,8 +268,8 @@ pub(super) fn retyped(
         .map_err(|error| IoError::corrupt(path, format, error))
 }
 
-/// Whether an array may stand for one of the type that is wanted: of that type but for what can be null, text or binary
-/// of another layout, or the values of a dictionary.
+/// Whether an array may stand for one of the wanted type. It may have other nullability, another layout of text or binary,
+/// or the values of a dictionary.
 fn is_delivered(array: &DataType, wanted: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match (array, wanted) {

@@ -1,7 +1,7 @@
 //! Adds the values of partition columns to the batches of a file.
 //!
-//! What the file has itself under their names is not read; where they are all that is wanted, and the format tells how many
-//! rows there are, nothing is read.
+//! A file's own columns of the same names are not read. If only partition columns are wanted, and the format tells the
+//! number of rows, nothing is read.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use super::partitions::{as_type, unlikely, without};
 use super::{projected, BatchStream, PartitionValue, ReadOptions, Split};
 use crate::error::Result;
 
-/// Where a wanted column comes from.
+/// The origin of a wanted column.
 enum Origin {
-    /// This one of those that are read.
+    /// The column with this number among those that are read.
     File(usize),
-    /// All rows have this value: an array of one.
+    /// A value for all rows, as an array of one.
     Folder(ArrayRef),
 }
 
-/// What is read of a file, and what is made of it.
+/// Reads a file, and adds the values of its folders.
 pub(super) struct Widening {
-    /// The split as its file is.
+    /// The split without partition columns.
     pub(super) split: Split,
     /// The schema of the file.
     pub(super) schema: SchemaRef,
     /// The options for the file.
     pub(super) options: ReadOptions,
-    /// The columns to read of it; `None` for all.
+    /// The columns to read from it; `None` for all.
     pub(super) columns: Option<Vec<usize>>,
     wanted: SchemaRef,
     origins: Vec<Origin>,
@@ -39,7 +39,7 @@ pub(super) struct Widening {
 }
 
 impl Widening {
-    /// Of a split with partition columns; `schema` and `projection` have these, too.
+    /// For a split with partition columns; `schema` and `projection` have these, too.
     pub(super) fn new(
         split: &Split,
         schema: &SchemaRef,
@@ -58,7 +58,7 @@ impl Widening {
                 Some((value, field)) => {
                     origins.push(Origin::Folder(constant(value, field.data_type())?));
                 }
-                // One that does not exist is refused by `projected`.
+                // `projected` refuses a column that does not exist.
                 None => {
                     origins.push(Origin::File(columns.len()));
                     columns.push(own.binary_search(&column).unwrap_or(column));
@@ -66,7 +66,7 @@ impl Widening {
             }
         }
         if columns.is_empty() {
-            // Some column carries the number of rows; of text there must be one.
+            // Some column has to carry the number of rows; for text that is required.
             let carrier = own.iter().position(|&column| value(column).is_none());
             let is_needed = !split.format.tells_types() && !own.is_empty();
             columns.extend(carrier.or(is_needed.then_some(0)));
@@ -102,7 +102,7 @@ impl Widening {
         })))
     }
 
-    /// A batch of the file with its partition columns, in the order asked for.
+    /// Adds the partition columns to a batch of the file, in the order that was asked for.
     pub(super) fn widen(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         if self.filled.first().map_or(0, |array| array.len()) < rows {
@@ -144,7 +144,8 @@ impl Widening {
     }
 }
 
-/// The schema of the file itself. What it has under the name of a partition column is not used, so no value of it is bad.
+/// The schema of the file itself. Its own column with the name of a partition column is text: it is not used, so no value of
+/// it is bad.
 fn of_file(split: &Split, schema: &SchemaRef, own: &[usize]) -> Result<SchemaRef> {
     let own_schema = projected(schema, Some(own))?;
     if split.format.tells_types() || split.partition.iter().all(|value| !value.in_file) {
@@ -167,7 +168,7 @@ fn without_columns(rows: usize) -> Result<RecordBatch> {
         .map_err(unlikely)
 }
 
-/// The value as an array of one; text as a view, which many rows can share.
+/// The value as an array of one; text becomes a view, which many rows can share.
 fn constant(value: &PartitionValue, data_type: &DataType) -> Result<ArrayRef> {
     let text = StringArray::from(vec![value.text.as_deref()]);
     match data_type {

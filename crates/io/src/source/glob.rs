@@ -9,7 +9,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// All files that match, unsorted. Hidden components match only where the pattern names the dot.
+/// Finds all files that match, unsorted. Hidden components match only where the pattern names the dot.
 pub(super) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
     let (root, rest) = match pattern.strip_prefix('/') {
         Some(rest) => (PathBuf::from("/"), rest),
@@ -60,8 +60,8 @@ fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<(
 
 /// Whether the pattern would match a path, which need not exist.
 ///
-/// `path` is absolute, and no part of it is a link. Links in the part of the pattern before its first pattern characters are
-/// followed. Nothing matches a malformed pattern, nor one in a directory that does not exist.
+/// `path` is absolute, and no part of it is a link. The pattern's links before its first pattern characters are followed. A
+/// malformed pattern matches nothing, nor does one in a directory that does not exist.
 pub fn pattern_finds(pattern: &str, path: &Path) -> bool {
     let components = pattern.split('/').filter(|c| !matches!(*c, "" | "."));
     let components: Vec<&str> = components.collect();
@@ -135,7 +135,7 @@ fn check(component: &str) -> std::result::Result<(), &'static str> {
     Ok(())
 }
 
-/// Matches one component; on a mismatch after a star the star takes one more byte.
+/// Matches one component; on a mismatch after a star, the star takes one more byte.
 fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
@@ -174,7 +174,7 @@ fn char_len(text: &[u8]) -> usize {
     1 + text[1..].iter().take_while(|&&b| b & 0xC0 == 0x80).count()
 }
 
-/// Whether `byte` is in the bracket expression that begins `pattern`, and what follows the expression.
+/// Whether `byte` is in the bracket expression that begins `pattern`; and the rest of the pattern behind it.
 fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     let mut rest = &pattern[1..];
     let negated = matches!(rest.first(), Some(b'!' | b'^'));

@@ -1,5 +1,5 @@
-//! What files say about themselves: schema, rows, sizes. Files are looked at in parallel, because each costs a few
-//! dependent reads and an input may have thousands.
+//! Inspects files for their schema, rows and sizes. Files are inspected in parallel, because each costs a few dependent
+//! reads and an input may have thousands.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::guard::guarded;
 use crate::Format;
 
-/// What one file says about itself.
+/// The facts that one file tells about itself.
 pub(crate) struct FileInfo {
     pub(crate) schema: SchemaRef,
     pub(crate) rows: Option<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct FileInfo {
     pub(crate) groups: Vec<Group>,
     pub(crate) working: Vec<Working>,
     pub(crate) pages: Vec<LargePages>,
-    /// What is held of columns for as long as rows are read: dictionaries of IPC.
+    /// Memory of columns that is held as long as rows are read: dictionaries of IPC.
     pub(crate) held: Vec<Working>,
     pub(crate) dictionary_columns: Vec<bool>,
     /// Whether rows may be far larger than `groups` tells.
@@ -30,7 +30,7 @@ pub(crate) struct FileInfo {
 }
 
 impl FileInfo {
-    /// Of a file with these columns of which nothing else is known, or matters.
+    /// The facts of a file with these columns, if nothing else is known or matters.
     pub(crate) fn of_schema(schema: SchemaRef) -> Self {
         Self {
             dictionary_columns: vec![false; schema.fields().len()],
@@ -46,33 +46,33 @@ impl FileInfo {
     }
 }
 
-/// A row group of Parquet, a batch of IPC: rows that are stored together.
+/// Rows that are stored together: a row group of Parquet, or a batch of IPC.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) rows: u64,
     pub(crate) memory_bytes: u64,
 }
 
-/// Memory that a reader of any row has at once, beside the rows: pages of Parquet and batches of Arrow IPC are decoded in
-/// one piece. Of none where that is no more than the buffers of any task.
+/// Memory that reading any row takes at once, beside the rows: pages of Parquet and batches of Arrow IPC are decoded in one
+/// piece. Left out where that is no more than the buffers of any task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Working {
-    /// The name of the top-level column, or nothing if it is the same whichever column is read.
+    /// The name of the top-level column; `None` if the memory is the same whichever column is read.
     pub(crate) column: Option<String>,
     pub(crate) bytes: u64,
 }
 
-/// What the pages of a large leaf column of Parquet take, all of which were looked at.
+/// Memory for the pages of a large leaf column of Parquet, all of which were inspected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LargePages {
     /// The number of the leaf.
     pub leaf: u64,
-    /// What is held between batches while it is decoded, at most.
+    /// The most bytes that are held between batches while the column is decoded.
     pub bytes: u64,
 }
 
 impl Group {
-    /// Of all groups; the sums stay at the largest number there is, whatever a file declares.
+    /// The rows of all groups. Sums saturate at the largest number, whatever a file declares.
     pub(crate) fn rows(groups: &[Self]) -> u64 {
         total(groups.iter().map(|group| group.rows))
     }
@@ -96,7 +96,7 @@ pub(super) fn inspect_all(
     })
 }
 
-/// Opens a file for as long as it is looked at: an input may have more files than may be open at once.
+/// Inspects a file, and closes it afterwards: an input may have more files than may be open at once.
 fn inspect(
     path: &Path,
     format: Format,

@@ -1,4 +1,4 @@
-//! An input: its files, their common schema and size, and the splits a shuffle reads it in.
+//! An input: its files, their common schema and size, and the splits that a shuffle reads.
 
 mod conform;
 mod constants;
@@ -44,7 +44,7 @@ pub(crate) use spans::{even_pieces, spans_of_groups, Span};
 pub(crate) use split::Request;
 pub use split::{bad_rows, open_split, together, BatchStream, Split};
 
-/// Size and modification time: whether a file is still the one that was listed.
+/// Size and modification time of a file, to tell whether it is still the one that was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     /// Size in bytes.
@@ -66,15 +66,15 @@ impl FileStamp {
     }
 }
 
-/// What errors call a source.
+/// The name of a source in errors.
 const NAME: &str = "an input";
-/// What is held for less is part of the buffers of any task.
+/// Held memory below this size counts as part of the buffers of any task.
 const SMALL_BYTES: u64 = 4 << 20;
 
 /// One file of an input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SourceFile {
-    /// Where it is.
+    /// Its path.
     #[serde(with = "travel::path")]
     pub path: PathBuf,
     /// Its size and modification time when it was listed.
@@ -85,9 +85,9 @@ pub struct SourceFile {
     pub memory_bytes: u64,
     /// Its number among the files that were listed.
     index: u64,
-    /// What the folders say that it is in.
+    /// The values of its folders.
     partition: Vec<PartitionValue>,
-    /// Where the columns of all files are in this one of CSV, if it has them in another order.
+    /// Places of the input's columns in this file of CSV, if it has them in another order.
     columns: Vec<usize>,
     pub(crate) groups: Vec<Group>,
     working: Vec<Working>,
@@ -99,7 +99,7 @@ pub struct SourceFile {
 /// An input, listed and inspected.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Source {
-    /// The files, in the order their rows have.
+    /// The files, in the order of their rows.
     pub files: Vec<SourceFile>,
     /// The format of all files.
     pub format: Format,
@@ -116,7 +116,7 @@ pub struct Source {
     options: ReadOptions,
 }
 
-/// Lists the files behind `paths` (files, directories, patterns) and reads what they say about themselves.
+/// Lists the files behind `paths` (files, directories, patterns) and inspects them.
 pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     let files = paths::list_files(paths)?;
     let format = paths::common_format(&files, options.format)?;
@@ -155,8 +155,8 @@ pub fn open_source(paths: &[String], options: &ReadOptions) -> Result<Source> {
     Ok(source)
 }
 
-/// What files say about themselves. Names that are given for columns without a header may be those of all columns that
-/// come out; then the columns of folders are not among the files', or are, which their number tells.
+/// Inspects the files. Names that are given for columns without a header may include those of folders; the number of
+/// columns in the files tells whether they do.
 fn inspected(
     files: &[PathBuf],
     format: Format,
@@ -181,7 +181,7 @@ fn partitions_of(
     Ok(None)
 }
 
-/// Of formats that say their types themselves, only partition columns can be given any.
+/// Checks that types are given only to partition columns, if files of the format tell their own types.
 fn check_types(own: &ReadOptions, format: Format) -> Result<()> {
     let given = own.schema.as_ref().filter(|_| format.tells_types());
     match given.and_then(|schema| schema.fields().first()) {
@@ -197,7 +197,7 @@ fn common_schema(
     options: &ReadOptions,
     format: Format,
 ) -> Result<SchemaRef> {
-    // Text files without a header or a row say nothing about their columns.
+    // Text files without a header or a row tell nothing about their columns.
     let mut informative = files
         .iter()
         .filter(|(_, info)| !info.schema.fields().is_empty());
@@ -212,11 +212,10 @@ fn common_schema(
     unified_schema(&all)
 }
 
-/// The schema of what has these schemas: the columns of the first, in its order, each of the type that holds the values
-/// of all.
+/// The common schema of these schemas: the columns of the first, in its order, each of the type that holds all values.
 ///
 /// # Errors
-/// Other columns, or types that have no common one; names the first two that differ.
+/// The columns differ, or types have no common one; the error names the first two schemas that differ.
 fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     let Some((&(path, schema), _)) = origins.split_first() else {
         return Ok(Arc::new(Schema::empty()));
@@ -225,7 +224,7 @@ fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     for (index, &other) in origins.iter().enumerate().skip(1) {
         schema = conform::merge_by_name((path, &schema), other).map_err(|error| {
             let mut before = origins[..index].iter();
-            // What was merged is not what the first one says.
+            // The merged schema is not that of the first file, so looks for a file that differs by itself.
             let apart = before.find_map(|&one| conform::merge_by_name(one, other).err());
             apart.unwrap_or(error)
         })?;
@@ -233,8 +232,8 @@ fn unified_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     Ok(schema)
 }
 
-/// The schema of rows of datasets that follow each other, which have these schemas: see [`unified_schema`]. Keys of
-/// dictionaries have 32 bits at least, since each dataset has a dictionary of its own.
+/// The schema of the union of datasets with these schemas: see [`unified_schema`]. Keys of dictionaries have at least 32
+/// bits, because each dataset has a dictionary of its own.
 ///
 /// # Errors
 /// Those of [`unified_schema`].
@@ -242,7 +241,7 @@ pub fn union_schema(origins: &[(&Path, &SchemaRef)]) -> Result<SchemaRef> {
     Ok(conform::with_wide_keys(&unified_schema(origins)?, None))
 }
 
-/// The sum, or the largest number there is: files may declare any sizes.
+/// The sum, which saturates at the largest number: files may declare any sizes.
 fn total(sizes: impl Iterator<Item = u64>) -> u64 {
     sizes.fold(0, u64::saturating_add)
 }
@@ -296,7 +295,7 @@ impl Source {
         partitions::table(&values, &self.schema)
     }
 
-    /// The same input with some of its files, given by their numbers; these keep the numbers that they have as files.
+    /// The same input with some of its files, given by their numbers; each file keeps its own number.
     pub fn with_files(&self, kept: &[usize]) -> Self {
         let files = kept
             .iter()
@@ -308,18 +307,19 @@ impl Source {
         }
     }
 
-    /// Which columns are dictionary encoded throughout, so that writing them so again is likely to pay.
+    /// Says for each column whether it is dictionary encoded throughout, so that a dictionary is likely to pay again.
     pub fn dictionary_columns(&self) -> &[bool] {
         &self.dictionary_columns
     }
 
-    /// Row groups of Parquet and batches of IPC; 0 of other formats.
+    /// Number of row groups of Parquet or batches of IPC; 0 for other formats.
     pub fn num_groups(&self) -> usize {
         self.files.iter().map(|file| file.groups.len()).sum()
     }
 
-    /// The most that reading these columns has in memory at once beside the rows that are wanted, and the file that asks for
-    /// it; 0 where that is no more than the buffers of any task.
+    /// The most memory that reading these columns takes at once beside the wanted rows, and the file that needs it.
+    ///
+    /// The number is 0 if it is no more than the buffers of any task.
     pub fn working_bytes(&self, columns: &HashSet<String>) -> (u64, Option<&Path>) {
         let is_wanted = |working: &&Working| {
             let is_wanted = |column| columns.contains(column);
@@ -338,12 +338,12 @@ impl Source {
         largest.map_or((0, None), |(bytes, path)| (bytes, Some(path)))
     }
 
-    /// The input as it travels to other processes, with all that its files were found to have.
+    /// The input as bytes, for other processes, with the facts about all its files.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         travel::to_bytes(NAME, self)
     }
 
-    /// The input of bytes that [`to_bytes`](Self::to_bytes) made; no file is looked at.
+    /// Returns the input that [`to_bytes`](Self::to_bytes) made these bytes of; inspects no file.
     ///
     /// # Errors
     /// The bytes were made by another version, or are damaged.
@@ -367,7 +367,7 @@ impl Source {
     }
 }
 
-/// The columns of a projection, checked; `None` means all.
+/// The schema of a projection, checked; `None` means all columns.
 pub(crate) fn projected(schema: &SchemaRef, projection: Option<&[usize]>) -> Result<SchemaRef> {
     let Some(columns) = projection else {
         return Ok(schema.clone());

@@ -1,5 +1,5 @@
-//! Casts that reach into lists and structs, whose fields are told by their names: they may come in another order, and those
-//! that are missing are null.
+//! Casts that reach into lists and structs. Fields are matched by their names: they may come in another order, and missing
+//! fields are null.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const STRICT: CastOptions<'static> = CastOptions {
     format_options: arrow_cast::display::FormatOptions::new(),
 };
 
-/// The array as another type.
+/// Casts an array to another type.
 pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType::{FixedSizeList, LargeList, List, Struct};
     if array.data_type() == to {

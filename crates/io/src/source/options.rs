@@ -1,4 +1,4 @@
-//! How an input is read: options as users give them, and as readers take them.
+//! The options of reading an input: as users give them, and as readers take them.
 
 use std::path::Path;
 
@@ -9,32 +9,32 @@ use crate::compressed::text_name;
 use crate::error::{IoError, Result};
 use crate::{travel, Encoding, Format};
 
-/// What errors call these options.
+/// The name of these options in errors.
 const NAME: &str = "the options of a reader";
-/// The records of gensort.
+/// Size of the records of gensort.
 const GENSORT_RECORD_BYTES: usize = 100;
 const GENSORT_KEY_BYTES: usize = 10;
 
 /// How the columns of CSV get their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Header {
-    /// The first line of each file says them.
+    /// The first line of each file names them.
     #[default]
     Line,
-    /// Files have no such line: these names, or without any `column_0`, `column_1` …
+    /// Files have no such line: columns get these names; if there are none, `column_0`, `column_1` …
     Missing(Vec<String>),
 }
 
 /// The characters that give CSV its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Syntax {
-    /// What separates values.
+    /// The character between values.
     pub delimiter: u8,
-    /// What values are in that hold delimiters or line ends; `None` if nothing has that meaning.
+    /// The character around values that hold delimiters or line ends; `None` if no character has that meaning.
     pub quote: Option<u8>,
-    /// Within quotes: what stands before a character that means itself, beside doubled quotes.
+    /// The character that, within quotes, stands before a character that means itself, beside doubled quotes.
     pub escape: Option<u8>,
-    /// What lines begin with that are no rows.
+    /// The character at the beginning of lines that are no rows.
     pub comment: Option<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Default for Syntax {
     }
 }
 
-/// What becomes of rows of CSV and JSON lines that cannot be read.
+/// The treatment of rows of CSV and JSON lines that cannot be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BadRows {
     /// The first one is an error.
@@ -68,11 +68,11 @@ pub struct CsvOptions {
     pub delimiter_by_name: bool,
     /// How the columns get their names.
     pub header: Header,
-    /// How many lines to leave out at the start of each file.
+    /// Number of lines to leave out at the start of each file.
     pub skip_rows: u64,
-    /// Texts that are null, in quotes or not, beside a field without anything.
+    /// Texts that are null, in quotes or not, beside an empty field.
     pub null_values: Vec<String>,
-    /// How characters are written.
+    /// The encoding of characters.
     pub encoding: Encoding,
 }
 
@@ -95,10 +95,10 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// How to read CSV.
     pub csv: CsvOptions,
-    /// What becomes of rows of CSV and JSON lines that cannot be read.
+    /// The treatment of rows of CSV and JSON lines that cannot be read.
     pub bad_rows: BadRows,
-    /// Types of columns of CSV and JSON lines by name; those of others are inferred from the first 10,000 rows. Fields of
-    /// JSON lines that are not among these rows are added. Partition columns are given types by it in every format.
+    /// Types of columns of CSV and JSON lines by name; other types are inferred from the first 10,000 rows. Fields of JSON
+    /// lines that are not among these rows are added. In every format, it gives types to partition columns.
     #[serde(with = "travel::optional_schema")]
     pub schema: Option<SchemaRef>,
     /// Whether folders `key=value` are columns.
@@ -107,16 +107,17 @@ pub struct ReadOptions {
     pub record_bytes: Option<usize>,
     /// Bytes of the key that a fixed-length record begins with.
     pub key_bytes: usize,
-    /// The longest row of CSV and JSON lines that there is memory for: text does not say how long a row is before it ends.
+    /// The longest row of CSV and JSON lines that memory has room for: text does not tell the length of a row before its
+    /// end.
     pub max_row_bytes: Option<usize>,
-    /// The largest page of Parquet that there is memory for, whatever the footer made of its chunk.
+    /// The largest page of Parquet that memory has room for, whatever the footer tells about its chunk.
     pub max_page_bytes: Option<usize>,
     /// The longest row of text and the largest page that several tasks may have at once.
     pub shared_bytes: Option<usize>,
 }
 
 impl ReadOptions {
-    /// The same options, with the longest row of text and the largest page that there is memory for: in one task, and in
+    /// The same options, with the longest row of text and the largest page that memory has room for: in one task, and in
     /// several at once.
     #[must_use]
     pub fn with_limits(
@@ -133,12 +134,12 @@ impl ReadOptions {
         }
     }
 
-    /// The options as they travel to other processes.
+    /// The options as bytes, for other processes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         travel::to_bytes(NAME, self)
     }
 
-    /// The options of bytes that [`to_bytes`](Self::to_bytes) made.
+    /// Returns the options that [`to_bytes`](Self::to_bytes) made these bytes of.
     ///
     /// # Errors
     /// The bytes were made by another version, or are damaged.
@@ -146,17 +147,17 @@ impl ReadOptions {
         travel::from_bytes(NAME, bytes)
     }
 
-    /// Bytes of a row of text beyond which it is not kept.
+    /// The most bytes of a row of text that is kept.
     pub(crate) fn row_limit(&self) -> usize {
         self.max_row_bytes.unwrap_or(usize::MAX)
     }
 
-    /// Bytes of a page beyond which it is not decoded.
+    /// The most bytes of a page that is decoded.
     pub(crate) fn page_limit(&self) -> u64 {
         self.max_page_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
 
-    /// Bytes beyond which rows are read by one task at a time.
+    /// Rows of more bytes are read by one task at a time.
     pub(crate) fn shared_limit(&self) -> u64 {
         self.shared_bytes.map_or(u64::MAX, |bytes| bytes as u64)
     }
@@ -169,21 +170,21 @@ pub struct GivenOptions {
     pub format: Option<String>,
     /// A character between values; by default a comma, and a tab in files whose names end in `.tsv`.
     pub csv_delimiter: Option<String>,
-    /// A character around values; nothing is one if it is empty.
+    /// A character around values; if it is empty, no character has that meaning.
     pub csv_quote: Option<String>,
-    /// A character that, within quotes, stands before one that means itself.
+    /// A character that, within quotes, stands before a character that means itself.
     pub csv_escape: Option<String>,
-    /// A character that lines begin with that are no rows.
+    /// A character at the beginning of lines that are no rows.
     pub csv_comment: Option<String>,
     /// How columns get their names.
     pub csv_header: Header,
-    /// How many lines to leave out at the start of each file.
+    /// Number of lines to leave out at the start of each file.
     pub csv_skip_rows: u64,
     /// Texts that are null.
     pub csv_null_values: Vec<String>,
     /// The name of an encoding.
     pub csv_encoding: Option<String>,
-    /// What becomes of rows that cannot be read.
+    /// The treatment of rows that cannot be read.
     pub bad_rows: BadRows,
     /// Whether folders `key=value` are columns.
     pub hive: bool,
@@ -200,10 +201,10 @@ pub struct GivenOptions {
 }
 
 impl GivenOptions {
-    /// The options, if they can be.
+    /// Returns the options, if they are valid.
     ///
     /// # Errors
-    /// A name that is not known, a text that is no character, characters that are the same, sizes that are none.
+    /// A name is unknown, a text is no character, two characters are the same, or a size is none.
     pub fn checked(self) -> Result<ReadOptions> {
         let record_bytes = size("record_bytes", self.record_bytes)?.unwrap_or(GENSORT_RECORD_BYTES);
         let (max_row_bytes, max_page_bytes) = (
@@ -277,7 +278,7 @@ impl GivenOptions {
     }
 }
 
-/// A character among the options of CSV.
+/// Checks an option of CSV that is a character.
 fn character(name: &'static str, text: Option<&str>) -> Result<Option<u8>> {
     let Some(text) = text else {
         return Ok(None);
@@ -291,7 +292,7 @@ fn character(name: &'static str, text: Option<&str>) -> Result<Option<u8>> {
     }
 }
 
-/// A number of bytes among the options.
+/// Checks an option that is a number of bytes.
 fn size(name: &'static str, given: Option<i128>) -> Result<Option<usize>> {
     let Some(value) = given else {
         return Ok(None);

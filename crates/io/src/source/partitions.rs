@@ -1,7 +1,7 @@
 //! Hive partitions: folders `key=value` in the path of a file are columns of its rows.
 //!
-//! Keys and values are percent-decoded. A column is int64, date or timestamp if all its values are written so, else text:
-//! `007` and `+7` stay text, as in DuckDB and in the CSV reader, since a number would not say how they were written.
+//! Keys and values are percent-decoded. A column is int64, date or timestamp if all its values are written so, else text.
+//! `007` and `+7` stay text, as in DuckDB and in the CSV reader, because a number would not tell how they were written.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 pub struct PartitionValue {
     /// Number of the column in the schema of the source.
     pub column: usize,
-    /// Whether the file has a column of this name too, in whose place the value comes.
+    /// Whether the file has a column of this name too, which the value replaces.
     pub in_file: bool,
     /// The value as text.
     pub text: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Partitions {
     values: Vec<Vec<Option<String>>>,
 }
 
-/// What the folders of all files say; `None` if there are no such folders.
+/// The partition columns of all files, from their folders; `None` if there are no such folders.
 pub(super) fn of_paths(files: &[PathBuf]) -> Result<Option<Partitions>> {
     let mut partitions: Option<Partitions> = None;
     for (index, path) in files.iter().enumerate() {
@@ -105,7 +105,7 @@ fn key_and_value(folder: &str) -> Option<(String, Option<String>)> {
     (!key.is_empty()).then(|| (decoded(key), value))
 }
 
-/// The text without percent codes; as it is if these are none, or of bytes that are no text.
+/// The text with its percent codes decoded; unchanged if it has none, or if the bytes are no text.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -122,12 +122,14 @@ fn decoded(text: &str) -> String {
 }
 
 impl Partitions {
-    /// The options for what is in the files: without the types of partition columns.
+    /// The options for the files themselves: without the types of partition columns.
     pub(super) fn without_types(&self, options: &ReadOptions) -> ReadOptions {
         without(options, |name| self.names.iter().any(|own| own == name))
     }
 
-    /// The options with names for what is in files without a header, if names of partition columns are among them.
+    /// The options with only the names of the files' own columns, for files without a header.
+    ///
+    /// `None` if partition columns have none of the given names, or all.
     pub(super) fn without_names(&self, options: &ReadOptions) -> Option<ReadOptions> {
         let Header::Missing(given) = &options.csv.header else {
             return None;
@@ -166,7 +168,7 @@ impl Partitions {
         self.names.iter().enumerate().map(field).collect()
     }
 
-    /// The values of a file, where the columns have these numbers in the schema, and are in the file or not.
+    /// The values of a file; `columns` has the number of each column in the schema, and whether the file has it too.
     pub(super) fn of_file(&self, file: usize, columns: &[(usize, bool)]) -> Vec<PartitionValue> {
         let values = columns.iter().zip(&self.values[file]);
         values
@@ -199,7 +201,9 @@ pub(super) fn without(options: &ReadOptions, is_left_out: impl Fn(&str) -> bool)
     }
 }
 
-/// The schema of files with partition columns, each in its place there or behind them; and which it is, and whether there.
+/// The schema of files with partition columns, each in the place of the file's column or behind all others.
+///
+/// Also returns the number of each partition column, and whether the file has it too.
 pub(super) fn widened(schema: &SchemaRef, fields: Vec<Field>) -> (SchemaRef, Vec<(usize, bool)>) {
     let mut all: Vec<_> = schema.fields().iter().cloned().collect();
     let mut columns = Vec::with_capacity(fields.len());
@@ -219,7 +223,7 @@ pub(super) fn widened(schema: &SchemaRef, fields: Vec<Field>) -> (SchemaRef, Vec
     (Arc::new(schema), columns)
 }
 
-/// Bytes that a row takes for the values of its partition.
+/// Bytes of the partition's values in a row.
 pub(super) fn row_bytes(values: &[PartitionValue], schema: &Schema) -> u64 {
     let width = |value: &PartitionValue| {
         let fixed = schema.field(value.column).data_type().primitive_width();
@@ -228,7 +232,7 @@ pub(super) fn row_bytes(values: &[PartitionValue], schema: &Schema) -> u64 {
     values.iter().map(|value| width(value) as u64).sum()
 }
 
-/// The partition columns of files, a row for each.
+/// The partition columns of files, with a row for each file.
 pub(super) fn table(files: &[&[PartitionValue]], schema: &SchemaRef) -> Result<RecordBatch> {
     let columns: Vec<usize> = files.first().map_or_else(Vec::new, |values| {
         values.iter().map(|value| value.column).collect()
@@ -246,12 +250,12 @@ pub(super) fn table(files: &[&[PartitionValue]], schema: &SchemaRef) -> Result<R
     RecordBatch::try_new_with_options(fields, arrays?, &options).map_err(unlikely)
 }
 
-/// Values of a partition column as its type.
+/// Casts the values of a partition column to its type.
 pub(super) fn as_type(texts: &StringArray, data_type: &DataType) -> Result<ArrayRef> {
     cast_with_options(texts, data_type, &CastOptions::default()).map_err(unlikely)
 }
 
-/// Types of partition columns have been tried out with all values.
+/// An error that should not occur: all values of partition columns were cast to their types before.
 pub(super) fn unlikely(error: arrow_schema::ArrowError) -> IoError {
     IoError::BadProjection {
         columns: 0,
@@ -259,7 +263,7 @@ pub(super) fn unlikely(error: arrow_schema::ArrowError) -> IoError {
     }
 }
 
-/// The first file whose value is none of the type.
+/// The first file whose value is not one of the type.
 fn first_misfit(texts: &StringArray, data_type: &DataType) -> Option<usize> {
     let Ok(values) = as_type(texts, data_type) else {
         return (0..texts.len()).find(|&file| texts.is_valid(file));
@@ -270,7 +274,7 @@ fn first_misfit(texts: &StringArray, data_type: &DataType) -> Option<usize> {
 /// Whether a value is written as values of a type are.
 type Shape = fn(&str) -> bool;
 
-/// The type of a column that is given none.
+/// The type of a column without a given type.
 fn inferred(texts: &StringArray) -> DataType {
     let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let candidates: [(Shape, DataType); 4] = [
@@ -325,7 +329,7 @@ fn is_zoned(text: &str) -> bool {
     before.is_some_and(is_timestamp)
 }
 
-/// Whether the text is that of the shape, in which `d` is any digit.
+/// Whether the text has the shape, in which `d` is any digit.
 fn has_shape(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
         && text

@@ -1,4 +1,4 @@
-//! From the paths a user gives (files, directories, patterns) to the sorted list of files.
+//! Turns the paths that a user gives (files, directories, patterns) into the sorted list of files.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::direct::place;
 use crate::error::{IoError, Result};
 use crate::Format;
 
-/// The files of all arguments: arguments in the order given, the files of each sorted by path.
+/// Lists the files of all arguments: arguments in the given order, the files of each sorted by path.
 pub(crate) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
     if arguments.is_empty() {
         return Err(IoError::NoInput);
@@ -62,7 +62,7 @@ fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Adds the files of a directory; `above` are those it is in, since a link may lead back to one.
+/// Adds the files of a directory; `above` has the directories around it, because a link may lead back to one.
 fn walk(directory: &Path, above: &mut Vec<(u64, u64)>, files: &mut Vec<PathBuf>) -> Result<()> {
     let metadata = std::fs::metadata(directory).map_err(|e| IoError::read(directory, e))?;
     let identity = (metadata.dev(), metadata.ino());
@@ -77,7 +77,7 @@ fn walk(directory: &Path, above: &mut Vec<(u64, u64)>, files: &mut Vec<PathBuf>)
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
         let path = entry.path();
-        // Markers and unfinished output, as every dataset writer names them; `_key=value` is the folder of a partition.
+        // Skips markers and unfinished output, as every dataset writer names them; `_key=value` is a partition's folder.
         let is_partition = name.starts_with(b"_") && name.contains(&b'=') && path.is_dir();
         if (name.starts_with(b"_") && !is_partition) || name.starts_with(b".") {
             continue;
@@ -123,7 +123,7 @@ pub(super) fn common_format(files: &[PathBuf], given: Option<Format>) -> Result<
     common.map(|(_, format)| format).ok_or(IoError::NoInput)
 }
 
-/// What the name of a text file says it is compressed with: `x.csv.gz`.
+/// The compression that the name of a text file tells: `x.csv.gz`.
 fn compression_of(file: &Path) -> Option<&'static str> {
     let compression = match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "gz" => "gzip",

@@ -1,4 +1,4 @@
-//! Cuts batches that are larger than asked for; slices share the memory of the batch.
+//! Cuts batches that are larger than wanted; slices share the memory of the batch.
 
 use arrow_array::RecordBatch;
 

@@ -1,4 +1,4 @@
-//! Reads a file of CSV whose columns stand in another order than those of the input: by the names in its header.
+//! Reads a file of CSV whose columns are in another order than those of the input, by the names in its header.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::conform::places;
 use super::Split;
 use crate::error::{IoError, Result};
 
-/// What is read of such a file.
+/// A split of such a file, in the order of the file.
 pub(super) struct Reordered {
-    /// The split as its file is.
+    /// The split without another order of columns.
     pub(super) split: Split,
     /// The schema in the order of the file.
     pub(super) schema: SchemaRef,
-    /// Where the columns asked for are in the file.
+    /// Places of the wanted columns in the file.
     pub(super) columns: Vec<usize>,
 }
 
 impl Reordered {
-    /// Of a split with `columns`; `schema` and `projection` are those of the input.
+    /// For a split with `columns`; `schema` and `projection` are those of the input.
     pub(super) fn new(
         split: &Split,
         schema: &SchemaRef,
@@ -34,7 +34,7 @@ impl Reordered {
         let fields = fields.ok_or_else(changed)?;
         let columns = match projection {
             None => split.columns.clone(),
-            // One that does not exist is refused where the columns are read.
+            // Reading the columns refuses one that does not exist.
             Some(columns) => { columns.iter() }
                 .map(|&column| split.columns.get(column).copied().unwrap_or(column))
                 .collect(),
@@ -50,7 +50,7 @@ impl Reordered {
     }
 }
 
-/// Where the columns of an input are in a file with this schema, if they are in another order there.
+/// Places of an input's columns in a file with this schema, if they are in another order there.
 pub(crate) fn other_order(schema: &Schema, file: &Schema) -> Vec<usize> {
     let names = schema.fields().iter().map(|field| field.name());
     let places = places(file, names).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! A few rows of a split, representative for sorted as for random inputs, at a fraction of the cost of reading it.
+//! Samples a few rows of a split, representative of sorted and random inputs, at a fraction of the cost of reading it.
 //!
-//! The split is divided into equal regions; in each, a stretch at a random place is read and rows are taken from it at
-//! a regular stride. A sorted input is thereby seen at as many places as there are regions, and pages between the
-//! stretches need not be read.
+//! The split is divided into equal regions. In each, a stretch at a random place is read, and rows are taken from it at a
+//! regular stride. So a sorted input is sampled at as many places as there are regions, and pages between the stretches
+//! need not be read.
 
 use std::borrow::Borrow;
 
@@ -17,16 +17,16 @@ use super::{ReadOptions, Split};
 use crate::error::Result;
 use crate::guard::guarded;
 
-/// Splits that are looked into, at most, of those that one task reads.
+/// Most splits that are sampled among those that one task reads.
 const MAX_SAMPLED: u64 = 16;
 
 /// Some rows, and their positions.
 pub type Sample = (RecordBatch, Vec<u64>);
 
-/// About `num_rows` rows of splits that are read one after the other, and their positions in all of them, ascending: a
-/// sample of each split that is looked into.
+/// Samples about `num_rows` rows of splits that are read one after the other; returns a sample for each split that is used.
 ///
-/// Positions are as of [`sample_split`]; the same arguments give the same samples.
+/// Positions are ascending, count through all splits, and are as exact as those of [`sample_split`]. The same arguments give
+/// the same samples.
 pub fn sample_splits(
     splits: &[impl Borrow<Split>],
     schema: &SchemaRef,
@@ -39,7 +39,7 @@ pub fn sample_splits(
     let places = (splits.len() as u64).min(MAX_SAMPLED);
     let (mut samples, mut before, mut seen) = (Vec::new(), 0, 0);
     for (index, split) in splits.iter().map(Borrow::borrow).enumerate() {
-        // As many of the rows as of the places, which lie evenly in all splits, are in this one.
+        // Places lie evenly in all splits; this split gives the same share of the rows as it has of the places.
         let end = before + split.size();
         let is_last = index + 1 == splits.len();
         let behind = if is_last {
@@ -51,7 +51,7 @@ pub fn sample_splits(
             let wanted = share(num_rows as u64, behind - seen, places).max(1);
             let (rows, positions) =
                 sample_split(split, schema, options, projection, wanted as usize, seed)?;
-            // Of text, as many rows lie before as if all were as large as those of this split.
+            // The number of rows before a split of text is estimated by the size of rows in this split.
             let rows_here = positions.last().map_or(1, |last| last + 1);
             let first = match split.rows {
                 Some(_) => before,
@@ -64,9 +64,9 @@ pub fn sample_splits(
     Ok(samples)
 }
 
-/// Up to `num_rows` rows of a split and their positions in it, ascending.
+/// Samples up to `num_rows` rows of a split; returns them with their positions in it, ascending.
 ///
-/// Positions are exact for formats that tell their rows and estimated for CSV and JSON lines. The same arguments give
+/// Positions are exact for formats that tell their rows, and estimated for CSV and JSON lines. The same arguments give
 /// the same sample.
 pub fn sample_split(
     split: &Split,
@@ -103,23 +103,24 @@ pub fn sample_split(
     ))
 }
 
-/// How many rows to take, and the seed that decides which.
+/// The number of rows to take, and the seed that chooses them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
     pub(crate) num_rows: usize,
     pub(crate) seed: u64,
 }
 
-/// One in so many rows lies in a stretch (more if more rows are wanted than that).
+/// One in this many rows lies in a stretch (more if more rows are wanted than that).
 const STRETCHES_COVER: u64 = 8;
 
-/// Row numbers below `rows`, ascending, in `regions` stretches; in each, `together` rows or a few less follow each other.
+/// Picks row numbers below `rows`, ascending, in `regions` stretches; in each, runs of about `together` rows, or a few less,
+/// follow each other.
 pub(crate) fn pick_rows(rows: u64, pick: Pick, regions: u64, together: u64) -> Vec<u64> {
     let wanted = pick.num_rows as u64;
     if wanted >= rows {
         return (0..rows).collect();
     }
-    // With a row per region to spare, no region gets more picks than it has rows.
+    // One spare row per region ensures that no region gets more picks than it has rows.
     let regions = regions.min(wanted).min(rows - wanted).max(1);
     let mut picked = Vec::with_capacity(pick.num_rows);
     for region in 0..regions {
@@ -132,7 +133,7 @@ pub(crate) fn pick_rows(rows: u64, pick: Pick, regions: u64, together: u64) -> V
         let start = first + random_below(pick.seed ^ mix(region), end - first - stretch + 1);
         let runs = count.div_ceil(together).max(1);
         for run in 0..runs {
-            // The rows between runs are divided among them as evenly as the rows of runs.
+            // The rows between runs are divided as evenly among the runs as the rows of runs.
             let gaps = start + share(stretch - count, run, runs);
             let taken = share(count, run, runs)..share(count, run + 1, runs);
             picked.extend(taken.map(|row| gaps + row));

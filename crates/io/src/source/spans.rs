@@ -1,8 +1,8 @@
-//! Where a file is cut: by its bytes, by its records, or by the groups that its rows lie in.
+//! Cuts a file: by its bytes, by its records, or by the groups of its rows.
 
 use super::inspect::Group;
 
-/// A part of a file: what a split of it is, but for the file.
+/// A part of a file: a split without its file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(super) start: u64,

@@ -19,7 +19,7 @@ use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
 use crate::{travel, Format};
 
-/// A part of one file. Self-contained: a process that has the file can read it without the [`Source`](super::Source).
+/// A part of one file. Any process that has the file can read the part, without the [`Source`](super::Source).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Split {
     /// The file.
@@ -29,15 +29,15 @@ pub struct Split {
     pub file_index: u64,
     /// Its format.
     pub format: Format,
-    /// Where the split begins: a row for Parquet and IPC, else a byte offset.
+    /// The beginning of the split: a row for Parquet and IPC, else a byte offset.
     pub start: u64,
-    /// Where it ends, exclusive.
+    /// The end of the split, exclusive.
     pub end: u64,
     /// Index of the row group or batch that holds `start`.
     pub group: u64,
     /// First row of that group.
     pub group_start: u64,
-    /// How many row groups or batches the split touches.
+    /// Number of row groups or batches that the split touches.
     pub groups: u64,
     /// Rows in the split, where the format tells.
     pub rows: Option<u64>,
@@ -49,17 +49,17 @@ pub struct Split {
     pub file_mtime_ns: i64,
     /// The values of partition columns.
     pub partition: Vec<PartitionValue>,
-    /// Where the columns of the input are in the file, but for partition columns, if it is CSV that has them in another order.
+    /// Places of the input's columns in the file, without partition columns, if it is CSV with another order of columns.
     pub columns: Vec<usize>,
-    /// What the pages of large columns of Parquet take.
+    /// Memory that the pages of large columns of Parquet take.
     pub pages: Vec<LargePages>,
-    /// Whether rows may be far larger than `bytes` tells, so that who reads them has to look first.
+    /// Whether rows may be far larger than `bytes` tells, so that a reader has to measure them first.
     pub hides_sizes: bool,
 }
 
 impl Split {
     /// Number of the first row within its file, so that rows have the same numbers however the file is cut. CSV and JSON
-    /// lines do not tell: there it is the byte offset, which is larger than any number of a row before it.
+    /// lines do not tell it: there it is the byte offset, which is larger than the number of any row before it.
     pub fn first_row(&self) -> u64 {
         self.format.driver().first_row(self)
     }
@@ -69,9 +69,9 @@ impl Split {
         self.rows.unwrap_or(self.end - self.start)
     }
 
-    /// The first rows of the split, of about `num_bytes` decoded bytes; one row at least.
+    /// The first rows of the split, of about `num_bytes` decoded bytes; at least one row.
     ///
-    /// A split whose rows are not known stays as it is: where a row of it ends is not known either.
+    /// A split with an unknown number of rows stays as it is, because the ends of its rows are unknown too.
     pub fn beginning(&self, num_bytes: u64) -> Self {
         let Some(rows) = self.rows.filter(|&rows| rows > 0 && self.bytes > num_bytes) else {
             return self.clone();
@@ -86,12 +86,12 @@ impl Split {
         }
     }
 
-    /// The split as it travels to other processes.
+    /// The split as bytes, for other processes.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         travel::to_bytes(NAME, self)
     }
 
-    /// The split of bytes that [`to_bytes`](Self::to_bytes) made.
+    /// Returns the split that [`to_bytes`](Self::to_bytes) made these bytes of.
     ///
     /// # Errors
     /// The bytes were made by another version, or are damaged.
@@ -108,10 +108,10 @@ impl Split {
     }
 }
 
-/// Which rows or bytes of which file, for people.
+/// Names the rows or bytes of the split, and its file, for people.
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Where each row is a position, positions are rows.
+        // If the split has as many positions as rows, positions are rows.
         let are_rows = self.rows == Some(self.end - self.start);
         let unit = if are_rows { "rows" } else { "bytes" };
         let path = known(&self.path).display();
@@ -119,7 +119,7 @@ impl fmt::Display for Split {
     }
 }
 
-/// What errors call a split.
+/// The name of a split in errors.
 const NAME: &str = "a split";
 
 /// `part` of `whole` parts of a number.
@@ -127,11 +127,11 @@ fn part_of(number: u64, part: u64, whole: u64) -> u64 {
     (u128::from(number) * u128::from(part) / u128::from(whole)) as u64
 }
 
-/// Splits that are read together, at most: each is a file to open and a part of a task's description.
+/// Most splits that are read together: each is a file to open and a part of a task's description.
 const MAX_TOGETHER: usize = 256;
 
-/// Neighbours together that have about `target_bytes` decoded bytes, and alone what has more: a task for each of thousands
-/// of small files would take longer to run than to read them.
+/// Groups neighbours that have about `target_bytes` decoded bytes together; a larger split stays alone. Why: with a task for
+/// each of thousands of small files, running the tasks would take longer than reading the files.
 pub fn together(splits: Vec<Split>, target_bytes: u64) -> Vec<Vec<Split>> {
     let mut groups: Vec<Vec<Split>> = Vec::new();
     let mut room = 0;
@@ -154,7 +154,7 @@ pub type BatchStream = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// Streams the rows of a split in batches of at most `batch_rows`.
 ///
-/// Columns come in the order of `projection` with the names and nullability of `schema` (that of the source). Strings
+/// Columns come in the order of `projection`, with the names and nullability of `schema`, the schema of the source. Strings
 /// and binary values may come as views into the file's buffers, dictionary columns as their values.
 pub fn open_split(
     split: &Split,
@@ -185,9 +185,10 @@ pub fn open_split(
     )))
 }
 
-/// The rows of a split of CSV or JSON lines that [`BadRows::Skip`](super::BadRows) leaves out, with the columns `line`
-/// (counted from the byte `from` of the file, and from 0), `reason` and `text`; and the number of lines from there to the
-/// end of the split.
+/// Returns the rows of a split of CSV or JSON lines that [`BadRows::Skip`](super::BadRows) leaves out.
+///
+/// The columns are `line` (counted from the byte `from` of the file, and from 0), `reason` and `text`. Also returns the
+/// number of lines from that byte to the end of the split.
 pub fn bad_rows(
     split: &Split,
     schema: &SchemaRef,
@@ -236,7 +237,7 @@ fn open_widened(
     Ok(Box::new(batches.map(move |batch| widening.widen(&batch?))))
 }
 
-/// What a format needs to know to read a split or to sample it.
+/// Everything that a format needs to read or sample a split.
 pub(crate) struct Request<'a> {
     pub(crate) file: Arc<RangeReader>,
     pub(crate) split: &'a Split,
@@ -266,7 +267,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Where the columns asked for are in a file with this schema; `None` if they are all of it, in its order.
+    /// Places of the wanted columns in a file with this schema; `None` if they are all its columns, in its order.
     pub(crate) fn places_in(&self, schema: &Schema) -> Result<Option<Vec<usize>>> {
         if schema.fields().len() != self.schema.fields().len() {
             let (before, now) = (self.schema.fields().len(), schema.fields().len());
@@ -280,7 +281,7 @@ impl<'a> Request<'a> {
         Ok((!is_all).then_some(places))
     }
 
-    /// Makes a corruption error of a parser's message.
+    /// Turns a parser's message into a corruption error.
     pub(crate) fn corrupt(&self, reason: impl std::fmt::Display) -> IoError {
         IoError::corrupt(&self.split.path, self.split.format, reason)
     }

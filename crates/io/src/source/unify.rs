@@ -1,7 +1,8 @@
-//! The type that holds the values of two: what columns of several files, or of several datasets, become together.
+//! The type that holds the values of two types, for columns of several files or of several datasets.
 //!
-//! Guarantee: it holds every value of both as it is, but integers beyond 2^53 and decimals beside floats, which become the
-//! nearest double as everywhere (and in DuckDB and Polars). What would be a guess, such as numbers for text, has no such type.
+//! Guarantee: the type holds every value of both exactly. The exceptions are integers beyond 2^53 and decimals beside
+//! floats, which become the nearest double as everywhere (and in DuckDB and Polars). Types that would need a guess, such as
+//! numbers and text, have no common type.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(super) fn unified(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// A type of dictionaries' keys that numbers the values of both: of 32 bits at least, since two dictionaries together may
+/// A type of keys that numbers the values of both dictionaries: of at least 32 bits, because two dictionaries together may
 /// have more values than each.
 fn wider_index(a: &DataType, b: &DataType) -> Option<DataType> {
     if a == b && bits(a)? >= 32 {
@@ -150,7 +151,7 @@ fn decimals(a: &DataType, b: &DataType, x: (i16, i16), y: (i16, i16)) -> Option<
     }
 }
 
-/// Of the finer unit. Timestamps with and without a zone do not meet; those of different zones meet in UTC.
+/// Takes the finer unit. Timestamps with and without a zone have no common type; those of different zones meet in UTC.
 fn times(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
     let finer = |u: &TimeUnit, v: &TimeUnit| *u.max(v);
@@ -188,8 +189,8 @@ fn nested(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// Fields by their names, in the order of the first; what one of both lacks can be null. Without a common name they are
-/// of different things.
+/// Matches fields by their names, in the order of the first; a field that one side lacks can be null. Structs without a
+/// common name have no common type.
 fn fields(a: &Fields, b: &Fields) -> Option<Fields> {
     let can_be_null = |field: &FieldRef| Arc::new(Field::clone(field).with_nullable(true));
     let names: HashSet<&String> = a.iter().chain(b).map(|field| field.name()).collect();
@@ -206,12 +207,12 @@ fn fields(a: &Fields, b: &Fields) -> Option<Fields> {
     }
     let unseen = b.iter().filter(|field| a.find(field.name()).is_none());
     all.extend(unseen.map(can_be_null));
-    // Where a name occurs twice, nothing tells which is which.
+    // Where a name occurs twice, nothing tells the two fields apart.
     (common > 0 && all.len() == names.len() && a.len() + b.len() == names.len() + common)
         .then(|| all.into())
 }
 
-/// What is in a list, whatever it is called there.
+/// The common field of two lists' items, whatever the items are called there.
 fn item(a: &Field, b: &Field) -> Option<FieldRef> {
     let data_type = unified(a.data_type(), b.data_type())?;
     let field = Field::new(a.name(), data_type, a.is_nullable() || b.is_nullable());

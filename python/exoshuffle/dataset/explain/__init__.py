@@ -1,1 +1,1 @@
-"""What a result will take, before it is made."""
+"""The bill of a result, before it is made."""

@@ -1,4 +1,4 @@
-"""The bill: what a shuffle will take, to be read by people and by programs."""
+"""The bill: the predicted cost of a shuffle, for people and for programs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from exoshuffle.units import counted, format_bytes
 
 @dataclass(frozen=True)
 class Bill:
-    """What a shuffle will take.
+    """The predicted cost of a shuffle.
 
     Attributes:
-        operator: What is done.
-        strategy: Which.
-        why: Why this strategy.
-        compared: What it and others are predicted to take.
+        operator: The operation.
+        strategy: The strategy.
+        why: The reason for this strategy.
+        compared: The predicted costs of this strategy and of others.
         input_files: Number of input files.
         input_bytes: Their size on disk.
-        pruned_files: Files beside these that are not read, since a filter on partition columns lets none of their rows
+        pruned_files: Files beside these that are not read because a filter on partition columns lets none of their rows
             through.
         rows: Rows, exact or estimated.
         row_bytes: Size of all rows while they travel.
@@ -31,21 +31,21 @@ class Bill:
         rounds: Rounds of maps.
         merge_factor: Blocks per merge; 1 means that nothing is merged.
         blocks: Blocks that maps, merges and folds make, and results that are kept for a later shuffle.
-        slices: Slices that the reduces read; by streaming, those that folds read, and the states.
+        slices: Slices that the reduces read; with streaming, the slices that folds read, and the states.
         requests: Reads from spill directories: spilled slices, and pieces of spilled blocks that are merged.
         memory_bytes: Projected peak of the whole program.
         spilled_bytes: Bytes written to spill directories.
-        read_back_bytes: Bytes read from there.
-        spill_free_bytes: Free space there; None if it cannot be told.
+        read_back_bytes: Bytes read back from spill directories.
+        spill_free_bytes: Free space in spill directories; None if it cannot be told.
         before: Bills of the shuffles that come before.
         output_files: Files, one for each partition: fewer where partitions are empty, more with a target size.
-        output_folders: About how many folders ``partition_by`` makes, at the least.
+        output_folders: About the number of folders that ``partition_by`` makes, at the least.
         output_bytes: Size of the output: that of the input, before compression, where its rows come out as they are;
             else an estimate by the size of rows.
         output_free_bytes: Free space where the output goes; None if that is not known.
         output_is_most: Whether the output may well be smaller, by compression or by dictionaries of values that repeat.
-        shares_disk: Whether what is spilled and the output go to one file system.
-        seeds: Of all random operations, given or fresh; see ``Dataset.seeds``.
+        shares_disk: Whether spilled bytes and the output go to one file system.
+        seeds: Seeds of all random operations, given or fresh; see ``Dataset.seeds``.
     """
 
     operator: str
@@ -81,12 +81,12 @@ class Bill:
 
     @property
     def tasks(self) -> int:
-        """Maps, merges, folds and reduces."""
+        """The number of maps, merges, folds and reduces."""
         return self.splits + self.merges + self.folds + self.partitions
 
     @property
     def fits_on_disk(self) -> bool:
-        """Whether there is room for what is spilled and for the output, on one disk for both together."""
+        """Whether spilled bytes and the output have room: together, if they go to one disk."""
         return self._spill_fits and self._output_fits
 
     @property
@@ -99,7 +99,7 @@ class Bill:
         return _fits(self.output_bytes + beside, self.output_free_bytes)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the bill as a dictionary, for JSON."""
         return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Plans what a tree of operations will take, before it takes it: makes the bill."""
+"""Makes the bill of a tree of operations: plans its last shuffle, and estimates the others, without running any."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Destination:
     """Where a result would go.
 
     Attributes:
-        results: Into files, or to whom else.
+        results: Files, or the other place of the result.
         path: The directory of the files, if that is known.
-        options: How they are written.
-        overwrite: What may be replaced.
+        options: How the files are written.
+        overwrite: Says which output may be replaced.
     """
 
     results: ResultPlace
@@ -59,15 +59,15 @@ class Destination:
 
 
 def explain_node(node: Node, engine: Engine, to: Destination) -> Bill:
-    """Plans the last shuffle of a tree, and estimates those below it; without any, what is read.
+    """Plans the last shuffle of a tree, and estimates those below it; without a shuffle, bills the reading.
 
     Args:
         node: The tree.
-        engine: Where it would run.
+        engine: The engine that would run it.
         to: Where its result would go.
 
     Raises:
-        ExoshuffleError: What writing it there would raise before its first task, but for disks without room.
+        ExoshuffleError: Any error that writing it there would raise before its first task, except for a full disk.
     """
     if to.results != "files":
         return dataclasses.replace(_bill(node, engine, to.results)[0], seeds=seeds_of(node))
@@ -101,7 +101,7 @@ def _folders(node: Node, engine: Engine, names: tuple[str, ...]) -> int:
 
 
 def _files(size: OutputSize, num_folders: int, result: Result) -> int:
-    """Parts are cut into folders, and these at the size of a file."""
+    """Returns the number of files: parts are cut into folders, and the rows of a folder at the size of a file."""
     if not num_folders:
         return size.num_files
     return num_folders + max(0, size.num_files - max(result.num_parts, num_folders))
@@ -110,15 +110,15 @@ def _files(size: OutputSize, num_folders: int, result: Result) -> int:
 def _bill(
     node: Node, engine: Engine, results: ResultPlace, behind: tuple[Step, ...] = ()
 ) -> tuple[Bill, Result]:
-    """The bill but for files, and what it is for; ``behind`` are steps that its rows go through after it."""
+    """Returns the bill of a tree without its files, and its result; ``behind`` are steps that come after it."""
     execution, job, place, first, read = Estimation(engine), None, results, None, node
-    # Those that are not among what is done to rows as they are read.
+    # The steps that are not applied as rows are read.
     later = behind
     while not isinstance(node, Shuffled | Windowed) and len(node.children) == 1:
         if isinstance(node, Limited):
             job = execution.top_job(node, results, behind)
             first = node.count if first is None else min(first, node.count)
-            # A limit takes results one by one, whatever becomes of them then.
+            # A limit takes results one by one, wherever they go then.
             place, read, later = "batches", node.child, behind
         elif isinstance(node, Stepped):
             behind = (node.step, *behind)
@@ -149,7 +149,7 @@ def _bill(
 
 
 def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tuple[Bill, Result]:
-    """Of a shuffle; ``job`` is the one that finds its first rows, if these are all that is wanted."""
+    """Bills a shuffle; ``job`` finds only its first rows if no others are wanted."""
     engine, plan, cost = job.engine, job.plan, job.plan.costs[0]
     kept = plan.num_partitions if results == "blocks" else 0
     is_library = isinstance(node.options.strategy, str | Auto)
@@ -189,7 +189,7 @@ def _broadcast_bill(
     results: ResultPlace,
     behind: tuple[Step, ...],
 ) -> tuple[Bill, Result]:
-    """Of a join that needs no shuffle: that of making its other side."""
+    """Bills a join that needs no shuffle: the bill is that of making its other side."""
     bill, other = _bill(other_side(node, small.side), engine, results, behind)
     size = small.size
     operator = f"{node.shuffle.name} with {format_bytes(size.total_bytes)}, given to every task"
@@ -214,7 +214,7 @@ def _broadcast_bill(
 def _cross_bill(
     node: Shuffled, join: Join, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
-    """Of a cross join piece by piece."""
+    """Bills a cross join that goes piece by piece."""
     engine, jobs = execution.engine, execution.cross_sides(node)
     left, right = (rows_size(job.inputs, job.schema) for job in jobs)
     pieces = [job.num_tasks for job in jobs]
@@ -243,7 +243,7 @@ def _cross_bill(
 def _merge_join_bill(
     node: MergeJoined, execution: Estimation, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
-    """Of a sort-merge join, behind the sorts of both sides."""
+    """Bills a sort-merge join, behind the sorts of both sides."""
     engine, job = execution.engine, execution.merge_join_job(node)
     left, right = (side.size for side in job.sides)
     held, piece = left.total_bytes + right.total_bytes, job.piece_bytes
@@ -290,7 +290,7 @@ def _joined(join: Join, sides: tuple[Workload, Workload], num_parts: int) -> Res
 def _unshuffled_bill(
     node: Node, job: ScanJob | WindowJob, operator: str, why: str, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
-    """Of reading what is below a node, whose rows stay where they are."""
+    """Bills the reading of the files below a node whose rows are not shuffled."""
     engine, read = job.engine, sources(node)
     size = rows_size(job.inputs, job.schema)
     executor = _executor(job.inputs, behind)
@@ -325,7 +325,7 @@ def _unshuffled_bill(
 
 
 def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:
-    """Where tasks run: in worker processes if there are functions, as these are read or behind."""
+    """Returns where tasks run: in worker processes if the steps of inputs, or those behind, have functions."""
     steps = [step for source in inputs for step in source.steps]
     return executor_of("thread", [*steps, *behind])
 
@@ -335,7 +335,7 @@ def _bills_below(node: Node, engine: Engine) -> tuple[Bill, ...]:
 
 
 def _bills_of(node: Node, engine: Engine) -> list[Bill]:
-    """Of what is made in the store before a node is read."""
+    """Bills the results that are made in the store before a node is read."""
     return [_bill(below, engine, "blocks")[0] for below in _made_below(node)]
 
 
@@ -344,7 +344,7 @@ def _size(window: int | str) -> str:
 
 
 class Estimation(Execution):
-    """Makes the last job of a tree without running those below: their results count as large as what they read."""
+    """Makes the last job of a tree without running those below; estimates the sizes of their results."""
 
     def made(self, node: Node) -> UnmadeInput:
         """See ``Execution``."""
@@ -369,7 +369,7 @@ class Estimation(Execution):
 
 
 def _made_below(node: Node) -> list[Shuffled | MergeJoined]:
-    """The uppermost nodes of a tree whose results are made in the store, but for limits."""
+    """Returns the uppermost nodes of a tree whose results are made in the store, except limits."""
     if isinstance(node, Shuffled | MergeJoined):
         return [node]
     return [found for child in node.children for found in _made_below(child)]

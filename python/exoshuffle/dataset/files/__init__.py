@@ -1,1 +1,1 @@
-"""Files by their names: formats, paths, and where a result goes."""
+"""Facts from the names of files: their formats, their paths, and where a result goes."""

@@ -9,14 +9,14 @@ from exoshuffle import _native
 
 @dataclass(frozen=True)
 class FileFormat:
-    """What programs need to know of a format.
+    """The facts about a format that programs need.
 
     Attributes:
-        name: What programs call it.
-        ending: How files end that are written, without the dot.
-        compressions: What files can be compressed with.
+        name: Its name in programs.
+        ending: The ending of written files, without the dot.
+        compressions: The compressions that it can be written with.
         is_text: Files are characters, which may be compressed as a whole; a file does not tell how many rows it has.
-        tells_types: Files tell the types of their columns. Where not, types can be given, and are inferred otherwise.
+        tells_types: Files tell the types of their columns. If they do not, types can be given, or are inferred.
         holds_tables: Tables can be written, if each of their types can; else rows are of one kind.
     """
 

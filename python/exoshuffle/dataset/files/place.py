@@ -1,4 +1,4 @@
-"""Where a result goes, as its path says: a directory, one file, or standard output; and in which format.
+"""Tells from the path of a result whether it is a directory, one file or standard output; and in which format.
 
 A path is a file if it has an ending, unless a directory is there already or a ``/`` ends it.
 """
@@ -21,7 +21,7 @@ _COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".zip", ".sz", ".br")
 
 
 def kind_of(path: str) -> Kind:
-    """What an output of this path is."""
+    """Returns the kind of an output with this path."""
     if path == STANDARD:
         return "standard output"
     has_ending = bool(Path(path).suffix) and not path.endswith("/")
@@ -29,17 +29,17 @@ def kind_of(path: str) -> Kind:
 
 
 def format_of(path: str) -> str | None:
-    """The format that the ending of a file says; None if it is no file, or no format has its ending."""
+    """Returns the format that the ending of a file names; None if it is no file, or no format has its ending."""
     return _native.format_of_name(path) if kind_of(path) == "file" else None
 
 
 def check_ending(path: str, file_format: str) -> None:
-    """Raises ``OptionsError`` where the ending of a file says that it is something else."""
+    """Raises ``OptionsError`` where the ending of a file names another format, or a compression."""
     if kind_of(path) != "file":
         return
     suffix = Path(path).suffix
     said = format_of(path)
-    # Any text may be in a file that is called text.
+    # A file that is called text may hold any format of text.
     fits = said in (None, file_format) or (said == "text" and FORMATS[file_format].is_text)
     if not fits:
         raise OptionsError(
@@ -54,5 +54,5 @@ def check_ending(path: str, file_format: str) -> None:
 
 
 def is_stream(path: str) -> bool:
-    """Whether Arrow data is written there in its stream format, which can be read from its beginning on."""
+    """Whether Arrow data is written to this path in the stream format, which can be read from its beginning on."""
     return path == STANDARD or (kind_of(path) == "file" and path.lower().endswith(".arrows"))

@@ -1,1 +1,1 @@
-"""What is read: files that can be cut, blocks, rows that are left out."""
+"""The inputs of a dataset: files that can be cut, blocks, and rows that are left out."""

@@ -31,10 +31,10 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 
 
 def schema_of_types(types: ColumnTypes) -> pa.Schema:
-    """The types as a schema.
+    """Returns the types as a schema.
 
     Raises:
-        OptionsError: A type is none, or has a name that is not known.
+        OptionsError: A type is none, or has an unknown name.
     """
     import pyarrow as pa
 
@@ -48,7 +48,7 @@ def schema_of_types(types: ColumnTypes) -> pa.Schema:
 
 
 def read_as(kind: pa.DataType) -> pa.DataType:
-    """What text is read as, to become a type that no reader of text makes itself; else the type."""
+    """Returns the type that text is read as before a cast, if no reader of text makes this type; else this type."""
     import pyarrow as pa
 
     def changed(field: pa.Field) -> pa.Field:
@@ -66,7 +66,7 @@ def read_as(kind: pa.DataType) -> pa.DataType:
     others = {
         pa.large_string(): pa.string(),
         pa.string_view(): pa.string(),
-        # Of what a double holds it can be told whether a smaller float holds it.
+        # From a double one can tell whether a smaller float holds its value.
         pa.float16(): pa.float64(),
     }
     return others.get(kind, kind)

@@ -1,7 +1,7 @@
-"""What decoding files takes of memory beside the rows that are wanted, and whether the memory limit leaves so much.
+"""Tells how much memory decoding files takes beside the rows, and refuses files for which the memory limit is too low.
 
-A page of Parquet and a batch of Arrow IPC are decoded in one piece. Most are small; one of 800 MB may lie in a file of
-75 kB. Guarantee: what has no room is refused before any of it is decoded.
+A page of Parquet and a batch of Arrow IPC are decoded in one piece. Most are small, but one of 800 MB may lie in a file
+of 75 kB. Guarantee: a page or batch that has no room is refused before any of it is decoded.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from exoshuffle.plan.memory import USABLE_PERCENT
 from exoshuffle.plan.workload import buffer_bytes
 from exoshuffle.units import format_bytes
 
-#: What a task needs for rows, beside its buffers: a small split, and a block of it.
+#: Memory of a task for rows, beside its buffers: a small split, and a block of it.
 _ROWS_BYTES = 4_000_000
-#: Of formats that have pieces which are read whole: what takes the memory, and what helps beside more of it.
+#: For formats with pieces that are read whole: the words for the piece, and the remedy beside more memory.
 _UNITS = {
     "parquet": (
         "decoding the largest page of",
@@ -29,10 +29,10 @@ _UNITS = {
 
 
 def decoding_bytes(source: _native.Source, columns: Iterable[str]) -> int:
-    """What reading these columns of files has in memory at once beside the buffers of a task.
+    """Returns the bytes that reading these columns of files holds at once, beside the buffers of a task.
 
     Raises:
-        MemoryLimitError: The memory limit leaves less.
+        MemoryLimitError: The memory limit leaves fewer.
     """
     names = set(columns)
     needed, path = source.working_bytes(names)
@@ -42,7 +42,7 @@ def decoding_bytes(source: _native.Source, columns: Iterable[str]) -> int:
     missing = needed + buffers + _ROWS_BYTES - usable
     if needed and missing > 0:
         what, instead = _UNITS[source.format]
-        # Of a larger limit the engine keeps a little more for itself.
+        # The engine keeps a little more of a larger limit for itself.
         enough = (engine.memory_limit + missing * 100 / USABLE_PERCENT) * 1.05
         raise MemoryLimitError(
             f"{what} {path!r} takes {format_bytes(needed)}, which does not fit into a "

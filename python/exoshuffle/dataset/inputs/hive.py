@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def partitions_of(source: _native.Source) -> pa.Table:
-    """The partition columns of files, with a row for each file; no columns if there are none."""
+    """Returns the partition columns of files, with a row for each file; no columns if there are none."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(source.partitions_ipc()).read_all()

@@ -1,4 +1,4 @@
-"""What a shuffle reads: files that can be cut as one likes, or blocks that an earlier shuffle made."""
+"""The inputs of a shuffle: files that can be cut at will, or blocks that an earlier shuffle made."""
 
 from __future__ import annotations
 
@@ -32,70 +32,70 @@ from exoshuffle.plan.workload import Workload, ceil_div
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Stretches of an input that are looked into for the mean and the largest row.
+#: Number of stretches of an input that are read to find the mean and the largest row, and of rows in each.
 MEASURED_STRETCHES = 8
 MEASURED_ROWS = 256
-#: Size of these: a few pages of each column are decoded then (for 4 GB, 64 MB took 0.38 s in all and 4 MB 0.03 s).
+#: Size of a stretch: a few pages of each column are decoded for it (for 4 GB, 64 MB took 0.38 s in all, 4 MB 0.03 s).
 MEASURED_BYTES = 4_000_000
-#: Rows are dealt out to splits as if all were of one size. Where they are this much larger in a stretch, splits are
-#: smaller: half of the rows of 84 kB among others of 240 bytes, made distinct within 300 MB, peaked at 310. And not by
-#: more than the number of stretches: one file of a single row of 1 MB beside 2 million rows made 341,000 splits.
+#: Rows are dealt out to splits as if all had one size. Where rows of a stretch are this much larger, splits shrink:
+#: without that, a ``distinct`` of rows of 240 bytes and as many of 84 kB peaked at 310 MB within 300. Splits shrink at
+#: most by the number of stretches: one file with a single row of 1 MB beside 2 million rows made 341,000 splits.
 UNEVEN_PERCENT, MOST_UNEVEN_PERCENT = 150, 100 * MEASURED_STRETCHES
-#: Of what steps make of them so much is held at a time.
+#: Weighing holds this much of the steps' results at a time.
 WEIGHED_BYTES = 8_000_000
-#: They begin where some of so many splits at most begin, however large the input is.
+#: Stretches are chosen from the beginnings of at most this many splits, however large the input is.
 MAX_CANDIDATES = 1024
-#: Rows of a stretch that are measured one by one, for the largest.
+#: Number of rows in a stretch that are measured one by one, to find the largest.
 WEIGHED_ROWS = 32
-#: What weighing a block takes beside it, in its sizes: its rows after the steps, and as they travel.
+#: Memory for weighing a block, beside the block and in its sizes: its rows after the steps, and as they travel.
 WEIGHED_COPIES = 3
-#: No input has more files, and no shuffle more parts, than fit into so many bits.
+#: Numbers of files of an input, and of parts of a shuffle, fit into this many bits.
 FILE_BITS = 32
-#: Where rows of text files are numbered, splits have this size at least, and there are no more than about so many.
+#: Where rows of text files are numbered, splits have at least this size, and there are at most about this many.
 NUMBERED_BYTES = 1_000_000
 MAX_NUMBERED = 16_384
-#: Blocks that a map reads, at most: each is an argument, of which engines have no use for thousands.
+#: Most blocks that a map reads: each is an argument, and engines do not cope well with thousands of arguments.
 MAX_TOGETHER = 256
-#: What a row of text takes while it is read and handed on, in its sizes: a decoder's buffer, which doubles, its column,
-#: and what a map, an encoder or a function makes of it. One among short ones took 3.6 to 5.7 (sort, scan, map_batches).
+#: Memory of a row of text while it is read and handed on, in its sizes: a decoder's buffer, which doubles, its column,
+#: and the result of a map, an encoder or a function. A large row took 3.6 to 5.7 sizes (sort, scan, map_batches).
 ROW_COPIES = 7
-#: Every row of text up to this size is read, by several tasks at once.
+#: Several tasks at once may read rows of text up to this size, whatever the limit.
 MIN_ROW_BYTES = 4_000_000
-#: What a page takes while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
+#: Memory of a page while it is decoded, in its sizes: as it is stored, decompressed, and the rows that refer to it.
 PAGE_COPIES = 4
-#: Every page up to this size is decoded. Larger ones are planned for where they are the first of their column.
+#: Every page up to this size is decoded. The plan counts larger pages if they are the first of their column.
 MIN_PAGE_BYTES = 25_000_000
-#: Stretches of a file, with steps to apply, from which keys are sampled: these are read whole.
+#: Size of stretches from which keys are sampled where there are steps: these stretches are read whole.
 SAMPLED_BYTES = 1_000_000
-#: Such stretches that stand for one item, at most, where files are small.
+#: Most such stretches that stand for one item, where files are small.
 MAX_SAMPLED_TOGETHER = 16
 
 
 class Input(Protocol):
-    """What the maps of one input of a shuffle read."""
+    """One input of a shuffle: how it is measured, cut and read."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Applied to what is read, before those of the shuffle."""
+        """Applied to the rows as they are read, before the steps of the shuffle."""
         ...
 
     def measure(self, side: Side) -> Workload:
-        """Size of the rows as they will travel, from a few stretches of the input."""
+        """Measures the size of the rows as they will travel, from a few stretches of the input."""
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
-        """The items of the maps: each about ``split_bytes`` of rows as they travel."""
+        """Returns the items of the maps, each with about ``split_bytes`` of rows as they travel."""
 
     def decoding_bytes(self, side: Side) -> int:
-        """What a task that reads any of it has in memory beside buffers and rows; see ``decoding``."""
+        """Returns the memory that reading any item takes beside buffers and rows; see ``decoding``."""
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
-        """About how many rows each item has, above 0, without reading it: exactly so or by its bytes."""
+        """Returns the number of rows of each item, above 0, without reading it: exactly, or estimated by its bytes."""
 
     def map_input(self, side: Side) -> MapInput:
-        """How the maps read them."""
+        """Returns the reader of the maps."""
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
-        """Tasks that each sample the keys of about ``num_rows`` rows of one of the items, given with their numbers."""
+        """Starts tasks that each sample the keys of about ``num_rows`` rows of one item; items come with numbers."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class FileInput:
 
     Attributes:
         source: The files.
-        steps: Applied to what is read, before those of the shuffle.
+        steps: Applied to the rows as they are read, before the steps of the shuffle.
         first_file: Number of the first file, where rows of several inputs must be told apart.
     """
 
@@ -127,7 +127,7 @@ class FileInput:
         every = self._stretches(MEASURED_BYTES)
         if not every:
             return Workload(0, 0)
-        # Of text, sizes are those of the files, which do not have the values of partition columns.
+        # Sizes of text are sizes of the files, which lack the values of partition columns.
         if self.steps + side.steps or (is_text(source) and partitions_of(source).num_columns):
             return self._measured_stepped(self._stepped(side), every, memory_bytes)
         chosen = evenly(every, MEASURED_STRETCHES)
@@ -138,7 +138,7 @@ class FileInput:
             total = sum(row_bytes for _, row_bytes, _ in found)
             mean = max(1.0, total / max(sum(rows for rows, *_ in found), 1))
             return Workload(source.memory_bytes, int(source.memory_bytes / mean), largest)
-        # By what the files say: stretches of large rows have few of them, and are as many as others that have as much.
+        # Weighs by the bytes that files tell: a stretch of large rows has few rows, but as many bytes as the others.
         sizes = [
             (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
             for split, (rows, row_bytes, _) in zip(chosen, found, strict=True)
@@ -150,23 +150,23 @@ class FileInput:
     def _measured_stepped(
         self, stepped: BatchInput, every: list[_native.Split], memory_bytes: int
     ) -> Workload:
-        """The size of what steps make of the input.
+        """Measures the size of the rows after the steps.
 
-        Small files are looked at with their neighbours, as maps read them: in each file by itself few keys come twice.
-        10,000 files with the same 1,000 keys seemed to have 6.3 million groups.
+        Small files are measured with their neighbours, as maps read them, because few keys come twice in one small
+        file. Measured one by one, 10,000 files with the same 1,000 keys seemed to have 6.3 million groups.
         """
         count = self._num_together(every, MEASURED_BYTES)
         groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
         chosen = evenly(groups, MEASURED_STRETCHES)
         read = [tuple(split.beginning(MEASURED_BYTES) for split in group) for group in chosen]
         share = len(groups) / len(chosen) * _rows_of(chosen) / _rows_of(read)
-        # A worker process may end in each; a function runs over one stretch again then, not over all.
+        # A worker process may die in any stretch; then a function runs again over that stretch only.
         count = len(read) if _executor(stepped) == "process" else min(2, len(read))
         parts = [read[at::count] for at in range(count)]
         return _together(_weighed(stepped, parts, share, memory_bytes))
 
     def _num_together(self, stretches: Sequence[_native.Split], num_bytes: int) -> int:
-        """How many stretches have so many bytes together; 1 where files are not small."""
+        """Returns how many stretches have ``num_bytes`` together; 1 where files are not small."""
         mean = max(1, self.source.memory_bytes // max(len(stretches), 1))
         return min(MAX_SAMPLED_TOGETHER, max(1, num_bytes // mean))
 
@@ -176,21 +176,21 @@ class FileInput:
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
         del side
-        # Where nothing is known of how the rows travel, sizes are those of what is read.
+        # Where the size of travelling rows is unknown, the size of the files counts.
         total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
         target = max(1, split_bytes * self.source.memory_bytes // total)
         if workload.dense_percent > UNEVEN_PERCENT:
             target = max(1, target * 100 // workload.dense_percent)
         num_bytes = target
         if self._numbers_text:
-            # Splits that the files alone determine.
+            # The files alone determine these splits.
             num_bytes = max(NUMBERED_BYTES, self.source.bytes // MAX_NUMBERED)
         together = self.source.splits_together(num_bytes, target, self.first_file)
         return [tuple(splits) if len(splits) > 1 else splits[0] for splits in together]
 
     @property
     def _numbers_text(self) -> bool:
-        """Whether rows are numbered that no one knows the numbers of."""
+        """Whether rows are numbered that come from files which do not tell the numbers of rows."""
         return bool(self.steps) and isinstance(self.steps[0], Numbered) and is_text(self.source)
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
@@ -199,7 +199,7 @@ class FileInput:
         return list(sizes) if self.source.rows is not None else _by_bytes(sizes, workload)
 
     def pieces(self, num_bytes: int) -> list[_native.Split]:
-        """The files in splits of about this size."""
+        """Cuts the files into splits of about this size."""
         return self.source.splits(num_bytes, self.first_file)
 
     def map_input(self, side: Side) -> MapInput:
@@ -228,7 +228,7 @@ class FileInput:
         map_input = self.map_input(side)
         run = _sampling(map_input, self.decoding_bytes(side))
         if isinstance(map_input, BatchInput):
-            # Steps cannot be applied to single rows of a split, so short stretches stand for it.
+            # Steps cannot be applied to single rows of a split, so short stretches stand for the split.
             every = self._stretches(SAMPLED_BYTES)
             count = self._num_together(every, SAMPLED_BYTES)
             chosen = evenly(every, len(items) * count)
@@ -244,7 +244,7 @@ class BlockInput:
 
     Attributes:
         refs: References to Arrow IPC streams.
-        steps: Applied to what is read, before those of the shuffle.
+        steps: Applied to the rows as they are read, before the steps of the shuffle.
     """
 
     refs: tuple[Ref, ...]
@@ -264,14 +264,14 @@ class BlockInput:
         return dataclasses.replace(_together(measured), max_item_bytes=int(largest / share))
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
-        """See ``Input``; several blocks in an item are in the order of the input, so that rows are.
+        """See ``Input``; several blocks of an item are in the order of the input, and so are their rows.
 
-        Where rows are numbered, they are known by the block that they are in: each is an item by itself.
+        Where rows are numbered, they are known by their block, so each block is an item by itself.
         """
         if not workload.total_bytes or _numbers_rows(self.steps, side):
             return list(self.refs)
         sizes = [sum(each) for each in slice_bytes(self.refs)]
-        # A map holds its blocks as they are, beside what it makes of them.
+        # A map holds its blocks, beside the rows that it makes of them.
         target = split_bytes * sum(sizes) // max(workload.total_bytes, sum(sizes))
         return [
             Refs(self.refs[i] for i in group) if len(group) > 1 else self.refs[group[0]]
@@ -279,7 +279,7 @@ class BlockInput:
         ]
 
     def decoding_bytes(self, side: Side) -> int:
-        """See ``Input``: blocks are read where they are."""
+        """See ``Input``: blocks are read where they lie."""
         del side
         return 0
 
@@ -305,8 +305,8 @@ class UnmadeInput:
     """The result of a shuffle that has not run.
 
     Attributes:
-        workload: Its size, estimated.
-        num_blocks: Its partitions.
+        workload: Its estimated size.
+        num_blocks: The number of its partitions.
         steps: Steps behind it.
     """
 
@@ -346,18 +346,18 @@ class UnmadeInput:
 
 
 def _numbers_rows(steps: Sequence[Step], side: Side) -> bool:
-    """Whether rows get numbers by where they come from."""
+    """Whether rows get numbers from their place in the input."""
     return isinstance(side.order, ByChance) or any(isinstance(step, Numbered) for step in steps)
 
 
 def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
-    """The rows of a workload, dealt out to its items by their sizes."""
+    """Divides the rows of a workload among its items by their sizes."""
     density = max(workload.num_rows, 1) / max(sum(sizes), 1)
     return [max(size, 1) * density for size in sizes]
 
 
 def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
-    """Reads items (a list of splits, or a block) whole and scales what it finds by ``share``."""
+    """Reads items (a list of splits, or a block) whole, measures their rows, and multiplies the sizes by ``share``."""
     sorter = map_input.config.build()
     everything = by_range(sorter, [], 1)
     rows = num_bytes = largest = 0
@@ -367,7 +367,7 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
         place = map_input.reader.place(0, item) if isinstance(items, list) else None
         read = map_input.read(item).read_all()
         sizes.append((read.num_rows, read.nbytes))
-        # What steps make of it may be far more than there is memory for.
+        # The result of steps may be far larger than memory.
         for table in chunks_of(
             apply_steps(map_input.steps, read.to_reader(), place), num_bytes=WEIGHED_BYTES
         ):
@@ -386,9 +386,10 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
 
 
 def _dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
-    """How large rows are where they are largest, as a share of the mean, by rows (or what they should have) and bytes.
+    """Returns the size of rows in the stretch with the largest, in percent of the mean size.
 
-    A stretch that is smaller than others is a small file: no split of it is too large, whatever its rows are.
+    ``stretches`` has the rows of each (or the bytes that they should have) and their bytes. A stretch that is smaller
+    than others is a small file: no split of it is too large, whatever its rows are.
     """
     num_rows = sum(rows for rows, _ in stretches)
     num_bytes = sum(size for _, size in stretches)
@@ -401,7 +402,7 @@ def _dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
 def measuring(
     measure: Callable[..., Any], map_input: MapInput, memory_bytes: int = 0
 ) -> RemoteFunction:
-    """A function that looks at what is read, as a task."""
+    """Returns the remote function of a task that measures rows as they are read."""
     memory_bytes += _declared_bytes(map_input)
     return remote(measure, name="measure", memory=memory_bytes, executor=_executor(map_input))
 
@@ -409,7 +410,7 @@ def measuring(
 def _weighed(
     map_input: MapInput, parts: Sequence[Any], share: float, memory_bytes: int = 0
 ) -> list[Workload]:
-    """``weigh`` of parts of the items, side by side."""
+    """Weighs parts of the items, side by side."""
     run = measuring(weigh, map_input, memory_bytes)
     weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
     return weighed
@@ -444,23 +445,23 @@ def sample_keys(map_input: MapInput, index: int, item: Any, num_rows: int) -> by
 
 
 def evenly(items: list[Any], count: int) -> list[Any]:
-    """At most ``count`` of the items, evenly spread."""
+    """Returns at most ``count`` of the items, evenly spread."""
     if len(items) <= count:
         return items
     return [items[i * len(items) // count] for i in range(count)]
 
 
 def schema_of(source: _native.Source) -> pa.Schema:
-    """Schema of the rows of files."""
+    """Returns the schema of the rows of files."""
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(source.schema_ipc))
 
 
 def bounded(source: _native.Source) -> _native.ReadOptions:
-    """Options of the reader of files, with the longest row of text or page that there is memory for.
+    """Returns the options of the reader of files, with the longest row of text or page that memory has room for.
 
-    One task at a time reads those that are longer than all tasks have memory for at once.
+    Longer rows and pages than all tasks have memory for at once are read by one task at a time.
     """
     engine = current_engine()
     at_once = max(MIN_ROW_BYTES, engine.budget_bytes // (ROW_COPIES * engine.num_cpus))
@@ -480,7 +481,7 @@ def is_text(source: _native.Source) -> bool:
 
 
 def told_apart(inputs: Sequence[Input]) -> list[Input]:
-    """The inputs of a union: no file of one has the number of a file of another, or of a part of the input."""
+    """Numbers the files of a union's inputs: no two files get one number, and no file gets that of a part."""
     return [
         dataclasses.replace(source, first_file=number << FILE_BITS)
         if isinstance(source, FileInput)
@@ -490,7 +491,7 @@ def told_apart(inputs: Sequence[Input]) -> list[Input]:
 
 
 def _rows_of(groups: Sequence[tuple[_native.Split, ...]]) -> int:
-    """Rows of splits, or 1 if that is not known."""
+    """Returns the number of rows of splits, or 1 if that is not known."""
     return sum(split.rows or 0 for group in groups for split in group) or 1
 
 

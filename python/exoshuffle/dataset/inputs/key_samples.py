@@ -1,6 +1,6 @@
-"""Keys that stand for all others: of a few items of the inputs of a shuffle, for the boundaries of its partitions.
+"""Samples keys from a few items of a shuffle's inputs, for the boundaries of its partitions.
 
-Guarantee: however long keys are, the samples are a small share of the memory.
+Guarantee: the samples are a small share of the memory, however long keys are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 #: Sampled keys per partition: the size of a partition then varies by 1/sqrt(400) = 5 % around the mean.
 SAMPLES_PER_PARTITION = 400
-#: Share of the budget for all samples, of which there are three copies while boundaries are chosen. By number alone,
+#: Share of the budget for all samples; three copies of them exist while boundaries are chosen. Without this bound,
 #: 21,600 keys of 60 kB for 54 partitions peaked at 1.8 GB within 300 MB.
 SAMPLES_SHARE = 8
-#: No key of fixed size but bytes has more.
+#: Keys of fixed size have no more bits than this, unless they are binary.
 SHORT_BITS = 256
-#: Of keys that may be long, so many rows of so many items tell how long they are.
+#: Where keys may be long, this many rows from each of this many items tell how long they are.
 PROBED_ITEMS = 4
 PROBED_ROWS = 4
 #: Sampling reads this many items at most, evenly spread.
@@ -39,13 +39,13 @@ def sampled_keys(
     num_partitions: int,
     budget_bytes: int,
 ) -> list[bytes]:
-    """Packed keys of some rows of each input; the more, the more partitions there are.
+    """Returns packed keys of some rows of each input; more keys for more partitions.
 
     Args:
-        inputs: What is read, with which side of the shuffle reads it.
-        items: What the maps read, with its numbers, input by input.
-        num_partitions: Of the shuffle.
-        budget_bytes: What blocks and tasks may have.
+        inputs: The inputs, each with the side of the shuffle that reads it.
+        items: The items of the maps, with their numbers, input by input.
+        num_partitions: Number of partitions of the shuffle.
+        budget_bytes: The budget for blocks and tasks.
     """
     per_input = max(1, SAMPLED_ITEMS // max(len(inputs), 1))
     chosen = [
@@ -64,7 +64,7 @@ def sampled_keys(
 
 
 def _key_bytes(chosen: Sequence[_Chosen]) -> int:
-    """Mean size of a few keys that may be long; 0 of others, which cost nothing to look at."""
+    """Measures the mean size of a few keys that may be long; 0 for short keys, which need no measuring."""
     mean = 0
     for source, side, numbered in chosen:
         if not _has_long_keys(side):

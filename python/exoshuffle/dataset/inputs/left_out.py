@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON lines that cannot be read: what users say about them, and what that means for a source."""
+"""Rows of CSV and JSON lines that cannot be read: checks the option for them, and describes the ones of a source."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class LeftOut:
 
     Attributes:
         source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
-        path: Where they are written, if anywhere: a CSV file with the columns file, line, reason and text.
+        path: The file that they are written to, if any: CSV with the columns file, line, reason and text.
         kept: The files that are read, by their numbers in the source; None for all.
-        counts: How many were found in which files, so that one result after another searches them once. One for all
-            that are made of this by ``within``.
+        counts: Numbers of rows that were found in files, so that several results search the files once. All objects
+            that ``within`` makes of this one share it.
     """
 
     source: Any
@@ -35,16 +35,16 @@ class LeftOut:
     counts: dict[tuple[FilesOf, ...], int] = field(default_factory=dict)
 
     def within(self, kept: Sequence[int]) -> LeftOut:
-        """Of some files, by their numbers among those that are read."""
+        """Returns the rows that are left out of some files, given by their numbers among the files that are read."""
         numbers = kept if self.kept is None else [self.kept[number] for number in kept]
         return replace(self, kept=tuple(numbers))
 
 
 def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
-    """What to do about bad rows, ``raise`` or ``skip``, and where to write them.
+    """Returns what to do about bad rows, ``raise`` or ``skip``, and where to write them.
 
     Raises:
-        OptionsError: It is neither of these nor a path, or a path of something else.
+        OptionsError: The option is neither of these words nor a path, or the path has something else than bad rows.
     """
     if isinstance(bad_rows, str) and bad_rows in ("raise", "skip"):
         return bad_rows, None
@@ -68,10 +68,10 @@ def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
 
 
 def check_place(path: str, inputs: Sequence[str]) -> None:
-    """Raises ``OptionsError`` where the next reader of the inputs, names or patterns, would take the file for one."""
-    # A link of this name would be replaced.
+    """Raises ``OptionsError`` if the next reader of the inputs, names or patterns, would read the file as an input."""
+    # Does not follow a link of this name, because writing replaces the link.
     place = Path(path).parent.resolve() / Path(path).name
-    if place.name.startswith((".", "_")):  # which listings leave out
+    if place.name.startswith((".", "_")):  # listings leave such files out
         return
     for name in inputs:
         is_below = Path(os.path.realpath(name)) in place.parents

@@ -1,10 +1,10 @@
-"""Input that cannot be cut and read at any place, made so that it can: compressed text, and standard input.
+"""Copies inputs that cannot be cut or read at any place, so that they can be: compressed text, and standard input.
 
-It is decompressed, or copied, once, when the dataset is made, into files without a name in the spill directories, one
-for each, which go with the dataset, or with the process. So tasks read it side by side, memory holds the windows of the
-decoders and no more, and what is cut off or damaged is found before anything is made of it.
+Each such input is decompressed or copied once, when the dataset is made, into a file without a name in the spill
+directories. The file goes with the dataset, or with the process. So tasks read it side by side, and memory holds the
+windows of the decoders and no more. An input that is cut off or damaged is found before anything is made of it.
 
-Tasks in other processes find the files below ``/proc``, by the number of this process: so only on this machine.
+Tasks in other processes find the files below ``/proc``, by the number of this process, so only on this machine.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from exoshuffle.dataset.files.place import STANDARD
 from exoshuffle.errors import DiskFullError, InputError, OutputError
 from exoshuffle.futures import current_engine
 
-#: What standard input is called in messages.
+#: The name of standard input in messages.
 NAME = "standard input"
 PIECE_BYTES = 1 << 20
-#: Without it, an interrupt would wait for the end of a file.
+#: Longest wait: without it, an interrupt would wait for the end of a file.
 LOOK_UP_SECONDS = 0.1
-#: Decoders may take this share of the memory limit, all together.
+#: All decoders together may take this share of the memory limit.
 MEMORY_SHARE = 4
-#: A longer line than this share of the memory limit is refused: a row is there several times while it is read.
+#: A line above this share of the memory limit is refused, because memory has several copies of a row that is read.
 LINE_SHARE = 4
-#: Descriptors that are left to everything else.
+#: Descriptors that are left for everything else.
 OTHER_DESCRIPTORS = 256
 
 
 class Kept:
-    """A file without a name, mode 0600, which is closed with the last reference to this.
+    """A file without a name, mode 0600, which is closed with the last reference to this object.
 
     Args:
-        folder: Where it is.
+        folder: The directory that it is in.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  it stays open
         self.descriptor = self.file.fileno()
-        # Also where this and the file are part of a cycle, with the traceback of an error: closed before collected.
+        # Closes the file before it is collected, also if both are part of a cycle with the traceback of an error.
         weakref.finalize(self, self.file.close)
 
     def located(self, name: str) -> str:
-        """The path of what people know by this name, with the place of its bytes."""
+        """Returns a path that has the name which people know, and the place of the bytes."""
         return _native.located(name, f"/proc/{os.getpid()}/fd/{self.descriptor}")
 
     def start(self, num_bytes: int) -> bytes:
-        """Its first bytes."""
+        """Returns its first bytes."""
         return os.pread(self.descriptor, num_bytes, 0)
 
 
@@ -65,9 +65,9 @@ class Spool:
     """Files without a name, and how to read them.
 
     Attributes:
-        paths: Of all files of the input, with the places of those that were copied; None if none was.
-        format: Of all of them, if that is known.
-        files: What was copied, open for as long as it is read.
+        paths: Paths of all files of the input, with the places of those that were copied; None if none was.
+        format: The format of all files, if that is known.
+        files: The copies, which stay open as long as they are read.
     """
 
     paths: list[str] | None = None
@@ -75,24 +75,24 @@ class Spool:
     files: list[Kept] = field(default_factory=list)
 
     def add(self) -> Kept:
-        """A new file."""
-        # An engine that spills by itself may name none.
+        """Makes a new file."""
+        # An engine that spills by itself may name no directory.
         folders = current_engine().spill_dirs or [tempfile.gettempdir()]
         self.files.append(Kept(folders[len(self.files) % len(folders)]))
         return self.files[-1]
 
 
 def spooled(names: Sequence[str], file_format: str | None) -> Spool:
-    """Copies what has to be copied of an input.
+    """Copies the files of an input that have to be copied.
 
     Args:
         names: Files, directories and patterns; ``-`` is standard input, which may be compressed itself.
-        file_format: Of all files; None if their names, and for standard input its first bytes, tell.
+        file_format: The format of all files; None if their names tell it, or the first bytes of standard input.
 
     Raises:
         InputError: A file is cut off or damaged; or formats differ.
         DiskFullError: The spill directories have no room.
-        MemoryLimitError: A file was compressed with a window that takes more than there is, or has a line that does.
+        MemoryLimitError: The window that a file was compressed with, or a line, takes more memory than there is.
 
     Cost: decompresses each file once, as many at once as there are CPUs, and writes the text to the spill directories.
     """
@@ -132,7 +132,7 @@ def _common_format(files: Sequence[tuple[str, str | None]]) -> str:
 
 
 def _decompressed(spool: Spool, packed: Sequence[tuple[str, str]]) -> list[str]:
-    """The located paths of files, decompressed side by side."""
+    """Decompresses files side by side; returns their located paths."""
     engine = current_engine()
     threads = min(engine.num_cpus, len(packed))
     bounds = engine.memory_limit // (MEMORY_SHARE * threads), engine.memory_limit // LINE_SHARE
@@ -157,7 +157,7 @@ def _decompressed(spool: Spool, packed: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _results(made: Sequence[Future[str]]) -> Iterator[str]:
-    """The results in order, or the first failure. Looks up now and then, because a wait may miss a signal."""
+    """Yields the results in order, or raises the first failure. Wakes up now and then: a wait may miss a signal."""
     for future in made:
         while not wait([future], LOOK_UP_SECONDS).done:
             failed = next((each for each in made if each.done() and each.exception()), None)
@@ -204,10 +204,10 @@ def _write_all(kept: Kept, data: bytes) -> None:
 
 
 def _allow_descriptors(count: int) -> None:
-    """Makes room for so many open files.
+    """Raises the limit of open files to make room for ``count`` more.
 
     Raises:
-        InputError: The system does not allow it.
+        InputError: The system does not allow so many.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = count + len(os.listdir("/proc/self/fd")) + OTHER_DESCRIPTORS

@@ -1,1 +1,1 @@
-"""What turns inputs into results, part by part."""
+"""Jobs, which turn inputs into results, part by part."""

@@ -1,7 +1,7 @@
-"""Finds the rows of CSV and JSON lines that are left out since they cannot be read: how many, and which.
+"""Finds and counts the rows of CSV and JSON lines that are left out because they cannot be read.
 
-Readers leave them out wherever they come by. The bytes of files decide, so all tasks and attempts leave out the same.
-Which these are is found by tasks of their own: the result of a task counts once, however often it ran.
+Every reader leaves bad rows out. The bytes of files decide, so all tasks and attempts leave out the same rows. Separate
+tasks find these rows, because the result of a task counts once, however often it ran.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from exoshuffle.futures import Engine, get, remote
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What a task looks through. If every row is bad, its result takes about ten times as much.
+#: Bytes that a task searches. If every row is bad, its result takes about ten times as much.
 SEARCHED_BYTES = 4_000_000
 SEARCH_MEMORY_BYTES = 12 * SEARCHED_BYTES
 
 
 def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
-    """Rows that are left out of files; writes them where that was asked for. A file that is read twice counts once.
+    """Counts the rows that are left out of files, and writes them to ``path`` where there is one.
+
+    A file that is read twice counts once.
 
     Raises:
         OutputError: The file for them cannot be written.
@@ -43,12 +45,12 @@ def count_bad_rows(found: Sequence[LeftOut], engine: Engine) -> int:
 
 
 def write_bad_rows(found: Sequence[LeftOut], engine: Engine) -> None:
-    """Writes what is left out of files where that was asked for; see ``count_bad_rows``."""
+    """Writes the rows that are left out, where they have a path; see ``count_bad_rows``."""
     count_bad_rows([each for each in found if each.path is not None], engine)
 
 
 def _count(found: Sequence[LeftOut], path: str | None, engine: Engine) -> int:
-    """Of all that is to be written to one file, or to none."""
+    """Counts the rows that go to one path, or to none."""
     files = tuple(
         (source, _united([each.kept for each in found if each.source is source]))
         for source in dict.fromkeys(each.source for each in found)
@@ -61,7 +63,7 @@ def _count(found: Sequence[LeftOut], path: str | None, engine: Engine) -> int:
 
 
 def _united(numbers: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """The files that are in one of these at least; None is all."""
+    """Returns the files that are in at least one of these; None stands for all files."""
     known = [one for one in numbers if one is not None]
     return tuple(sorted(set().union(*known))) if len(known) == len(numbers) else None
 
@@ -72,7 +74,7 @@ def _searched(files: Sequence[FilesOf]) -> Iterator[_Found]:
         source = whole if kept is None else whole.with_files(kept)
         file, end = -1, 0
         for split in source.splits(SEARCHED_BYTES):
-            # The first part of a file has what comes before its rows.
+            # The first part of a file includes the bytes before its rows.
             start = end if split.file_index == file else 0
             file, end = split.file_index, split.end
             ref = search.remote(bounded(source), source.schema_ipc, split, start)
@@ -81,7 +83,7 @@ def _searched(files: Sequence[FilesOf]) -> Iterator[_Found]:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a task finds in a part of a file."""
+    """The bad rows that a task finds in a part of a file."""
 
     file: str
     is_first: bool
@@ -91,12 +93,12 @@ class _Found:
 def find_bad_rows(
     read_options: _native.ReadOptions, schema: bytes, split: _native.Split, start: int
 ) -> tuple[bytes, int]:
-    """Task: the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
+    """Task: returns the bad rows of a split as an Arrow stream, and the number of lines from ``start`` to its end."""
     return _native.bad_rows(read_options, schema, split, start)
 
 
 def _tables(found: Iterator[_Found]) -> Iterator[tuple[str, pa.Table]]:
-    """The bad rows of each part of a file, with their lines in the file, from 1."""
+    """Yields the bad rows of each part of a file, with their lines in the file, from 1."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -130,7 +132,7 @@ def _written(found: Iterator[_Found], path: str) -> int:
                 if table.num_rows:
                     pyarrow.csv.write_csv(table.add_column(0, "file", files), file, options)
         os.replace(unfinished, path)
-    except ExoshuffleError:  # of the search; some are errors of the system, too
+    except ExoshuffleError:  # from the search; some of these are also OSErrors
         raise
     except OSError as error:
         raise OutputError(

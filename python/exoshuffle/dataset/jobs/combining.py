@@ -1,8 +1,9 @@
-"""Whether the maps of a shuffle combine rows, or rows travel as they are: what makes fewer bytes. And where these go.
+"""Decides whether the maps of a shuffle combine rows or send them as they are, whichever makes fewer bytes.
 
-Guarantee: decided once, from the input, before anything is planned; the result is the same. Why not by each map: all
-must send the same columns, and those of combined rows are wider. If a key turns out to have many rows that
-travel as they are, those of its partition are combined later (``operators.division``).
+Also decides whether rows go by counted values too. Guarantee: each decision is made once, from the input, before
+anything is planned; the result is the same either way. Why not by each map: all must send the same columns, and
+combined rows have wider ones. If a key has many rows that travel as they are, the rows of its partition are combined
+later (``operators.division``).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from exoshuffle.plan.workload import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Of fewer groups each a partition larger than planned is divided soon enough.
+#: If the rows fill fewer partitions than this, it is soon enough to divide a partition that is larger than planned.
 MIN_GROUPS = 2
 
 
 def lighter(job: ShuffleJob) -> ShuffleJob:
-    """The job, or the same with rows that travel as they are, where these are fewer bytes.
+    """Returns the job, or the same job with rows that travel as they are, whichever sends fewer bytes.
 
-    Sizes are measured from short stretches of files. These tell that combining pays, but not that it does not: keys
-    that come once in each may come often in a split. So then a split is looked at as well.
+    Sizes are measured from short stretches of files. Stretches can show that combining pays, but not that it does not:
+    a key that comes once in each stretch may come often in a split. In that case a split is read as well.
 
-    Cost: measures the input twice, and reads a split, in which it estimates how often keys repeat; where they do, it
-    reads the split twice more, to weigh it.
+    Cost: measures the input twice, and reads a split to estimate how often keys repeat. Where they do, it reads the
+    split twice more, to weigh it.
     """
     plain, combines = job.shuffle.plain, job.shuffle.combines
     if plain is None or combines is None:
@@ -61,10 +62,10 @@ def lighter(job: ShuffleJob) -> ShuffleJob:
 
 
 def counts_by_values(job: ShuffleJob) -> bool:
-    """Whether groups are larger than what a plan has memory for, by the number of keys in a part of the input.
+    """Whether groups are larger than the plan has memory for, by the number of keys in a part of the input.
 
-    Then rows go by the values that are counted as well. Where that part has few keys by chance, only time is lost.
-    Cost: reads it.
+    If so, rows go by the counted values as well. Where that part has few keys by chance, only time is lost. Cost: reads
+    the part.
     """
     if job.shuffle.by_values is None:
         return False
@@ -88,7 +89,7 @@ def counts_by_values(job: ShuffleJob) -> bool:
 def _hardly_combine(
     rows: pa.Table, keys: Sequence[str], most: int, combines: Callable[[pa.Table], bool] | None
 ) -> bool:
-    """Whether rows have fewer keys than ``most``, and maps would not combine them."""
+    """Whether rows have fewer than ``most`` keys, and maps would not combine them."""
     return len(first_rows(rows, keys)) < most and not (combines and combines(rows))
 
 
@@ -100,6 +101,6 @@ def _map_input(job: ShuffleJob, number: int) -> BatchInput:
 
 
 def in_split(map_input: BatchInput, split: str, holds: Callable[[pa.Table], bool]) -> bool:
-    """Task: whether something holds of the rows of a split, as many as are aggregated at once."""
+    """Task: whether ``holds`` is true of the first rows of a split, as many as are aggregated at once."""
     rows = chunks_of(map_input.open(0, split), ANY_BYTES, rows_at_once())
     return all(map(holds, itertools.islice(rows, 1)))

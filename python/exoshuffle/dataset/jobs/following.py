@@ -1,6 +1,6 @@
-"""Follows the parts of jobs: takes them ahead of who wants them, or until all are made.
+"""Follows the parts of jobs: takes parts ahead of their consumer, or waits until all are made.
 
-Guarantee: no more tasks are unfinished than keep the CPUs busy. After a failure or Ctrl-C none runs, or will run.
+Guarantee: no more tasks are unfinished than keep the CPUs busy. After a failure or Ctrl-C no task runs or will run.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Ref, RefStream, cancel, raise_errors, wait
 from exoshuffle.operators.core.sinks import BlocksSink
 
-#: Reduces that are submitted and not done, at most: a task that waits costs its engine something for every argument
-#: (Ray 0.4 KB, so 200 MB for 2,000 that take 250 blocks each), and this many keep the CPUs busy.
+#: Most reduces that are submitted and not done. A waiting task costs its engine memory for every argument (0.4 KB on
+#: Ray, so 200 MB for 2,000 tasks that take 250 blocks each); this many keep the CPUs busy.
 MAX_PENDING = 64
 MAX_PENDING_PER_CPU = 4
-#: What is made of a part, and spilled, before somebody takes it: so much that tasks seldom wait, and two blocks.
+#: Most bytes of a part that are made, and spilled, before the consumer takes them, so that tasks seldom wait; at least
+#: two blocks.
 MAX_AHEAD_BYTES = 500_000_000
 MIN_AHEAD = 2
-#: While results are made, failures are looked for so often.
+#: Seconds between looks for failures while results are made.
 LOOK_SECONDS = 0.25
 
 
 def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
-    """Parts of a job, none of which gets further ahead of who takes its blocks than ``MAX_AHEAD_BYTES``.
+    """Yields the parts of a job; none gets more than ``MAX_AHEAD_BYTES`` ahead of the consumer of its blocks.
 
-    Those of a strategy of the user need not be streams.
+    The parts of a user's strategy need not be streams.
     """
     for part in parts:
         if isinstance(part, RefStream):
@@ -39,7 +40,7 @@ def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
 
 
 def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
-    """The items, each taken from where they come ``count`` items before it is wanted."""
+    """Yields the items; takes each from its source ``count`` items before it is wanted."""
     pending: deque[Any] = deque()
     for item in items:
         pending.append(item)
@@ -49,7 +50,7 @@ def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
 
 
 def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
-    """The references, once all are done. After a failure or Ctrl-C none of the tasks runs, or will run."""
+    """Returns the references, once all are done. After a failure or Ctrl-C none of the tasks runs or will run."""
     taken: list[Ref] = []
     pending: list[Ref] = []
     try:
@@ -69,10 +70,10 @@ def finished(refs: Iterator[Ref], num_cpus: int) -> list[Ref]:
 
 
 def _unfinished(pending: list[Ref], num_ready: int) -> list[Ref]:
-    """Those that are not done, once so many are or after ``LOOK_SECONDS``.
+    """Waits until ``num_ready`` are done, or for ``LOOK_SECONDS``; returns the references that are not done.
 
     Raises:
-        TaskError: One of them has failed.
+        TaskError: One of the tasks has failed.
     """
     done, pending = wait(pending, num_ready=num_ready, timeout=LOOK_SECONDS)
     raise_errors(done)
@@ -80,10 +81,10 @@ def _unfinished(pending: list[Ref], num_ready: int) -> list[Ref]:
 
 
 def collected(streams: Iterator[RefStream], num_cpus: int) -> list[Ref]:
-    """The items of all streams, in order, once all are made. After a failure or Ctrl-C as ``finished``.
+    """Returns the items of all streams, in order, once all are made. After a failure or Ctrl-C it acts as ``finished``.
 
-    A failure is seen about ``LOOK_SECONDS`` later, whichever stream it is in: all are looked at so often, which took
-    0.08 ms per stream on Ray.
+    A failure in any stream is seen about ``LOOK_SECONDS`` later, because all streams are looked at that often. A look
+    took 0.08 ms per stream on Ray.
     """
     taken: list[list[Ref]] = []
     running: list[_Followed] = []
@@ -113,7 +114,7 @@ class _Followed:
         self.items: list[Ref] = []
 
     def has_ended(self, patience: float) -> bool:
-        """Takes items for ``LOOK_SECONDS``, or until one takes longer than ``patience``; whether that was all.
+        """Takes items for ``LOOK_SECONDS``, or until one takes longer than ``patience``; returns whether it ended.
 
         Raises:
             TaskError: The task failed.
@@ -129,12 +130,15 @@ class _Followed:
 
 
 def _still_running(followed: Sequence[_Followed]) -> list[_Followed]:
-    """Those that have not ended, when the first has, or after ``LOOK_SECONDS``: nobody can wait for several."""
+    """Waits until the first has ended, or for ``LOOK_SECONDS``; returns those that have not ended.
+
+    Why the first: a program cannot wait for several streams at once.
+    """
     first, *others = followed
     ended = first.has_ended(LOOK_SECONDS)
     return [*([] if ended else [first]), *(other for other in others if not other.has_ended(0))]
 
 
 def max_pending(num_cpus: int) -> int:
-    """Reduces that are submitted and not done, at most."""
+    """Returns the most reduces that may be submitted and not done."""
     return max(MAX_PENDING, MAX_PENDING_PER_CPU * num_cpus)

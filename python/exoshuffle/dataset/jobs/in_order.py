@@ -1,6 +1,6 @@
-"""Results taken in their order: as Arrow streams, as batches, or by one writer, for a file or standard output.
+"""Takes results in their order: as Arrow streams, as batches, or by one writer, for a file or standard output.
 
-Guarantee: a few parts are made ahead of who takes them, and no more.
+Guarantee: a few parts are made ahead of the consumer, and no more.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
-    """An Arrow stream per partition, or several, in the store's memory; a few partitions ahead of the caller.
+    """Yields one or several Arrow streams per partition, in the store's memory.
 
-    And a few blocks: what a join or a function makes of a partition may be larger than the disk.
+    Only a few partitions, and a few blocks of each, are made ahead of the caller: the result of a join or a function
+    for one partition may be larger than the disk.
     """
     sink = BlocksSink()
     for part in in_advance(bounded(job.run(sink), sink), engine.num_cpus):
@@ -34,7 +35,7 @@ def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
 
 
 def batches_of(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """The batches of Arrow streams; each stream is let go of with its last batch."""
+    """Yields the batches of Arrow streams; releases each stream with its last batch."""
     import pyarrow as pa
 
     for stream in streams:
@@ -48,7 +49,7 @@ def batches_of(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> Any:
-    """All rows as ``_native.Rows``, to be consumed once, within ``own_errors``."""
+    """Returns all rows as ``_native.Rows``, to be consumed once, within ``own_errors``."""
     import pyarrow as pa
 
     batches = batches_of(streams_of(job, engine))
@@ -63,10 +64,10 @@ def write_file(rows: Any, folder: str, options: _native.WriteOptions) -> list[di
 
 
 def write_stream(rows: Any, descriptor: int, options: _native.WriteOptions) -> list[dict[str, Any]]:
-    """Writes rows of ``rows_of`` to an open file, which need not be one that can seek.
+    """Writes rows of ``rows_of`` to an open file, which need not be able to seek.
 
     Raises:
-        BrokenPipeError: Its reader has gone.
+        BrokenPipeError: The reader of a pipe has gone.
     """
     with own_errors():
         files: list[dict[str, Any]] = rows.write_stream(descriptor, options).wait()

@@ -1,4 +1,4 @@
-"""Jobs: what turns inputs into results, part by part, each ending in a sink."""
+"""The protocol of jobs: a job turns inputs into results, part by part, and hands each part to a sink."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Job(Protocol):
 
     @property
     def plan(self) -> ShufflePlan | None:
-        """The plan of its shuffle, if it is one."""
+        """The plan of its shuffle, if the job is one."""
         ...
 
     def run(self, sink: Sink) -> Iterator[Any]:
-        """A ``Ref``, or a ``RefStream`` if that is how the sink returns, of each part, in order.
+        """Yields a ``Ref`` of each part, in order, or a ``RefStream`` if the sink returns one.
 
-        Work is submitted as they are taken.
+        Taking them submits the work.
         """

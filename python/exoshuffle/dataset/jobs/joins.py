@@ -1,7 +1,7 @@
-"""Joins without a shuffle: every task gets one side, or, without keys, each piece of one meets each of the other.
+"""Joins without a shuffle: every task gets one whole side, or each piece of a side meets each piece of the other.
 
-Guarantee: rows of a part come in the order of the left side, and for each in that of the right side, as those of a
-partition that was shuffled.
+The second way is for joins without keys. Guarantee: rows of a part come in the order of the left side, and for each in
+that of the right side, as in a shuffled partition.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class SmallSide:
     """A side of a join that every task can have.
 
     Attributes:
-        side: 0 for the left one, 1 for the right one.
-        schema: Of its rows.
-        inputs: What has to be read for it.
+        side: 0 for the left side, 1 for the right side.
+        schema: Schema of its rows.
+        inputs: The inputs that make its rows.
     """
 
     side: int
@@ -48,12 +48,12 @@ class SmallSide:
 
     @cached_property
     def size(self) -> Workload:
-        """Size of its rows."""
+        """The size of its rows."""
         return rows_size(self.inputs, self.schema)
 
 
 def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
-    """Size of all rows of some inputs."""
+    """Measures the size of all rows of some inputs."""
     measured = [source.measure(Side(schema, ByKeys())) for source in inputs]
     return Workload(
         sum(work.total_bytes for work in measured),
@@ -63,9 +63,9 @@ def rows_size(inputs: Sequence[Input], schema: pa.Schema) -> Workload:
 
 
 def other_side(node: Shuffled, side: int) -> Node:
-    """What the tasks of a join read whom the rows of ``side`` are given to.
+    """Returns the node that the tasks of a join read when each gets all rows of ``side``.
 
-    In a cross join that was given a strategy or a number of partitions, the other side is dealt out by these first.
+    A cross join that was given a strategy or a number of partitions deals out this node by these first.
     """
     other = node.children[1 - side]
     if node.options == ShuffleOptions():
@@ -76,13 +76,13 @@ def other_side(node: Shuffled, side: int) -> Node:
 
 @dataclass
 class CrossJob:
-    """A cross join of two sides of which none is small.
+    """A cross join of two sides, neither of them small.
 
     Attributes:
         join: The join.
         lefts: The pieces of the left side, in the store.
-        rights: Those of the right side.
-        engine: Where it runs.
+        rights: The pieces of the right side.
+        engine: The engine that runs it.
 
     Cost: a task for each two pieces, which reads both from the store.
     """
@@ -105,14 +105,14 @@ class CrossJob:
 
 
 def cross_memory_bytes(engine: Engine) -> int:
-    """Working memory of a task of a ``CrossJob``: a copy of both pieces, and a batch of their pairs."""
-    # Where there is little memory, pieces are small and so are most batches.
+    """Returns the working memory of a task of a ``CrossJob``: a copy of both pieces, and a batch of their pairs."""
+    # Where memory is scarce, pieces are small and so are most batches.
     at_most = engine.budget_bytes // (2 * engine.num_cpus)
     return min(2 * piece_bytes(engine) + BATCH_BYTES, at_most)
 
 
 def cross(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Any:
-    """Task: all pairs of the rows of two pieces, to a sink."""
+    """Task: hands all pairs of the rows of two pieces to a sink."""
     return handed(sink, _crossed(index, join, left, right, sink))
 
 

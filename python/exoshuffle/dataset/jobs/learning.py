@@ -1,4 +1,4 @@
-"""What users' functions return is learnt in worker processes: one that exits or crashes does not end the program."""
+"""Learns the schemas of users' functions in worker processes: a function that crashes or exits spares the program."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
-    """The step with the schema of what its function returns, which then travels: else every task would learn it again.
+    """Returns the step with the schema of its function's results.
+
+    The schema travels with the step: otherwise every task would learn it again.
 
     Raises:
-        OptionsError: What was given is no function, or no schema.
+        OptionsError: An argument is no function, or no schema.
         SchemaError: The schema cannot be learnt, has no column, or two of one name.
         TaskError: The function failed.
 
@@ -32,5 +34,5 @@ def learnt(step: MapBatches, schema: pa.Schema) -> MapBatches:
 
 
 def schema_of(step: MapBatches, schema: pa.Schema) -> pa.Schema | None:
-    """Task: the schema of what the step's function returns."""
+    """Task: returns the schema of the results of the step's function."""
     return step.resolved(schema).schema

@@ -1,9 +1,9 @@
-"""Sort-merge joins: both sides become sorted pieces in the store, and tasks join those that meet, two at a time.
+"""Sort-merge joins: both sides become sorted pieces in the store, and tasks join pieces that meet, two at a time.
 
 Guarantee: parts come in the order of the pieces, so that the result is in the order of the left side. A side that is in
-order as it is read is not sorted again; a piece out of order shows that it is not.
+order as it is read is not sorted again; a piece out of order shows that it has to be.
 
-Cost: reads both sides once. What exceeds memory is spilled by the sorts, and once more as pieces.
+Cost: reads both sides once. The sorts spill rows that exceed memory, and so does the store once more as pieces.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from exoshuffle.plan.workload import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Left pieces that a task goes through, at most: so much of them becomes a part of the result.
+#: Most bytes of left pieces that a task joins: they become one part of the result.
 PART_BYTES = 256_000_000
-#: Rows of a piece: their numbers stay in the cache. 30 million of one byte took 1.4 s, with 2 million at a time 2.6 s.
+#: Most rows of a piece, so that their numbers stay in the cache. 30 million rows of one byte took 1.4 s, and 2.6 s with
+#: 2 million at a time.
 MAX_PIECE_ROWS = 400_000
-#: Copies of a large row in a task beside its pieces: of both sides in a batch of the result, and in what that becomes.
-#: Without them, rows of 100 MB took 634 MB within 600.
+#: Copies of a large row in a task beside its pieces: of both sides in a batch of the result, and in what the sink makes
+#: of that batch. Without room for them, rows of 100 MB took 634 MB within 600.
 ROW_COPIES = 4
-#: Of the task that looks at a piece: the edge, and as it is handed over.
+#: Copies of a large row in the task that looks at a piece: the edge, and the edge as it is handed over.
 EDGE_COPIES = 2
-#: Pieces of narrow rows are smaller, but not smaller than this: each takes a task.
+#: Pieces of narrow rows are smaller, but not smaller than this, because each takes a task.
 MIN_PIECE_BYTES = 256_000
 
 
@@ -52,8 +53,8 @@ class LookedAt:
 
     Attributes:
         block: Its rows.
-        edge: The row that neighbours have to know; None of left pieces.
-        piece: What is known of it.
+        edge: The row that neighbours have to know; None for left pieces.
+        piece: The facts about it.
     """
 
     block: Ref
@@ -71,7 +72,7 @@ class Found(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The same, with their rows."""
+    """A meeting of pieces, with their rows."""
 
     left: pa.Table
     right: pa.Table | None
@@ -85,7 +86,7 @@ class SortedSide:
 
     Attributes:
         size: Size of its rows.
-        as_read: Makes its pieces without a sort; None if they are in no order then.
+        as_read: Makes its pieces without a sort; None if the side has to be sorted.
         sort: Makes the job that sorts it.
     """
 
@@ -100,8 +101,8 @@ class MergeJoinJob:
 
     Attributes:
         join: The join.
-        sides: The left side and the right one.
-        engine: Where it runs.
+        sides: The left side and the right side.
+        engine: The engine that runs it.
     """
 
     join: MergeJoin
@@ -133,7 +134,7 @@ class MergeJoinJob:
 
     @property
     def piece_bytes(self) -> int:
-        """How large pieces are: as those of a scan, less where joining their narrow rows takes far more memory."""
+        """The size of pieces: as in a scan, but less where joining narrow rows takes far more memory than they have."""
         sizes = [side.size for side in self.sides if side.size.num_rows]
         row_bytes = min((size.total_bytes // size.num_rows for size in sizes), default=1)
         fitting = self._num_rows * max(1, row_bytes)
@@ -141,7 +142,7 @@ class MergeJoinJob:
 
     @property
     def task_bytes(self) -> int:
-        """Working memory of a task: both pieces, what joining their rows takes, and batches of the result."""
+        """Working memory of a task: both pieces, the memory for joining their rows, and batches of the result."""
         return self._matching_bytes + ROW_COPIES * self._largest_row
 
     @property
@@ -158,30 +159,30 @@ class MergeJoinJob:
 
     @property
     def _num_rows(self) -> int:
-        """Rows of a piece, at most."""
+        """The most rows of a piece."""
         return min(MAX_PIECE_ROWS, rows_at_once(2 * self.join.row_bytes))
 
     def _may_hold(self, memory: int) -> bool:
         """Whether a task may fetch pieces one after the other.
 
-        Else tasks that hold some would wait for others that do: as arguments pieces come all at once.
+        If not, tasks that hold pieces could wait for each other; pieces that are arguments come all at once.
         """
         held = 2 * self.piece_bytes + 3 * self._largest_row
         return self.engine.num_cpus * (memory + held) <= self.engine.budget_bytes
 
     def num_parts(self, num_meetings: int) -> int:
-        """Parts of the result: as few as are not too large, but something for each CPU; one at least."""
+        """Returns the number of parts of the result: as few as are not too large, enough for all CPUs, at least 1."""
         by_size = -(-self.sides[0].size.total_bytes // PART_BYTES)
         return max(1, min(num_meetings, max(2 * self.engine.num_cpus, by_size)))
 
     def _parts(self, found: Sequence[Found]) -> list[Sequence[Found]]:
-        """What each task joins."""
+        """Returns the meetings of each task."""
         num_parts = self.num_parts(len(found))
         ends = [len(found) * number // num_parts for number in range(num_parts + 1)]
         return [found[start:end] for start, end in itertools.pairwise(ends)]
 
     def _pieces(self, side: int) -> list[LookedAt]:
-        """The sorted pieces of a side."""
+        """Makes the sorted pieces of a side."""
         as_read = self.sides[side].as_read
         found = None
         if as_read is not None:
@@ -191,7 +192,7 @@ class MergeJoinJob:
         return found or []
 
     def _looked_at(self, side: int, job: Job, *, must_follow: bool) -> list[LookedAt] | None:
-        """The pieces that a job makes; None as soon as one of them is out of order, if they have to follow."""
+        """Returns the pieces that a job makes; with ``must_follow``, None as soon as a piece is out of order."""
         sink = BlocksSink(self.piece_bytes)
         run = remote(
             look_at,
@@ -224,18 +225,18 @@ class MergeJoinJob:
         return found
 
     def _follows(self, found: Sequence[LookedAt]) -> bool:
-        """Whether the last piece is in order, and behind the one before it."""
+        """Whether the last piece is in order, and follows the piece before it."""
         last = [one.piece for one in found[-2:]]
         return last[-1].is_sorted and self.join.follow(last)
 
 
 def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
-    """Task: what a merge join has to know of a piece, None without rows; and the row that neighbours have to know."""
+    """Task: returns the facts about a piece, None without rows; and the row that neighbours have to know."""
     with own_errors():
         table = _table(block)
         if not table.num_rows:
             return None, None
-        # A copy: a slice would keep, and be pickled with, the whole piece.
+        # A copy, because a slice would keep the whole piece, and be pickled with it.
         edge = take(join.edge_of(table), row_numbers(1)) if side else None
         return join.look(side, table), edge
 
@@ -246,20 +247,20 @@ class Joining:
 
     Attributes:
         join: The join.
-        sink: What takes the rows.
+        sink: Takes the rows.
     """
 
     join: MergeJoin
     sink: Sink
 
     def many(self, index: int, part: Sequence[Found]) -> Any:
-        """Task: joins pieces that meet, one meeting after the other, which it fetches."""
+        """Task: fetches and joins pieces that meet, one meeting after the other."""
         return handed(self.sink, self._joined(index, _fetched(part)))
 
     def two(
         self, index: int, left: Any, right: Any | None, edge: Any | None, keeps_beyond: bool
     ) -> Any:
-        """Task: joins two pieces, which it is given."""
+        """Task: joins two pieces that are its arguments."""
         rights = None if right is None else _table(right)
         meeting = Fetched(_table(left), rights, edge, keeps_beyond)
         return handed(self.sink, self._joined(index, iter([meeting])))
@@ -277,7 +278,7 @@ class Joining:
 
 
 def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
-    """What a task joins, when it is its turn. Meetings that follow each other mostly share a piece."""
+    """Yields the meetings of a task with their rows; fetches a piece once that neighbours share, as most of them do."""
     last: dict[Ref, pa.Table] = {}
     for left, right, edge, keeps_beyond in part:
         wanted = [ref for ref in (left, right) if ref is not None]
@@ -303,7 +304,7 @@ def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
 
 
 def _cancelled(streams: Sequence[RefStream]) -> None:
-    """Ends what nobody takes the results of."""
+    """Cancels streams whose results nobody takes, and waits for their ends."""
     for stream in streams:
         cancel(stream)
     for stream in streams:

@@ -1,4 +1,4 @@
-"""Errors of failed tasks, as users shall see them."""
+"""Errors of failed tasks, as users see them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from exoshuffle.errors import ExoshuffleError, TaskError, WorkerDiedError
 class PlainErrors(contextlib.AbstractContextManager[None]):
     """Raises the cause of a failed task as it is, where it is an error of ours: it names the file and the remedy.
 
-    That a process died names neither, so there the task stays in the message.
+    The error of a process that died names neither, so its message keeps the task.
 
-    Why not a function with ``contextmanager``: left by the end of a generator that was abandoned, such a one keeps what
-    the generator held until garbage is collected (Python 3.10).
+    Why not a function with ``contextmanager``: when an abandoned generator ends within such a manager, the manager
+    keeps the generator's objects until garbage is collected (Python 3.10).
     """
 
     def __exit__(
@@ -23,7 +23,7 @@ class PlainErrors(contextlib.AbstractContextManager[None]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Passes on what is no such error."""
+        """Raises the cause of such an error; lets all others pass."""
         del kind, traceback
         if not isinstance(error, TaskError) or isinstance(error.__cause__, WorkerDiedError):
             return

@@ -1,7 +1,7 @@
 """The job of a shuffle.
 
-It is measured, planned and assigned, and then handed to a strategy. Guarantee: one that memory or the spill directories
-have no room for is refused before any of its rows has moved.
+The job measures, plans and assigns the shuffle, and then hands it to a strategy. Guarantee: a shuffle that memory or
+the spill directories have no room for is refused before any of its rows has moved.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class ShuffleJob:
     """One shuffle on one engine: its numbers, and its tasks.
 
     Attributes:
-        inputs: What is read, with which side of the shuffle reads it.
+        inputs: The inputs, each with the side of the shuffle that reads it.
         shuffle: The operator.
         options: How to run it.
-        engine: Where it runs.
-        results: Where they go, for the plan.
+        engine: The engine that runs it.
+        results: Where the results go, for the plan.
         progress: Told of the plan.
-        behind: Steps that its results go through before they are where they go, for the plan: functions among them
-            run in worker processes, which take memory.
+        behind: Steps that are applied to the results on their way, for the plan: functions among them run in worker
+            processes, which take memory.
     """
 
     inputs: Sequence[tuple[Input, Side]]
@@ -56,16 +56,16 @@ class ShuffleJob:
 
     @cached_property
     def workloads(self) -> list[Workload]:
-        """Size of each input's rows as they will travel."""
+        """The size of each input's rows as they will travel."""
         return [source.measure(side) for source, side in self.inputs]
 
     @cached_property
     def workload(self) -> Workload:
-        """Size of all rows."""
+        """The size of all rows."""
         return self.total_workload()
 
     def total_workload(self) -> Workload:
-        """The sum of the workloads of all inputs."""
+        """Returns the sum of the workloads of all inputs."""
         return Workload(
             sum(work.total_bytes for work in self.workloads),
             sum(work.num_rows for work in self.workloads),
@@ -93,11 +93,11 @@ class ShuffleJob:
 
     @property
     def result_rows(self) -> int:
-        """About how many rows come out."""
+        """About the number of rows of the result."""
         return self.shuffle.finish.result_rows(self._side_sizes()[0])
 
     def _side_sizes(self) -> tuple[list[int], list[int]]:
-        """Rows of each side, and their bytes."""
+        """Returns the numbers of rows of the sides, and their bytes."""
         num_rows, num_bytes = [0] * len(self.shuffle.sides), [0] * len(self.shuffle.sides)
         for (_, side), work in zip(self.inputs, self.workloads, strict=True):
             num_rows[side.tag] += work.num_rows
@@ -106,12 +106,12 @@ class ShuffleJob:
 
     @cached_property
     def plan(self) -> ShufflePlan:
-        """The plan; refuses what cannot fit into memory."""
+        """The plan; refuses a shuffle that cannot fit into memory."""
         return self._planned(replace(self.workload, num_items=self.num_maps))
 
     @cached_property
     def split_bytes(self) -> int:
-        """Size of what a map reads, as it will travel."""
+        """The size of a split, as its rows will travel."""
         return self._planned(self.workload).split_bytes
 
     def _planned(self, workload: Workload) -> ShufflePlan:
@@ -133,13 +133,13 @@ class ShuffleJob:
 
     @property
     def executor(self) -> Executor:
-        """Where its tasks run, if the sink has no wish of its own."""
+        """The executor of its tasks, unless the sink asks for another."""
         steps = [step for source, _ in self.inputs for step in source.steps]
         return executor_of(self.shuffle.executor, steps)
 
     @property
     def functions_bytes(self) -> int:
-        """What users' functions have declared to take, those of the tasks that run at once, within the budget."""
+        """The memory that users' functions declare, for all tasks that run at once, within the budget."""
         in_maps = max((functions_bytes(source.steps) for source, _ in self.inputs), default=0)
         in_reduces = functions_bytes((*self.shuffle.finish.steps, *self.behind))
         room = max(0, self.engine.budget_bytes - self.plan.peak_bytes)
@@ -147,7 +147,7 @@ class ShuffleJob:
 
     @property
     def resources(self) -> Resources:
-        """What the engine has."""
+        """The resources of the engine."""
         engine = self.engine
         executor = executor_of(self.executor, self.behind)
         workers_bytes = engine.workers_bytes(executor)
@@ -170,7 +170,7 @@ class ShuffleJob:
 
     @cached_property
     def items(self) -> list[list[Any]]:
-        """What the maps read, input by input."""
+        """The items of the maps, input by input."""
         return [
             source.cut(side, self.split_bytes, work)
             for (source, side), work in zip(self.inputs, self.workloads, strict=True)
@@ -178,14 +178,14 @@ class ShuffleJob:
 
     @property
     def num_maps(self) -> int:
-        """Number of maps."""
+        """The number of maps."""
         return sum(map(len, self.items))
 
     def run(self, sink: Sink) -> Iterator[Any]:
-        """Submits everything but the reduces, which are submitted as their references are taken.
+        """Submits everything but the reduces; taking their references submits these.
 
         Raises:
-            DiskFullError: Less room in the spill directories than will be spilled.
+            DiskFullError: The spill directories have less room than will be spilled.
         """
         self._check_disk()
         strategy = to_run(self.options.strategy)

@@ -1,7 +1,7 @@
-"""How large the result of a job is as Arrow data, as far as that is sure before it runs.
+"""Tells how large the result of a job is as Arrow data, as far as that is sure before it runs.
 
-Conditions and functions keep who knows how many rows, also where stretches of the input tell otherwise; joins and
-groups cannot be told at all; and dictionaries are smaller than the values in rows. Of these nothing is said.
+The size is not sure in three cases. Conditions and functions may keep any number of rows, whatever stretches of the
+input show. Nothing can tell the size of joins and groups. Dictionaries are smaller than the values in rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from exoshuffle.dataset.jobs.windows import WindowJob
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A scan or windows are measured where a file has this share of the size that matters, or so many rows of it: it takes
-#: some 10 ms, and files are seldom compressed by more.
+#: A scan or windows are measured only where files may have the size that matters: by this share of it in bytes, or by
+#: this many bytes for each row. Measuring takes some 10 ms, and files are seldom compressed by more.
 _PACKED_SHARE = 20
 _ROW_BYTES = 16
 
 
 def sure_bytes(job: Job, enough_bytes: int) -> int:
-    """Size of a result whose rows are those of the input; 0 where it may well be less, or is much less than enough."""
+    """Returns the size of a result that has all rows of the input.
+
+    0 if the result may well be smaller, or is much smaller than ``enough_bytes``.
+    """
     if isinstance(job, ShuffleJob):
         inputs: list[Input] = [source for source, _ in job.inputs]
         if job.behind or not job.shuffle.keeps_rows or not _is_plain(inputs, job.shuffle.schema):
@@ -40,7 +43,7 @@ def sure_bytes(job: Job, enough_bytes: int) -> int:
 
 
 def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
-    """Whether all rows come, with values as they are."""
+    """Whether all rows come out, with their values unchanged."""
     import pyarrow as pa
 
     steps = (step for source in inputs for step in source.steps)
@@ -49,7 +52,7 @@ def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
 
 
 def _may_have(source: Input, num_bytes: int) -> bool:
-    """Whether files may well hold so much."""
+    """Whether files may well hold so many bytes."""
     if not isinstance(source, FileInput):
         return False
     num_rows = source.source.rows or 0

@@ -1,7 +1,7 @@
-"""The job of the first rows of a sort: maps send the first of their split only, and one reduce ends it.
+"""The job of the first rows of a sort: each map sends only the first rows of its split, to one reduce.
 
-Why beside ``ShuffleJob``: there what travels is measured from short stretches of the input; here it is known that a map
-sends no more than so many rows, however large its split is.
+Why beside ``ShuffleJob``: that one measures the travelling rows from short stretches of the input. Here a map is known
+to send at most ``count`` rows, however large its split is.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from exoshuffle.strategies.simple import Simple
 
 @dataclass
 class TopJob(ShuffleJob):
-    """A shuffle of which each map sends ``count`` rows at most.
+    """A shuffle in which each map sends ``count`` rows at most.
 
     Attributes:
-        count: So many.
+        count: The most rows that a map sends.
     """
 
     count: int = field(kw_only=True)
 
     @property
     def fits(self) -> bool:
-        """Whether what the maps send fits into the memory of one reduce."""
+        """Whether the rows that the maps send fit into the memory of one reduce."""
         try:
             return self.plan is not None
         except MemoryLimitError:
@@ -38,12 +38,12 @@ class TopJob(ShuffleJob):
 
     @cached_property
     def workloads(self) -> list[Workload]:
-        """Size of what the maps read, input by input."""
+        """The size of the rows that the maps read, input by input."""
         return [source.measure(dataclasses.replace(side, steps=())) for source, side in self.inputs]
 
     @cached_property
     def workload(self) -> Workload:
-        """Size of what they send."""
+        """The size of the rows that the maps send."""
         read = self.total_workload()
         num_rows = min(read.num_rows, self.count * self._read_plan.num_splits)
         return dataclasses.replace(
@@ -54,12 +54,12 @@ class TopJob(ShuffleJob):
 
     @cached_property
     def split_bytes(self) -> int:
-        """Maps read as much as they would if they sent all of it."""
+        """The size of a split, as if maps sent all their rows."""
         return self._read_plan.split_bytes
 
     @cached_property
     def plan(self) -> ShufflePlan:
-        """The plan of what they send, with maps as they would be if they sent all of it."""
+        """The plan for the rows that are sent, with maps as if they sent all their rows."""
         plan, read = super().plan, self._read_plan
         return dataclasses.replace(
             plan, split_bytes=read.split_bytes, map_memory_bytes=read.map_memory_bytes

@@ -1,6 +1,6 @@
-"""Jobs without a shuffle of their own: a scan of the input, and what is done to the parts of another job.
+"""Jobs without a shuffle of their own: a scan of the input, and steps or a limit behind another job.
 
-Guarantee: parts come in the order of the input; a limit runs no more of the other job than it needs, and a few parts
+Guarantee: parts come in the order of the input. A limit runs no more of the other job than it needs, and a few parts
 ahead.
 """
 
@@ -31,19 +31,19 @@ from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Bounds of what a task of a scan reads.
+#: Bounds of the bytes that a task of a scan reads.
 MAX_SCAN_BYTES = 32_000_000
 MIN_SCAN_BYTES = 1_000_000
 
 
 @dataclass
 class ScanJob:
-    """Reads in order and hands every item to the sink: no shuffle at all.
+    """Reads in order and hands every item to the sink, without any shuffle.
 
     Attributes:
-        inputs: What is read.
-        schema: Of the rows.
-        engine: Where it runs.
+        inputs: The inputs.
+        schema: Schema of the rows.
+        engine: The engine that runs it.
     """
 
     inputs: Sequence[Input]
@@ -52,7 +52,10 @@ class ScanJob:
     plan: ShufflePlan | None = None
 
     def task_memory_bytes(self, executor: Executor) -> int:
-        """Working memory of a task that runs there, with what decoding takes and functions on the way have declared."""
+        """Returns the working memory of a task on this executor.
+
+        It includes the memory of decoding, and the memory that functions on the way declare.
+        """
         decoding = max(source.decoding_bytes(self._side) for source in self.inputs)
         columns = buffer_bytes(len(self.schema)) - BUFFER_BYTES
         declared = max((functions_bytes(source.steps) for source in self.inputs), default=0)
@@ -60,12 +63,12 @@ class ScanJob:
 
     @property
     def num_tasks(self) -> int:
-        """As many tasks as items."""
+        """The number of tasks: one for each item."""
         return sum(map(len, self.items))
 
     @cached_property
     def items(self) -> list[list[Any]]:
-        """What the tasks read, input by input."""
+        """The items that the tasks read, input by input."""
         size, unknown = piece_bytes(self.engine), Workload(0, 0)
         return [source.cut(self._side, size, unknown) for source in self.inputs]
 
@@ -97,8 +100,8 @@ class SteppedJob:
     """Another job, and steps behind it.
 
     Attributes:
-        job: The other.
-        steps: What to do with its rows.
+        job: The other job.
+        steps: Applied to its rows.
     """
 
     job: Job
@@ -116,12 +119,12 @@ class SteppedJob:
 
 @dataclass
 class LimitJob:
-    """The first rows of another job, of which no more is run than needed, and a few parts ahead.
+    """The first rows of another job; runs no more of it than needed, and a few parts ahead.
 
     Attributes:
-        job: The other.
+        job: The other job.
         count: Number of rows.
-        engine: Where it runs; as many parts as it has CPUs are made while those before them are counted.
+        engine: The engine that runs it; makes as many parts ahead as it has CPUs, while earlier parts are counted.
     """
 
     job: Job
@@ -143,12 +146,12 @@ class LimitJob:
             yield run.remote(index, ref, rows, sink)
 
     def _blocks(self) -> Iterator[tuple[Ref, int]]:
-        """Blocks, and how many of their rows are wanted."""
+        """Yields blocks, each with the number of its rows that are wanted."""
         # Rows are counted where they lie, which takes no memory.
         run_count = remote(count_rows, name="count", executor="thread")
         ahead, sink = self.engine.num_cpus, BlocksSink(piece_bytes(self.engine))
         left = self.count
-        # A part may have far more rows than are wanted, and than memory has room for: those of a join.
+        # A part of a join may have far more rows than are wanted, and than memory has room for.
         streams = self.job.run(SteppedSink((First(self.count),), sink))
         blocks = (ref for stream in in_advance(bounded(streams, sink), ahead) for ref in stream)
         parts = ((ref, run_count.remote(ref)) for ref in blocks)
@@ -161,16 +164,16 @@ class LimitJob:
 
 
 def piece_bytes(engine: Engine) -> int:
-    """What a task of a scan reads."""
+    """Returns the number of bytes that a task of a scan reads."""
     num_bytes = engine.budget_bytes // (8 * engine.num_cpus)
     return min(MAX_SCAN_BYTES, max(MIN_SCAN_BYTES, num_bytes))
 
 
 def task_memory_bytes(engine: Engine, executor: Executor) -> int:
-    """Working memory of a task that hands a piece to a sink.
+    """Returns the working memory of a task that hands a piece to a sink.
 
-    A worker process has buffers and allocators of its own: without them, functions before a limit peaked at 363 MB
-    within 300. Where that much is scarce, fewer tasks run at once, so that there is room for what they make.
+    A worker process has buffers and allocators of its own: without room for them, functions before a limit peaked at
+    363 MB within 300. Where that much is scarce, fewer tasks run at once, so that their results have room.
     """
     pieces = 2 * piece_bytes(engine)
     if executor == "thread":
@@ -182,7 +185,7 @@ def task_memory_bytes(engine: Engine, executor: Executor) -> int:
 
 
 def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
-    """Task: an item as it is, after its steps."""
+    """Task: applies the steps to an item, and hands its rows to a sink."""
     return handed(sink, _scanned(map_input, index, item, sink))
 
 
@@ -192,12 +195,12 @@ def _scanned(map_input: MapInput, index: int, item: Any, sink: Sink) -> Iterator
 
 
 def count_rows(block: Any) -> int:
-    """Task: number of rows of a block."""
+    """Task: returns the number of rows of a block."""
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
 
 
 def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
-    """Task: the first rows of a block, to a sink."""
+    """Task: hands the first rows of a block to a sink."""
     return handed(sink, _rewritten(index, block, num_rows, sink))
 
 

@@ -1,9 +1,9 @@
-"""A random shuffle within windows: windows in random order, and the rows of each, without moving them any further.
+"""A random shuffle within windows: windows come in random order, and so do the rows of each; rows move no further.
 
-Guarantee: the order depends on the seed, on the files and on the size of a window, and on nothing else; nothing is kept
-between tasks, so nothing is spilled. A window is what ``Source.splits`` cuts for two thirds of its size: stretches of
-one file, of whole row groups where these are small, that hold no more than was asked for where the format tells how
-large rows are. Small windows are not read here: see ``small_window``.
+Guarantee: the order depends only on the seed, on the files and on the size of a window. Nothing is kept between tasks,
+so nothing is spilled. A window is a split that ``Source.splits`` cuts for two thirds of its size: a stretch of one
+file, of whole row groups where these are small. It holds no more than was asked for where the format tells how large
+rows are. Small windows are not read here: see ``small_window``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from exoshuffle.units import format_bytes, parse_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Windows are numbered like the rows of a file that no input has.
+#: Windows get random numbers like the rows of a file with this number, which no input has.
 _WINDOWS = 2**64 - 1
-#: Windows that are smaller are written together, up to this size: a task and a file take some milliseconds each.
+#: Smaller windows are written together, up to this size: a task and a file take some milliseconds each.
 PART_BYTES = 32_000_000
-#: Windows that are smaller, or smaller than this share of a row group, are not read one by one: see ``small_window``.
+#: Windows below this size, or below this share of a row group, are not read one by one: see ``small_window``.
 SMALL_BYTES = 256_000
 GROUP_SHARE = 4
-#: Memory of a task in windows: as it is read, as rows, and as batches again.
+#: Memory of a task, in windows: the window as it is read, as rows, and as batches again.
 _COPIES = 3
 
 
@@ -50,9 +50,9 @@ class Window:
     """Rows that are shuffled among each other.
 
     Attributes:
-        input_index: Which input they come from.
-        number: Of the window, in input order.
-        item: What to read.
+        input_index: The input that they come from.
+        number: Number of the window, in input order.
+        item: The split to read.
     """
 
     input_index: int
@@ -66,10 +66,10 @@ class WindowJob:
 
     Attributes:
         inputs: Files to read.
-        schema: Of the rows.
-        seed: Of the order.
+        schema: Schema of the rows.
+        seed: Seed of the order.
         window: Number of rows, or a size as text.
-        engine: Where it runs.
+        engine: The engine that runs it.
     """
 
     inputs: Sequence[FileInput]
@@ -97,14 +97,14 @@ class WindowJob:
 
     @cached_property
     def parts(self) -> list[list[Window]]:
-        """What each task shuffles."""
+        """The windows that each task shuffles."""
         windows = self._windows()
         together = max(1, PART_BYTES // max(max(self._sizes, default=0), 1))
         return [windows[start : start + together] for start in range(0, len(windows), together)]
 
     @property
     def num_tasks(self) -> int:
-        """As many tasks as parts."""
+        """The number of tasks: one for each part."""
         return len(self.parts)
 
     @cached_property
@@ -112,7 +112,7 @@ class WindowJob:
         return [window_bytes(source, self.window) for source in self.inputs]
 
     def _windows(self) -> list[Window]:
-        """All windows, in the order in which they come out."""
+        """Returns all windows, in the order in which they come out."""
         windows: list[Window] = []
         for index, (source, size) in enumerate(zip(self.inputs, self._sizes, strict=True)):
             for item in source.pieces(max(1, size * 2 // 3)):
@@ -121,10 +121,10 @@ class WindowJob:
         return [windows[number] for _, number in sorted(zip(order, range(len(order)), strict=True))]
 
     def task_memory_bytes(self, executor: Executor) -> int:
-        """Working memory of a task, wherever it runs, with what functions on the way have declared.
+        """Returns the working memory of a task, on any executor, with the memory that functions on the way declare.
 
         Raises:
-            MemoryLimitError: There is less.
+            MemoryLimitError: The budget is smaller.
         """
         del executor
         largest = max(self._sizes, default=0)
@@ -141,7 +141,7 @@ class WindowJob:
 
 
 def check_window(window: Any) -> None:
-    """Raises ``OptionsError`` unless it is a number of rows or a size, above zero."""
+    """Raises ``OptionsError`` unless ``window`` is a number of rows or a size, above zero."""
     size = parse_bytes(window) if isinstance(window, str) else window
     if not is_whole(size) or size < 1:
         raise OptionsError(
@@ -150,10 +150,10 @@ def check_window(window: Any) -> None:
 
 
 def small_window(node: Node, window: int | str) -> int | None:
-    """The rows of a window that is not worth to be read by itself; None of one that is.
+    """Returns the number of rows of a window that is too small to be read by itself; None for a larger window.
 
-    A million rows in one row group, in windows of 1,000, took 4.4 s of processor time read one by one, and 0.3 as a
-    shuffle of all rows by numbers that keep those of a window together.
+    Reading windows of 1,000 rows one by one took 4.4 s of processor time for a million rows in one row group. A shuffle
+    of all rows, by numbers that keep the rows of a window together, took 0.3 s.
     """
     inputs = sources(node)
     total = sum(source.memory_bytes for source in inputs)
@@ -167,14 +167,14 @@ def small_window(node: Node, window: int | str) -> int | None:
 
 
 def _num_rows(source: _native.Source) -> int:
-    """Rows of files, or about how many."""
+    """Returns the number of rows of files, or an estimate."""
     if source.rows is not None:
         return int(source.rows)
     return FileInput(source).measure(Side(schema_of(source), ByKeys())).num_rows
 
 
 def window_bytes(source: FileInput, window: int | str) -> int:
-    """Size of a window as it is read; a row counts as large as the mean of its input."""
+    """Returns the size of a window as it is read; each row counts as much as the mean of its input."""
     if isinstance(window, str):
         return parse_bytes(window)
     return max(1, window * int(source.source.memory_bytes) // max(_num_rows(source.source), 1))
@@ -183,7 +183,7 @@ def window_bytes(source: FileInput, window: int | str) -> int:
 def shuffle_windows(
     map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
 ) -> Any:
-    """Task: windows one after the other, each shuffled, to a sink. Cost: one window at a time in memory."""
+    """Task: shuffles windows, and hands them to a sink one after the other. Cost: one window at a time in memory."""
     return handed(sink, _handed_on(map_inputs, windows, part, sink))
 
 

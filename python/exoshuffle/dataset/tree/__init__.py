@@ -1,1 +1,1 @@
-"""What a dataset is to do, as a tree; nothing here runs."""
+"""The operations of a dataset as a tree; nothing here runs."""

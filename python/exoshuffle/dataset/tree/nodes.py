@@ -1,4 +1,4 @@
-"""What a dataset is to do, as a tree; nothing here runs or reads more than metadata."""
+"""The nodes of the tree of a dataset's operations; nothing here runs or reads more than metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from exoshuffle.operators.join.join import Join
 
-#: Arrow counts with 64 bits.
+#: Arrow counts rows with 64 bits.
 MAX_ROWS = 2**63 - 1
 
 
@@ -61,9 +61,9 @@ class Files:
 
     Attributes:
         source: The files.
-        left_out: Rows of them that are left out because they cannot be read; None if such a row is an error.
-        num_pruned: Files that are left out, since a filter lets no row of them through.
-        kept: Open files that are read in the place of some, for as long as this is there; see ``spool``.
+        left_out: Rows that are left out because they cannot be read; None if such a row is an error.
+        num_pruned: Files that are left out because a filter lets no row of them through.
+        kept: Open copies that are read in the place of some files; they live as long as this node; see ``spool``.
     """
 
     source: _native.Source
@@ -83,12 +83,12 @@ class Files:
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """What this is made from."""
+        """The nodes whose rows this one takes."""
         return ()
 
     @property
     def label(self) -> str:
-        """What it does, for people."""
+        """The operation, for people."""
         return counted(len(self.source.files), f"{self.source.format} file")
 
 
@@ -130,7 +130,7 @@ class Shuffled:
 
     @property
     def join(self) -> Join | None:
-        """The join, if it is one."""
+        """The join, if the shuffle is one."""
         return join_of(self.shuffle)
 
     @property
@@ -208,7 +208,7 @@ class Windowed:
 
     Attributes:
         child: Files, with steps.
-        seed: Of the order.
+        seed: Seed of the order.
         window: Number of rows, or a size as text.
     """
 
@@ -252,7 +252,7 @@ class MergeJoined:
     options: ShuffleOptions
 
     def sorted_child(self, side: int) -> Shuffled:
-        """One of its children in the order of its keys."""
+        """Returns one of its children, sorted by its keys."""
         child = self.children[side]
         order = ByKeys(tuple(SortKey(key) for key in self.join.keys[side]))
         return Shuffled((child,), sort_shuffle(child.schema, order), self.options)
@@ -277,21 +277,21 @@ Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
 
 
 def sources(node: Node) -> list[Any]:
-    """The sources of all files below."""
+    """Returns the sources of all files below a node."""
     if isinstance(node, Files):
         return [node.source]
     return [source for child in node.children for source in sources(child)]
 
 
 def left_out(node: Node) -> list[LeftOut]:
-    """What is left out of the files below, for each time that they are read."""
+    """Returns the rows that are left out of files below a node, once for each time that the files are read."""
     if isinstance(node, Files):
         return [node.left_out] if node.left_out is not None else []
     return [found for child in node.children for found in left_out(child)]
 
 
 def num_pruned(node: Node) -> int:
-    """Files below that are not read, since a filter lets no row of them through."""
+    """Returns the number of files below a node that are not read because a filter lets no row of them through."""
     here = node.num_pruned if isinstance(node, Files) else 0
     return here + sum(map(num_pruned, node.children))
 
@@ -312,13 +312,13 @@ def is_read(node: Node) -> bool:
 
 
 def is_records(node: Node) -> bool:
-    """Whether the rows are fixed-length records, as they were read."""
+    """Whether the rows are fixed-length records, unchanged since they were read."""
     read = sources(node)
     return all(source.record_bytes for source in read) and node.schema.equals(schema_of(read[0]))
 
 
 def dictionary_columns(node: Node) -> list[bool]:
-    """For each column whether a dictionary is worth trying: not where the files it comes from did without."""
+    """Says for each column whether a dictionary is worth trying: not where an input file has the column without one."""
     plain = {
         name
         for source in sources(node)
@@ -331,6 +331,6 @@ def dictionary_columns(node: Node) -> list[bool]:
 
 
 def describe(node: Node) -> str:
-    """A line about the tree, for people."""
+    """Returns a line about the tree, for people."""
     below = ", ".join(map(describe, node.children))
     return f"{below} | {node.label}" if below else node.label

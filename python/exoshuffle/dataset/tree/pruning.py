@@ -1,8 +1,8 @@
-"""Leaves out files that a filter on partition columns lets no row of through, before any of their rows is read.
+"""Prunes: leaves out files, before reading their rows, if a filter on partition columns keeps no row of them.
 
-Guarantee: the rows of the result are the same, and so are their random numbers: files keep the numbers that they have.
-Conditions are pushed down through steps that pass columns on, and into unions. Those that need other columns too, or
-cannot be computed for the values of folders, leave out nothing.
+Guarantee: the rows of the result are the same, and so are their random numbers, because files keep their numbers.
+Conditions are pushed down through steps that pass columns on, and into unions. Conditions that need other columns too,
+or that cannot be computed for the values of folders, leave out nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def pruned(node: Stepped) -> Stepped:
-    """The tree; without files of which its last step, a filter, keeps nothing.
+    """Returns the tree without the files of which its last step, if that is a filter, keeps no row.
 
     Cost: looks at the values of the partition columns of every file, some milliseconds for thousands.
     """
@@ -38,18 +38,18 @@ def pruned(node: Stepped) -> Stepped:
 
 @dataclass(frozen=True)
 class _Condition:
-    """What a filter asks.
+    """The condition of a filter.
 
     Attributes:
         text: SQL.
-        schema: Of the rows that it sees.
+        schema: Schema of the rows that the filter gets.
     """
 
     text: str
     schema: pa.Schema
 
     def keeps(self, values: pa.Table) -> list[bool]:
-        """For each row of some of the columns, whether the condition may be true of it, whatever the others hold."""
+        """Says for each row of some columns whether the condition may be true, whatever the other columns hold."""
         keeps = [True] * values.num_rows
         for part in syntax.conjuncts(syntax.parse(self.text)):
             for row, value in enumerate(self._values_of(syntax.text_of(part), values)):
@@ -57,21 +57,21 @@ class _Condition:
         return keeps
 
     def _values_of(self, part: str, values: pa.Table) -> list[bool | None]:
-        """Nothing where other columns are needed, or it cannot be computed."""
-        # Names are those of the whole schema: one that differs in case may be another column.
+        """Computes a part for each row; returns nothing where it needs other columns, or cannot be computed."""
+        # Names are looked up in the whole schema: a name that differs in case may be another column.
         read = parse_expression(part, self.schema).columns
         if not read or not set(read) <= set(values.schema.names):
             return []
         expression = parse_expression(part, values.select(read).schema)
         try:
             found = [mask.to_pylist() for _, [mask] in evaluated((expression,), values)]
-        except InputError:  # a value that is found out about when a row has it, if one does
+        except InputError:  # the filter itself raises this when a row has the value, if one does
             return []
         return [value for part_of in found for value in part_of]
 
 
 def _without_files(node: Node, condition: _Condition, names: Mapping[str, str]) -> Node:
-    """The tree below a filter; ``names`` has those of its columns by the names that the filter knows them by."""
+    """Prunes the tree below a filter; ``names`` maps the filter's names of columns to the names in this tree."""
     if isinstance(node, Files):
         return _matching(node, condition, names)
     if isinstance(node, United):

@@ -1,11 +1,12 @@
 """Samples and random orders as trees: rows are numbered where they are read, and the number travels through the steps.
 
-Guarantee: which rows are chosen, and in which order, depends on the seed and on the files alone, whatever steps lie
-between, as long as each row comes from one row of a file. Behind a shuffle or a user's function a row is known by the
-part that it is in, and its number there.
+Guarantee: the choice of rows and their order depend only on the seed and the files, whatever steps lie between. That
+holds as long as each row comes from one row of a file. Behind a shuffle or a user's function, a row is known by its
+part and its number in the part.
 
-CSV and JSON lines do not tell which row of the file a split begins with. So where rows are numbered, they are read in
-splits that the files alone determine, and a row is known by the split and its number there; a task reads several.
+CSV and JSON lines do not tell which row of the file a split begins with. So where rows are numbered, these files are
+read in splits that the files alone determine. A row is then known by its split and its number there; a task reads
+several splits.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from exoshuffle.operators.sort.shuffle import sort_shuffle
 from exoshuffle.operators.steps.columns import Drop
 from exoshuffle.operators.steps.sample import Chosen, Numbered
 
-#: Columns of numbers begin with it.
+#: Names of columns of numbers begin with it.
 _PREFIX = "__exoshuffle_number_"
 
 
 def fraction_of(node: Node, fraction: float, seed: int) -> Node:
-    """Each row with the same probability, in input order.
+    """Keeps each row with the same probability, in input order.
 
     Raises:
-        OptionsError: No such probability.
+        OptionsError: The fraction is no probability.
     """
     if not is_number(fraction) or not 0 < fraction <= 1:
         raise OptionsError(f"fraction is {fraction!r}; it must be above 0 and at most 1")
@@ -50,10 +51,10 @@ def fraction_of(node: Node, fraction: float, seed: int) -> Node:
 
 
 def rows_of(node: Node, count: int, seed: int) -> Node:
-    """So many rows, in random order: those with the smallest numbers.
+    """Chooses ``count`` rows, in random order: those with the smallest numbers.
 
     Raises:
-        OptionsError: A negative number.
+        OptionsError: The number is negative.
     """
     if isinstance(count, float):
         raise OptionsError(f"n is {count}; for a share of the rows write fraction={count}")
@@ -68,10 +69,10 @@ def rows_of(node: Node, count: int, seed: int) -> Node:
 def in_random_order(
     node: Node, seed: int, options: ShuffleOptions, window: int | None = None
 ) -> Node:
-    """All rows, by their numbers; windows of so many rows stay together, if that is said.
+    """Orders all rows by their numbers; windows of ``window`` rows stay together, if that is given.
 
-    Cost: as ``random_order_shuffle``, which knows the numbers of rows that come from files as they are; others are
-    read as Arrow batches, and numbering takes 40 ns per row.
+    Cost: as ``random_order_shuffle``, which knows the numbers of rows that come straight from files. Other rows are
+    read as Arrow batches, and numbering them takes 40 ns per row.
     """
     if not is_read(node) or _are_known(node):
         return Shuffled((node,), random_order_shuffle(node.schema, seed, window), options)
@@ -82,7 +83,7 @@ def in_random_order(
 
 
 def _are_known(node: Node) -> bool:
-    """Whether a map knows which rows of which file it has."""
+    """Whether a map knows from which file its rows come, and their numbers there."""
     if isinstance(node, United):
         return all(map(_are_known, node.children))
     return isinstance(node, Files) and not is_text(node.source)
@@ -99,7 +100,7 @@ def _num_numberings(node: Node) -> int:
 
 
 def _numbered(node: Node, step: Numbered) -> Node:
-    """The tree with numbers from as far below as rows stay what they are."""
+    """Returns the tree with a step that numbers rows, as far down as each row stays one row."""
     if isinstance(node, United):
         return United(tuple(_numbered(child, step) for child in node.children))
     if isinstance(node, Stepped) and not node.step.is_function:

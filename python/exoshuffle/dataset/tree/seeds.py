@@ -1,6 +1,6 @@
-"""Seeds of random operations: checked or chosen when the operation is asked for, and found in a tree to be told.
+"""Seeds of random operations: checks or chooses a seed when the operation is made, and finds the seeds of a tree.
 
-Guarantee: a seed belongs to the node of the tree, so whoever runs it, again or on another engine, gets the same rows.
+Guarantee: a seed belongs to the node of the tree, so every run of it, also on another engine, gets the same rows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from exoshuffle.operators.core.order import ByChance
 from exoshuffle.operators.steps.columns import Drop
 from exoshuffle.operators.steps.sample import Chosen, Numbered
 
-#: Bits of a seed that nobody gave: readers of JSON that take numbers for doubles keep no more.
+#: Bits of a fresh seed: readers of JSON that take numbers for doubles keep no more.
 _FRESH_BITS = 53
 
 
 def seed_or_fresh(seed: Any) -> int:
-    """The seed, or a fresh one for None.
+    """Returns the seed, or a fresh one for None.
 
     Raises:
-        OptionsError: It is no whole number of 64 bits.
+        OptionsError: The seed is no whole number of 64 bits.
     """
     if seed is None:
         return secrets.randbits(_FRESH_BITS)
@@ -36,7 +36,7 @@ def seed_or_fresh(seed: Any) -> int:
 
 
 def seeds_of(node: Node) -> tuple[int, ...]:
-    """The seeds of the random operations of a tree, each once; of operations in a row in their order."""
+    """Returns the seeds of the random operations of a tree, each once; operations in a row give theirs in order."""
     below = (seed for child in node.children for seed in seeds_of(child))
     return tuple(dict.fromkeys((*below, *_own(node))))
 
@@ -45,7 +45,7 @@ def _own(node: Node) -> list[int]:
     if isinstance(node, Windowed):
         return [node.seed]
     if isinstance(node, Stepped) and isinstance(node.step, Chosen | Drop):
-        # Rows are numbered further down, and lose their number where the operation ends.
+        # Rows get their number further down, and lose it where the operation ends.
         columns = (node.step.column,) if isinstance(node.step, Chosen) else node.step.columns
         return [step.seed for step in _numberings(node) if step.column in columns]
     orders = [side.order for side in node.shuffle.sides] if isinstance(node, Shuffled) else []

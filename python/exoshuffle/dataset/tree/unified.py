@@ -1,6 +1,6 @@
-"""Datasets made alike, so that their rows can follow each other: columns in one order and of common types.
+"""Makes datasets alike, so that their rows can follow each other: with columns in one order and of common types.
 
-What the common type of two is, files and datasets have from one place (``crates/io/src/source/unify.rs``).
+The rules for common types are in one place, for files and for datasets (``crates/io/src/source/unify.rs``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def unified(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The trees with steps behind them that give them one schema, the columns in the order of the first.
+    """Returns the trees with steps that give them one schema, with columns in the order of the first.
 
     Raises:
-        SchemaError: Other columns, or types that have no common one.
+        SchemaError: The trees differ in their columns, or types have no common one.
 
     Cost: a copy of the columns whose types change.
     """
@@ -31,7 +31,7 @@ def unified(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
     schemas = [node.schema for node in nodes]
     are_equal = all(schema.equals(schemas[0]) for schema in schemas)
-    # Dictionaries of one type together may have more values than its keys number.
+    # Dictionaries of one type may together have more values than its keys can number.
     different = schemas[:1] if are_equal else schemas
     names = [f"dataset {number}" for number in range(1, len(different) + 1)]
     serialized = [schema.serialize().to_pybytes() for schema in different]

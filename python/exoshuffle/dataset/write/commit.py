@@ -1,14 +1,15 @@
 """An output, a directory or a file, that appears complete or not at all.
 
 Guarantee: readers never see a half-written result, nor does a loss of power make one. Files are written into a hidden
-sibling directory; when all are there, a seal is added, by which a later run knows them (``seal.py``), all is brought
-to disk, and one rename puts the directory in place. With ``overwrite`` the old result stays until that moment, when the
-two are exchanged; only where the file system cannot exchange them are there two renames, and the place is empty between
-them. Sources are never touched, nor, unless that is asked for in so many words, is what was not written here. An output
-that is a file is made in the same way: the only file of the hidden sibling is renamed.
+sibling directory. When all are there, a seal is added, by which a later run knows them (``seal.py``). Then all is
+brought to disk, and one rename puts the directory in place. With ``overwrite`` the old result stays until that moment,
+when the two are exchanged. A file system that cannot exchange them needs two renames, and the place is empty between
+them. Sources are never touched. Files of other programs are replaced only by ``overwrite="anything"``. An output that
+is a file is made in the same way: the only file of the hidden sibling is renamed.
 
-A run that was killed leaves its sibling behind; it held a lock on it, so the next run to the same place can tell, and
-removes it. If the run was killed between those two renames, the next one puts the old result back.
+A killed run leaves its sibling behind. The run held a lock on it, which ended with the run; so the next run to the same
+place can tell, and removes the sibling. If the run was killed between the two renames, the next run puts the old result
+back.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from exoshuffle.errors import OptionsError, OutputError, shown
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Whether an output replaces what is there: never, what was written here and is unchanged, or whatever it is.
+#: Says what an output may replace: nothing, an unchanged output that was written here, or anything.
 Overwrite = bool | Literal["anything"]
 
-#: In the name of a result that is being replaced by two renames.
+#: Part of the name of a result that is being replaced by two renames.
 REPLACED = "replaced-"
-#: Names have at most 255 bytes, of which those of hidden siblings need some for themselves.
+#: Names have at most 255 bytes, and the names of hidden siblings need some of these for their prefix and suffix.
 LONG_NAME_BYTES = 200
-#: Files that are brought to disk side by side.
+#: Number of files that are brought to disk side by side.
 SYNCED_AT_ONCE = 8
 
 
@@ -50,9 +51,9 @@ class Output:
     """Context manager around the making of an output, in a hidden sibling that is a directory.
 
     Args:
-        path: What to make.
+        path: The output to make.
         sources: Files, directories and patterns that are being read.
-        overwrite: What may be replaced.
+        overwrite: Says what may be replaced.
         file: Name of one of the files that will be made within the output, for patterns that would find it.
 
     Raises:
@@ -69,7 +70,7 @@ class Output:
         file: str = "part-00000",
     ) -> None:
         check_overwrite(overwrite)
-        # Behind symbolic links, because a link cannot be replaced by a rename.
+        # Follows symbolic links, because a rename cannot replace a link.
         self.path = Path(os.path.realpath(path))
         self._overwrite = overwrite
         try:
@@ -99,7 +100,7 @@ class Output:
                 raise OutputError(
                     f"output {self.path} is or holds the input {source}; choose another place"
                 )
-            # Below a directory that is read as a whole, the output would be input the next time.
+            # Below a directory that is read as a whole, the output would become input the next time.
             if read in self.path.parents:
                 raise OutputError(
                     f"output {self.path} lies inside the input {source}; choose another place"
@@ -109,15 +110,15 @@ class Output:
         self._check_replaced()
 
     def _check_kind(self) -> None:
-        """Refuses a place where there is something of another kind."""
+        """Refuses a place that has something of another kind."""
         raise NotImplementedError
 
     def _check_replaced(self) -> None:
-        """Refuses a place where there is what may not be replaced."""
+        """Refuses a place that has something which may not be replaced."""
         raise NotImplementedError
 
     def _put_in_place(self) -> None:
-        """Renames what is in the hidden sibling."""
+        """Renames the hidden sibling, or the file in it, to the path of the output."""
         raise NotImplementedError
 
     def _refuse_existing(self) -> None:
@@ -128,7 +129,7 @@ class Output:
 
     @property
     def existing_folder(self) -> Path:
-        """The directory, or what there is of those that it will be in."""
+        """The directory if it exists, or the nearest one above it that exists."""
         return next(path for path in (self.path, *self.path.parents) if path.exists())
 
     def _check_pattern(self, pattern: str, file: str) -> None:
@@ -141,7 +142,7 @@ class Output:
     def __enter__(self) -> Self:
         _remove_leftovers(self.path)
         try:
-            # The deepest first, in which order they are removed again.
+            # The deepest comes first: they are removed again in this order.
             self._made_parents = [folder for folder in self.path.parents if not folder.exists()]
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.staging.mkdir()
@@ -161,7 +162,7 @@ class Output:
             files: The ``name`` of each file.
 
         Raises:
-            OutputError: It cannot be put there; what was there stays.
+            OutputError: The output cannot be put there; the old one stays.
         """
         names = [file["name"] for file in files]
         try:
@@ -183,7 +184,7 @@ class Output:
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
 
     def without_empty(self, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Drops files of empty partitions, but keeps one: an empty result has a schema too."""
+        """Drops files of empty partitions, but keeps one, because an empty result has a schema too."""
         kept = [file for file in files if file["rows"]] or files[:1]
         for name in {file["name"] for file in files} - {file["name"] for file in kept}:
             (self.staging / name).unlink()
@@ -193,7 +194,7 @@ class Output:
         return kept
 
     def _remove_others(self, names: Sequence[str]) -> None:
-        """Removes what is not of the result: a worker that was killed while it wrote has left its attempt."""
+        """Removes files that are not part of the result: a worker that was killed while writing leaves its attempt."""
         wanted = {*names, *(str(folder) for name in names for folder in Path(name).parents)}
         for root, folders, files in os.walk(self.staging):
             within = os.path.relpath(root, self.staging)
@@ -212,8 +213,8 @@ class Output:
     def _sync(self, names: Sequence[str]) -> None:
         """Brings the hidden sibling to disk.
 
-        Cost: 400 MB, which were written past the page cache, took 16-19 ms in 100 files, of 0.8 s to make them; one
-        after the other 120-330 ms, because those that are waited for together share the disk's flushes.
+        Cost: 400 MB in 100 files, written past the page cache in 0.8 s, took 16-19 ms. One after the other the files
+        took 120-330 ms; files that are waited for together share the disk's flushes.
         """
         folders = {folder for name in names for folder in Path(name).parents}
         with ThreadPoolExecutor(SYNCED_AT_ONCE) as pool:
@@ -229,9 +230,10 @@ class Output:
         self._leave(exc)
 
     def _leave(self, error: BaseException | None) -> None:
-        """Removes what is not the result; lets an interrupt say what became of it, as who reports it cannot know.
+        """Removes all but the result; an interrupt gets a message that says what became of the output.
 
-        A forked child, which leaves by an exception or ``sys.exit``, leaves all to its parent.
+        Why the message is made here: the code that reports the interrupt cannot know. A forked child, which leaves by
+        an exception or ``sys.exit``, leaves everything to its parent.
         """
         if os.getpid() != self._process:
             return
@@ -247,7 +249,7 @@ class Output:
             ) from error
 
     def _discard(self) -> None:
-        """Removes what was not committed, or what was replaced."""
+        """Removes the output that was not committed, or the one that was replaced."""
         with self._lock:
             shutil.rmtree(self.staging, ignore_errors=True)
         if not self._committed:
@@ -269,7 +271,7 @@ class OutputDirectory(Output):
         if not self.path.is_dir() or not any(self.path.iterdir()):
             return
         self._refuse_existing()
-        with contextlib.suppress(FileNotFoundError):  # somebody removed it: then nothing is lost
+        with contextlib.suppress(FileNotFoundError):  # the working directory was removed
             if Path.cwd().is_relative_to(self.path):
                 raise OutputError(
                     f"output {self.path} is or holds the working directory, which would be replaced; name another one"
@@ -315,7 +317,7 @@ class OutputFile(Output):
 
     @property
     def existing_folder(self) -> Path:
-        """What there is of the directories that it will be in."""
+        """The nearest directory above it that exists."""
         return next(path for path in self.path.parents if path.exists())
 
     def _check_kind(self) -> None:
@@ -353,22 +355,22 @@ class OutputFile(Output):
 
 
 def check_overwrite(overwrite: Any) -> None:
-    """Raises ``OptionsError`` unless it says what may be replaced."""
+    """Raises ``OptionsError`` unless ``overwrite`` says what may be replaced."""
     if not isinstance(overwrite, bool) and overwrite != "anything":
         raise OptionsError(f"overwrite is {shown(overwrite)}; write True, False or 'anything'")
 
 
 def _prefix(path: Path) -> str:
-    """With what the names of hidden siblings begin."""
+    """Returns the beginning of the names of hidden siblings."""
     name = os.fsencode(path.name)
-    if len(name) > LONG_NAME_BYTES:  # so that theirs are none that a directory cannot have
+    if len(name) > LONG_NAME_BYTES:  # with a prefix and suffix it may be too long
         return f".{hashlib.sha256(name).hexdigest()}.exoshuffle-"
     return f".{path.name}.exoshuffle-"
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a directory, which goes with it wherever it is moved; ``OSError`` if somebody has it."""
+    """Holds the lock of a directory, which stays with it when it is moved; ``OSError`` if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -378,7 +380,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _put_back(path: Path) -> None:
-    """Puts a result back that a killed run moved aside and did not replace."""
+    """Puts back a result that a killed run moved aside and did not replace."""
     if os.path.lexists(path):
         return
     for hidden in path.parent.glob(glob.escape(_prefix(path) + REPLACED) + "*"):

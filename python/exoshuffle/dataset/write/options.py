@@ -1,4 +1,4 @@
-"""How files are written, as users say it, and as the native writer takes it."""
+"""The options of writing files: as users give them, and as the native writer takes them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WriteOptions:
         return None if self.target_file_size is None else parse_bytes(self.target_file_size)
 
     def native(self, node: Node, row_group_bytes: int, path: str = "") -> _native.WriteOptions:
-        """The options of the native writer; ``path`` is that of a single file."""
+        """Returns the options of the native writer; ``path`` is the path of a single file."""
         return _native.WriteOptions(
             self.format,
             compression=self.compression,

@@ -1,8 +1,8 @@
-"""How large the files of a result will be, as far as that can be told before; and whether they have room.
+"""Estimates the size of a result's files before they are written, and checks whether they have room.
 
-An estimate goes by the rows as they travel, or by the input files where these come out as they went in. What files take
-at least is counted from the schema, and from the footers of Parquet files: a result is refused by that alone, so that
-none is which would have fitted.
+An estimate goes by the rows as they travel, or by the input files where their rows come out unchanged. The least size
+of files is counted from the schema, and from the footers of Parquet files. Only that least size refuses a result, so no
+result is refused that would have fitted.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from exoshuffle.units import format_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Files, and row groups of each, that tell how far the others are compressed.
+#: Number of files, and of row groups in each, that are sampled for how far all are compressed.
 SAMPLED_FOOTERS = 8
-#: What is counted of what files take at least: other programs may have added more to values, such as page headers.
+#: Share of the least size that counts: other programs may have added more to values, such as page headers.
 LEAST_PERCENT = 95
-#: And of the bytes spilled to the same disk, which are an estimate.
+#: Share of the bytes spilled to the same disk that counts, because these are an estimate.
 SPILLED_PERCENT = 80
 _PHYSICAL_BYTES = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the last operation makes.
+    """The size of the last operation's result.
 
     Attributes:
         num_rows: Number of rows.
-        num_bytes: Their size as rows travel.
-        num_parts: In how many parts they come.
+        num_bytes: Their size as they travel.
+        num_parts: Number of parts.
     """
 
     num_rows: int
@@ -57,7 +57,7 @@ class Result:
     num_parts: int
 
     def first(self, num_rows: int) -> Result:
-        """So many of its rows."""
+        """Returns the size of its first rows."""
         if num_rows >= self.num_rows:
             return self
         parts = -(-self.num_parts * num_rows // self.num_rows)
@@ -66,12 +66,12 @@ class Result:
 
 @dataclass(frozen=True)
 class OutputSize:
-    """What files will take.
+    """The size of the files of an output.
 
     Attributes:
-        num_files: Their number.
+        num_files: Number of files.
         num_bytes: Their size.
-        is_most: Whether it may well be less, by compression or by dictionaries of values that repeat.
+        is_most: Whether the size may well be smaller, by compression or by dictionaries of values that repeat.
     """
 
     num_files: int
@@ -80,7 +80,7 @@ class OutputSize:
 
 
 def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputSize:
-    """What the files of a tree's result will take.
+    """Estimates the size of the files of a tree's result.
 
     Cost: reads a few footers of Parquet files.
     """
@@ -92,7 +92,7 @@ def estimated_size(node: Node, result: Result, options: WriteOptions) -> OutputS
     per_file = result.num_rows
     if options.target_bytes is not None:
         rows = options.target_bytes * result.num_rows // max(num_bytes, 1)
-        # A file gets so many rows at least before another is begun.
+        # A file gets a multiple of so many rows before the next one begins.
         per_file = -(-max(1, rows) // _native.ROLL_ROWS) * _native.ROLL_ROWS
     parts = max(result.num_parts, 1)
     files = parts * max(1, -(-result.num_rows // (parts * max(per_file, 1))))
@@ -106,14 +106,14 @@ def check_room(
     spill_dirs: Sequence[str],
     plan: ShufflePlan | None = None,
 ) -> None:
-    """Refuses a result for which a disk has no room, whatever becomes of it.
+    """Refuses a result that surely has no room on a disk.
 
     Args:
         node: The tree.
         options: How its result is written.
-        folder: An existing one on the disk that files go to.
-        spill_dirs: Where blocks are spilled: what files and blocks take counts together on one disk.
-        plan: Of the last shuffle, if that is known.
+        folder: An existing folder on the disk that files go to.
+        spill_dirs: Where blocks are spilled: files and blocks on one disk count together.
+        plan: The plan of the last shuffle, if that is known.
 
     Raises:
         DiskFullError: There is less room than files take at least.
@@ -123,7 +123,7 @@ def check_room(
     free = free_bytes([folder])
     spilled = 0
     if plan is not None and is_same_disk(folder, spill_dirs):
-        # Other copies may be gone when files are written.
+        # The other copies of rows may be gone when files are written.
         spilled = plan.spilled_bytes * SPILLED_PERCENT // (100 * plan.num_copies)
     if free is None or sum(source.memory_bytes for source in sources(node)) + spilled <= free:
         return
@@ -143,10 +143,10 @@ def check_room(
 
 
 def least_bytes(node: Node, options: WriteOptions) -> int:
-    """What files of a tree's result take at least; 0 if that cannot be told.
+    """Returns the least size of the files of a tree's result; 0 if that cannot be told.
 
-    It can where all rows of the input come out and values are not compressed, of columns that dictionaries are not
-    tried for.
+    It can be told where all rows of the input come out and values are not compressed. Only columns without dictionaries
+    count.
     """
     read = sources(node)
     rows = node.num_rows
@@ -177,7 +177,7 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
 
 
 def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
-    """Size of files that are not compressed."""
+    """Estimates the size of the files without compression."""
     read = sources(node)
     if _is_as_read(node, file_format):
         return sum(map(_uncompressed_bytes, read))
@@ -186,13 +186,13 @@ def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
         in_memory: int = sum(source.memory_bytes for source in read)
         return result.num_bytes * min(on_disk, in_memory) // max(in_memory, 1)
     if file_format == "jsonl":
-        # Names come with every value, in quotes, with a colon and a comma.
+        # Every value comes with its name, in quotes, with a colon and a comma.
         return result.num_bytes + result.num_rows * sum(len(n) + 4 for n in node.schema.names)
     return result.num_bytes
 
 
 def _is_as_read(node: Node, file_format: str) -> bool:
-    """Whether the rows of files come out as they are, in the format of these."""
+    """Whether the rows of files come out unchanged, in the same format."""
     if isinstance(node, Files):
         return bool(node.source.format == file_format != "arrow")
     keeps = isinstance(node, United | Windowed) or (
@@ -206,7 +206,7 @@ def _num_files(node: Node) -> int:
 
 
 def _uncompressed_bytes(source: _native.Source) -> int:
-    """Size of input files, had they not been compressed, as some of them tell."""
+    """Estimates the size of input files without compression, from the footers of some."""
     if source.format != "parquet":
         return source.memory_bytes
     chunks = list(_chunks(evenly(source.places, SAMPLED_FOOTERS), SAMPLED_FOOTERS))
@@ -216,7 +216,7 @@ def _uncompressed_bytes(source: _native.Source) -> int:
 
 
 def _chunks(files: Sequence[str], num_groups: int = sys.maxsize) -> Iterator[Any]:
-    """The column chunks of Parquet files, as footers describe them, of so many row groups of each."""
+    """Yields the column chunks of Parquet files, as footers describe them; takes ``num_groups`` row groups of each."""
     import pyarrow.parquet as pq
 
     for file in files:
@@ -227,7 +227,7 @@ def _chunks(files: Sequence[str], num_groups: int = sys.maxsize) -> Iterator[Any
 
 
 def _least_of_chunk(chunk: Any) -> int:
-    """What the values of a column chunk take at least, encoded plainly."""
+    """Returns the least size of the values of a column chunk, in plain encoding."""
     statistics, width = chunk.statistics, _PHYSICAL_BYTES.get(chunk.physical_type)
     if width is not None:
         if statistics is None or not statistics.has_null_count:
@@ -235,13 +235,14 @@ def _least_of_chunk(chunk: Any) -> int:
         return int(width * (chunk.num_values - statistics.null_count))
     if chunk.physical_type != "BYTE_ARRAY":
         return 0
-    # Beside values there is a bit for each that can be null, and, where a dictionary was given up, numbers of values.
+    # Beside the values, a chunk has a bit for each one that can be null. Where a dictionary was given up, it also has
+    # indexes into the dictionary.
     beside = 3 if chunk.has_dictionary_page else 1
     return max(0, int(chunk.total_uncompressed_size) - beside * int(chunk.num_values))
 
 
 def _fixed_bits(kind: pa.DataType) -> int:
-    """Width of a type in bits; 0 if it has none, or is a number of a value in a dictionary."""
+    """Returns the width of a type in bits; 0 if it has none, or is a dictionary."""
     import pyarrow as pa
 
     if pa.types.is_primitive(kind) or pa.types.is_decimal(kind):

@@ -1,7 +1,8 @@
 """Hive directories as output: rows are shuffled by the partition columns, so that each value gets files of its own.
 
-Guarantee: rows with equal values are in one file, or in several that follow each other by name where a target size or
-the memory limit asks for that. In a folder rows keep their order: that of the last sort, if there was one.
+Guarantee: rows with equal values are in one file. Where a target size or the memory limit asks for it, they are in
+several files that follow each other by name. In a folder rows keep their order: that of the last sort, if there was
+one.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from exoshuffle.operators.steps.step import executor_of, functions_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Folders of files that an output has at most: each takes a file or more, which take milliseconds each.
+#: Most folders of an output: each takes a file or more, and a file takes milliseconds.
 MAX_FOLDERS = 10_000
-#: Items of the input that are looked into for the number of folders, and rows of each.
+#: Number of items of the input that are sampled for the number of folders, and of rows from each.
 SAMPLED_ITEMS = 8
 SAMPLED_ROWS = 20_000
 
@@ -39,7 +40,7 @@ SAMPLED_ROWS = 20_000
 def check_partition_by(schema: pa.Schema, names: Sequence[str]) -> None:
     """Raises ``SchemaError`` unless these columns can become folders, and others remain."""
     for name in names:
-        column(name, schema)  # one that there is not says so here
+        column(name, schema)  # raises for an unknown column
     if len(names) == len(schema.names):
         raise SchemaError(
             "partition_by names all columns, so files would have none; leave out one, or copy one by with_columns()"
@@ -72,9 +73,9 @@ def _is_written_as_text(kind: pa.DataType) -> bool:
 
 
 def partitioned(node: Node, names: tuple[str, ...]) -> Node:
-    """The tree whose parts have the rows of each folder next to each other.
+    """Returns the tree whose parts have the rows of each folder next to each other.
 
-    A sort before it is done by the same shuffle, with its strategy.
+    If the tree ends in a sort, the same shuffle does it, with its strategy.
     """
     if not names:
         return node
@@ -87,17 +88,17 @@ def partitioned(node: Node, names: tuple[str, ...]) -> Node:
 
 
 def check_folders(files: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
-    """Raises ``OutputError`` where there are more folders than an output may have."""
+    """Raises ``OutputError`` where files lie in more folders than an output may have."""
     _check_number(len({file["name"].rpartition("/")[0] for file in files}), names, "")
 
 
 def estimated_folders(job: ShuffleJob, names: tuple[str, ...]) -> int:
-    """About how many folders the output of a job will have.
+    """Estimates how many folders the output of a job will have.
 
-    Values that only one of the items looked into has are taken to be as frequent in those that are not.
+    Values that only one sampled item has are assumed to be as frequent in the other items.
 
     Raises:
-        OutputError: There are too many in the rows looked into alone.
+        OutputError: The sampled rows alone have too many.
 
     Cost: reads some thousand rows of these columns in a few places.
     """
@@ -105,7 +106,7 @@ def estimated_folders(job: ShuffleJob, names: tuple[str, ...]) -> int:
         (source, index, item)
         for (source, _), items in zip(job.inputs, job.items, strict=True)
         for index, item in enumerate(items)
-        if item is not None  # what is not made yet
+        if item is not None  # the block is not made yet
     ]
     chosen = evenly(everything, SAMPLED_ITEMS)
     found = get([_values_in(source, job, names, index, item) for source, index, item in chosen])
@@ -134,7 +135,7 @@ def _values_in(
 
 
 def distinct_values(map_input: MapInput, names: Sequence[str], index: int, item: Any) -> list[Any]:
-    """Task: the values that the first rows of an item have in some columns."""
+    """Task: returns the values that the first rows of an item have in some columns."""
     import pyarrow as pa
 
     read = []

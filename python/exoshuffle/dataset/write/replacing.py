@@ -1,4 +1,4 @@
-"""What the commit of a directory asks of the system: two directories exchanged at once, names on disk, Ctrl-C later."""
+"""The system calls of a commit: exchanges two directories at once, brings names to disk, and holds back Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-#: The kernel, the C library or the file system does not know how.
+#: Errors of a kernel, a C library or a file system that does not know the call.
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 
 
@@ -23,10 +23,10 @@ def exchange(one: Path, other: Path) -> bool:
     """Exchanges two directories in one step, so that neither name is ever missing.
 
     Returns:
-        False if this system or file system cannot; nothing has changed then.
+        False if this system or file system cannot exchange them; nothing has changed then.
 
     Raises:
-        OSError: It can, and failed.
+        OSError: The exchange is possible, but failed.
     """
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
@@ -41,13 +41,13 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def put_beside(file: Path, place: Path) -> None:
-    """Gives a file a name that nobody has, where the file system can tell; it may keep its own.
+    """Gives a file a name that no other file has, where the file system can tell; it may keep its own name as well.
 
     Raises:
-        FileExistsError: Somebody has it.
+        FileExistsError: Another file has the name.
     """
     try:
-        os.link(file, place)  # a rename would replace what others made meanwhile
+        os.link(file, place)  # a rename would replace a file that others made meanwhile
     except OSError as error:
         if error.errno not in (*_UNKNOWN, errno.EPERM):
             raise
@@ -74,9 +74,9 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and all other signals that Python handles take effect at the end of the block.
+    """Delays Ctrl-C, and all other signals that Python handles, until the end of the block.
 
-    Only the main thread gets them, so in another one there is nothing to do.
+    Only the main thread gets signals, so in other threads this does nothing.
     """
     handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
     caught: list[tuple[int, FrameType | None]] = []

@@ -1,14 +1,14 @@
-"""The seal of an output directory: how a later run knows that all there is in it was written here, and is unchanged.
+"""The seal of an output directory, by which a later run knows that all its files were written here and are unchanged.
 
 A seal is an empty hidden folder whose name has a hash of the names and sizes of all files. Why a folder: DuckDB reads
-any file that a pattern like ``out/*`` matches, Polars any in the directory that is not empty; both pass over an empty
-folder, as pandas, pyarrow and Spark do. Why not the contents of files: an overwrite would read all that it is about to
-remove.
+any file that a pattern like ``out/*`` matches, and Polars any file in the directory that is not empty. Both skip an
+empty folder, as do pandas, pyarrow and Spark. Why not a hash of the contents: an overwrite would have to read all files
+that it is about to remove.
 
 Earlier versions left a file ``_SUCCESS`` that lists names and sizes.
 
-A single file has its seal in an extended attribute: its size and when it was written. Where a file system has none of
-these, nobody can tell who wrote a file, and it counts as one of somebody else.
+A single file has its seal in an extended attribute: its size and the time of its last change. On a file system without
+these attributes nothing tells who wrote a file, so the file counts as not written here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 PREFIX = ".exoshuffle-"
 _EARLIER = "_SUCCESS"
 _ATTRIBUTE = "user.exoshuffle"
-#: Of the hash, as hexadecimal digits.
+#: Number of hexadecimal digits of the hash.
 _DIGITS = 32
 
 
 def seal_of(folder: Path) -> Path:
-    """The path that the seal of a directory without one has, as it is now; to be made as a folder.
+    """Returns the path of the seal for a directory in its present state, which has none yet; to be made as a folder.
 
     Cost: looks at every file once, some microseconds each.
     """
@@ -36,7 +36,7 @@ def seal_of(folder: Path) -> Path:
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether a directory holds what was written here, and nothing else."""
+    """Whether a directory holds files that were written here, and nothing else."""
     lines = _lines(folder)
     seals = [line for line in lines if line.startswith(PREFIX) and line.endswith("\0/")]
     return any(seal.split("\0")[0] == _name(lines - {seal}) for seal in seals) or _is_listed(
@@ -45,13 +45,13 @@ def is_sealed(folder: Path) -> bool:
 
 
 def seal_file(path: Path) -> None:
-    """Marks a file as one that was written here, where the file system can."""
+    """Marks a file as written here, where the file system can."""
     with contextlib.suppress(OSError):
         os.setxattr(path, _ATTRIBUTE, _state(path))
 
 
 def is_sealed_file(path: Path) -> bool:
-    """Whether a file was written here, and is unchanged."""
+    """Whether a file was written here and is unchanged."""
     try:
         return os.getxattr(path, _ATTRIBUTE) == _state(path)
     except OSError:
@@ -69,7 +69,7 @@ def _name(lines: set[str]) -> str:
 
 
 def _lines(folder: Path) -> set[str]:
-    """A line for each file below a directory, with its size, and for whatever else there is."""
+    """Returns a line for each file below a directory, with its size, and a line for everything else below it."""
     return set(_found(folder, ""))
 
 
@@ -87,7 +87,7 @@ def _found(folder: Path, within: str) -> Iterator[str]:
 
 
 def _is_listed(folder: Path, lines: set[str]) -> bool:
-    """Whether a directory holds what an earlier version says there is, and nothing else."""
+    """Whether a directory holds the files that the list of an earlier version names, and nothing else."""
     try:
         manifest = json.loads((folder / _EARLIER).read_bytes())
         listed = {f"{file['name']}\0{file['bytes']}" for file in manifest["files"]}

@@ -1,4 +1,4 @@
-"""Runs a job into an output directory and says what it took."""
+"""Runs a job into an output, and reports its time, memory and files."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ from exoshuffle.plan.plan import ShufflePlan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Of a result that no shuffle made.
+#: Size of row groups in a result that no shuffle made.
 ROW_GROUP_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What was written, and what it took.
+    """The output of a job, with its time and memory.
 
     Attributes:
         path: The output: a directory, a file, or ``-`` for standard output.
@@ -77,7 +77,7 @@ class WriteResult:
         peak_memory_bytes: Highest resident memory of this process so far.
         spilled_bytes: Bytes written to spill files; None if the engine does not tell.
         plan: The plan of the last shuffle, if there is one.
-        seeds: Of random operations, given or fresh; see ``Dataset.seeds``.
+        seeds: Seeds of random operations, given or fresh; see ``Dataset.seeds``.
         bad_rows: Rows that were left out because they cannot be read; only where ``bad_rows`` was given.
     """
 
@@ -93,7 +93,7 @@ class WriteResult:
     bad_rows: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the result as a dictionary, for JSON."""
         return dataclasses.asdict(self)
 
 
@@ -113,15 +113,15 @@ def write_node(
 
     Args:
         node: The tree.
-        engine: Where it runs.
-        path: What to make: a directory, a file if it has an ending, or ``-`` for standard output; see ``place``.
+        engine: The engine that runs it.
+        path: The output: a directory, a file if the path has an ending, or ``-`` for standard output; see ``place``.
         options: How to write.
-        overwrite: What may be replaced.
+        overwrite: Says what may be replaced.
         progress: Told of the plan and of every finished task.
 
     Raises:
-        ExoshuffleError: The cause of a failed task, as it is, where it is one of ours.
-        DiskFullError: There is less room for files than they take at least.
+        ExoshuffleError: The cause of a failed task, unchanged, where it is an error of ours.
+        DiskFullError: The disk has less room than the files take at least.
     """
     path = local_path(path, OutputError)
     started = time.monotonic()
@@ -155,7 +155,7 @@ def write_node(
 def _part_files(
     node: Node, execution: Execution, output: Output, options: WriteOptions
 ) -> _Written:
-    """Each partition writes files of its own."""
+    """Writes a directory: each partition writes files of its own."""
     engine, folder = execution.engine, str(output.staging)
     node = partitioned(node, options.folders)
     with observed(engine, execution.progress), PlainErrors():
@@ -175,7 +175,7 @@ def _part_files(
 
 
 def _one_file(node: Node, execution: Execution, output: Output, options: WriteOptions) -> _Written:
-    """Partitions become Arrow data, which one writer takes in their order."""
+    """Writes one file: partitions become Arrow data, which one writer takes in their order."""
     engine, folder = execution.engine, str(output.staging)
     with observed(engine, execution.progress), PlainErrors():
         check_room(node, options, folder, engine.spill_dirs)
@@ -191,7 +191,7 @@ def _one_file(node: Node, execution: Execution, output: Output, options: WriteOp
 
 
 def _to_standard_output(node: Node, execution: Execution, options: WriteOptions) -> _Written:
-    """As ``_one_file``, to the program that reads the output of this one."""
+    """Does as ``_one_file``, but writes to standard output."""
     engine = execution.engine
     sys.stdout.flush()
     with observed(engine, execution.progress), PlainErrors():
@@ -207,21 +207,21 @@ def _row_group_bytes(plan: ShufflePlan | None) -> int:
 
 
 def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
-    """What a sink makes of no rows, where there is no part that it could have none of: a result has a schema too."""
+    """Hands no rows to a sink, for a result without parts: the result has a schema too."""
     ref: Ref = remote(empty, name="write", executor="thread").remote(schema, sink)
     return ref
 
 
 def empty(schema: pa.Schema, sink: Sink) -> Any:
-    """Task: a part without rows, to a sink."""
+    """Task: hands a part without rows to a sink."""
     return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
 
 
 def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite) -> Output | None:
-    """Where the result of a tree goes, None for standard output; nothing is made yet.
+    """Returns the output for the result of a tree, None for standard output; makes nothing yet.
 
     Raises:
-        OptionsError: It cannot be written in this format, or the ending of the path says another one.
+        OptionsError: The result cannot be written in this format, or the ending of the path names another one.
         OutputError: See ``Output``.
     """
     check_format(node, options)
@@ -246,9 +246,9 @@ def output_of(node: Node, path: str, options: WriteOptions, overwrite: Overwrite
 
 
 def check_format(node: Node, options: WriteOptions) -> None:
-    """Raises ``OptionsError`` where the format does not hold the rows, or not all of their types, or is none.
+    """Raises ``OptionsError`` where the format does not hold the rows or all of their types, or the options are none.
 
-    Likewise ``SchemaError`` where columns cannot become folders.
+    Raises ``SchemaError`` where columns cannot become folders.
     """
     import pyarrow as pa
 
@@ -293,13 +293,13 @@ def observed(engine: Engine, progress: Progress | None) -> Iterator[None]:
 
 
 def check_rows(node: Node, num_rows: int) -> None:
-    """Whether a tree made as many rows as it should, where that is known beforehand.
+    """Checks that a tree made as many rows as it should, where that number is known beforehand.
 
-    Partition by partition they have been checked as they were made (``operators.core.checks``). This finds a result
-    that is missing as a whole, or there twice.
+    Each partition has been checked when it was made (``operators.core.checks``). This check finds a partition that is
+    missing as a whole, or that is there twice.
 
     Raises:
-        ShuffleCheckError: It did not.
+        ShuffleCheckError: The numbers differ.
     """
     if node.num_rows is not None and num_rows != node.num_rows:
         raise ShuffleCheckError(

@@ -1,8 +1,8 @@
-//! Parquet whose pages carry CRC-32 checksums, which the encoder does not write.
+//! Writes Parquet whose pages carry CRC-32 checksums, which the encoder does not write.
 //!
-//! The encoder hands each page to a store of ours as two blobs, its header and its data. The checksum is a field of the
-//! header, which grows by it, so sizes and offsets in the metadata of a column chunk are corrected before the chunk goes
-//! into the file.
+//! The encoder hands each page to a store of ours as two blobs: its header and its data. The checksum is a field of the
+//! header, so the header grows. Therefore sizes and offsets in the metadata of a column chunk are corrected before the chunk
+//! goes into the file.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -22,9 +22,9 @@ use parquet::schema::types::SchemaDescriptor;
 
 /// The page type of a dictionary, as the compact protocol writes it.
 const DICTIONARY_PAGE: u8 = 4;
-/// How the compact protocol begins an i32 that is the next field.
+/// The first byte of an i32 in the compact protocol, if it is the next field.
 const NEXT_I32: u8 = 0x15;
-/// What lies between two fields, in the first byte of the later one.
+/// The distance of one field to the next, in the first byte of the later field.
 const ONE_FIELD: u8 = 0x10;
 
 /// Encodes batches as the row groups of a file.
@@ -82,7 +82,7 @@ impl<W: Write + Send> CheckedWriter<W> {
         Ok(())
     }
 
-    /// Bytes of the row group, were it finished now.
+    /// Bytes of the row group if it were finished now.
     pub(super) fn in_progress_size(&self) -> usize {
         let sizes = self.columns.iter();
         sizes
@@ -90,7 +90,7 @@ impl<W: Write + Send> CheckedWriter<W> {
             .sum()
     }
 
-    /// Bytes of the row groups that are finished.
+    /// Bytes of the finished row groups.
     pub(super) fn bytes_written(&self) -> usize {
         self.file.bytes_written()
     }
@@ -109,7 +109,7 @@ impl<W: Write + Send> CheckedWriter<W> {
                 drop(pages);
                 chunk.append_to_row_group(&mut group)?;
             } else {
-                // By itself a chunk would put its dictionary first, and be mistaken about its size.
+                // The chunk's own method would put the dictionary first, but with a wrong size.
                 let read = InOrder(std::mem::take(&mut *pages).in_order());
                 group.append_column(&read, chunk.close().clone())?;
             }
@@ -138,7 +138,7 @@ impl PageStoreFactory for Chunks {
     }
 }
 
-/// Where the encoder puts the pages of a column chunk.
+/// The store into which the encoder puts the pages of a column chunk.
 struct Store(Arc<Mutex<Pages>>);
 
 impl PageStore for Store {
@@ -165,9 +165,9 @@ struct Pages {
     /// Headers and data in turn.
     blobs: Vec<Bytes>,
     bytes: usize,
-    /// By how much the header of each data page has grown.
+    /// The number of bytes by which the header of each data page has grown.
     grown: Vec<usize>,
-    /// Where the header of the dictionary is, and by how much it has grown.
+    /// The place of the dictionary's header, and the number of bytes by which it has grown.
     dictionary: Option<(usize, usize)>,
 }
 
@@ -278,8 +278,8 @@ impl Read for Blobs {
     }
 }
 
-/// A page header with a checksum. In the compact protocol it begins with the page type and two sizes, each an i32; the
-/// checksum, field 4, comes next, and the field behind it says how far away the one before is.
+/// Puts a checksum into a page header. In the compact protocol, the header begins with the page type and two sizes, each an
+/// i32. The checksum, field 4, comes next, and the field behind it tells the distance to the field before.
 fn with_checksum(header: &[u8], checksum: u32) -> Result<Bytes> {
     let mut end = 0;
     for _ in 0..3 {
@@ -310,7 +310,7 @@ fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
     pages.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The encoder does what it never did when this was written.
+/// The error for an encoder that behaves differently than when this was written.
 fn broken(what: &str) -> ParquetError {
     ParquetError::General(format!("the encoder {what}; please report this"))
 }

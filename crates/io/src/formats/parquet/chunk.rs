@@ -1,8 +1,8 @@
-//! What is read of a file: chunks front to back, of which a window each is in memory.
+//! The chunks of a file, which are read front to back, with one window of each in memory.
 
 use bytes::Bytes;
 
-/// All windows of one reader, with those being prefetched.
+/// Bytes of all windows of one reader, with those being prefetched.
 pub(super) const TOTAL_BYTES: usize = 16 << 20;
 pub(super) const MIN_WINDOW: usize = 64 << 10;
 

@@ -1,8 +1,8 @@
-//! Which columns are decoded together. All of them, batch by batch, unless their pages do not fit into what a task has for
-//! buffers: then a few at a time, each for all rows that are wanted.
+//! Chooses which columns are decoded together. Mostly all are, batch by batch. If their pages do not fit into the buffers of
+//! a task, a few columns are decoded at a time, for all wanted rows.
 //!
-//! A page is decoded in one piece and stays as long as rows of it are to come. 2,000 columns with pages of 320 kB took
-//! 1.2 GB for a split of 62 rows; a few columns at a time take their pages, and those rows.
+//! A page is decoded in one piece and stays in memory until its last row. 2,000 columns with pages of 320 kB took 1.2 GB for
+//! a split of 62 rows; a few columns at a time take only their pages, and those rows.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::pages::held_estimate;
 use crate::direct::RangeReader;
 use crate::source::LargePages;
 
-/// Pages, dictionaries and smallest windows of columns that are decoded together: what a task has for its buffers. A
-/// dozen and a half columns with pages of 1 MiB, as most writers make them, are.
+/// Most bytes of pages, dictionaries and smallest windows of columns that are decoded together: the buffers of a task. They
+/// hold a dozen and a half columns with pages of 1 MiB, as most writers make them.
 pub(super) const TOGETHER_BYTES: u64 = 24 << 20;
-/// Of each column beside its pages: decoders of values and levels, and what belongs to a reader of pages. Reading 10,000
-/// columns of 100 rows took 110 MB, of which their pages were 17.
+/// Memory of each column beside its pages: decoders of values and levels, and a reader of pages. Reading 10,000 columns of
+/// 100 rows took 110 MB, of which their pages took 17.
 const DECODER_BYTES: u64 = 8 << 10;
 
-/// The top-level columns in groups that are decoded one after the other; a column that is larger is one by itself.
+/// Groups the top-level columns; groups are decoded one after the other, and a large column is a group by itself.
 pub(super) fn together(
     file: &RangeReader,
     metadata: &ParquetMetaData,
@@ -49,7 +49,7 @@ pub(super) fn together(
     together
 }
 
-/// What decoding each of the columns takes, beside its rows.
+/// Memory for decoding each of the columns, beside its rows.
 fn sizes(
     file: &RangeReader,
     metadata: &ParquetMetaData,
@@ -76,7 +76,7 @@ fn sizes(
             }
             stored = stored.saturating_add(column.byte_range().1);
         }
-        // The window in use and the one being read.
+        // A column has two windows: the one in use and the one being read.
         by_root[root] = pages
             .saturating_add(DECODER_BYTES + stored.min(2 * MIN_WINDOW as u64))
             .saturating_add(by_root[root]);
@@ -88,7 +88,7 @@ fn number_of_roots(schema: &SchemaDescriptor) -> usize {
     schema.root_schema().get_fields().len()
 }
 
-/// Copies strings that hold on to much more memory than they have bytes, so that their pages can go.
+/// Copies strings that keep much more memory than they have bytes, so that their pages can be freed.
 pub(super) fn compact(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => compact_views::<StringViewType>(array),
@@ -100,7 +100,7 @@ pub(super) fn compact(array: &ArrayRef) -> ArrayRef {
 fn compact_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
     let views = array.as_byte_view::<T>();
     let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
-    // Where values repeat, they have more bytes in all than what they are views of.
+    // Values that repeat have more bytes in all than the buffers that they are views of.
     if views.total_buffer_bytes_used() < held / 4 * 3 {
         Arc::new(views.gc())
     } else {
@@ -108,12 +108,12 @@ fn compact_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Bytes that the strings of a batch have if each is written out: of a dictionary, a page has far fewer.
+/// Bytes of a batch's strings if each is written out; the page of a dictionary has far fewer.
 pub(super) fn view_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().filter_map(bytes_of_views).sum()
 }
 
-/// Bytes that a batch has if each of its strings is written out.
+/// Bytes of a batch if each of its strings is written out.
 pub(super) fn written_out_bytes(batch: &RecordBatch) -> usize {
     let bytes =
         |array: &ArrayRef| bytes_of_views(array).unwrap_or_else(|| array.get_array_memory_size());

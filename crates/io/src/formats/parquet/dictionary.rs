@@ -1,52 +1,52 @@
-//! Whether a dictionary makes a column of a Parquet file smaller, told from a sample of the first batches.
+//! Estimates from a sample of the first batches whether a dictionary makes a column of a Parquet file smaller.
 //!
 //! The encoder looks every value up until its dictionary exceeds a megabyte, and then writes both the dictionary and plain
-//! values: of TPC-H's lineitem and orders, joined, that took a quarter of the time of a reduce, for columns that became
-//! larger by it. Guarantee: a dictionary is left out only where a large sample says that values hardly repeat, or half of
-//! what a row group holds; of fewer rows it never is, since values may repeat behind them.
+//! values. For TPC-H's lineitem and orders, joined, that took a quarter of the time of a reduce, and made columns larger.
+//! Guarantee: a dictionary is left out only where values hardly repeat in a large sample, or in half of a row group. Fewer
+//! rows never decide against it, because values may repeat behind them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use twox_hash::XxHash3_64;
 
-/// Rows that are looked at, or up to half as many more, evenly spread: 1 ms per column and file.
+/// Rows that are sampled, or up to half as many more, evenly spread: 1 ms per column and file.
 const SAMPLE_ROWS: usize = 16_384;
-/// Fewer rows say too little about the rest of the file.
+/// Fewer rows tell too little about the rest of the file.
 const MIN_ROWS: usize = 2 * SAMPLE_ROWS;
-/// Or so few, be they half a row group.
+/// This many rows are enough if they are half a row group.
 const MIN_ROWS_OF_GROUP: usize = 64;
-/// Further batches are not waited for.
+/// Most batches that are held back.
 const MAX_BATCHES: usize = 16;
-/// Dictionaries of a file at most, as many as the buffers of a task have room for: the encoder begins each with 74 kB.
-/// 10,000 columns of 100 rows, written within 300 MB, peaked at 593.
+/// Most dictionaries of a file, so that the buffers of a task have room for them: the encoder begins each with 74 kB.
+/// 10,000 columns of 100 rows, written within 300 MB, peaked at 593 MB.
 const MAX_DICTIONARIES: usize = 256;
-/// Where the encoder gives up: parquet's default size of a dictionary page.
+/// The size at which the encoder gives a dictionary up: parquet's default size of a dictionary page.
 const PAGE_BYTES: f64 = 1_048_576.0;
 
-/// What the sampled values of a column are like.
+/// Statistics of the sampled values of a column.
 #[derive(Debug, Default)]
 struct Sample {
-    /// Rows that were looked at.
+    /// Sampled rows.
     rows: usize,
-    /// Those that are not null.
+    /// Values that are not null.
     values: usize,
-    /// Bytes of all values, encoded plainly.
+    /// Bytes of all values in plain encoding.
     bytes: usize,
     /// Hashes of the values, each once.
     hashes: Vec<u64>,
 }
 
-/// Whether these first batches of a file tell enough, or no more of them should be held back: because there are as many as
-/// may be, or as many bytes as half a row group has. Joining rows of 500 kB within 330 MB, 16 batches of 16 MB that were
-/// held back made for a peak of 790 MB.
+/// Whether these first batches of a file tell enough, or no more should be held back: because their number has reached its
+/// limit, or because they have as many bytes as half a row group. In a join of rows of 500 kB within 330 MB, 16 batches of
+/// 16 MB that were held back caused a peak of 790 MB.
 pub(super) fn suffice(first: &[RecordBatch], row_group_bytes: usize) -> bool {
     let (rows, batches) = (num_rows(first), first.len());
     rows >= MIN_ROWS || batches >= MAX_BATCHES || num_bytes(first) >= row_group_bytes / 2
 }
 
-/// Which of the candidates among the columns of a file get a dictionary, given its first batches: those for which one is
-/// worth building in row groups of so many bytes, and of many columns those that it saves most of.
+/// Chooses the candidates among the columns of a file that get a dictionary, given its first batches. A dictionary has to be
+/// worth building in row groups of `row_group_bytes`; among many columns, those get one that save most bytes.
 pub(super) fn chosen(
     first: &[RecordBatch],
     row_group_bytes: usize,
@@ -78,11 +78,11 @@ pub(super) fn chosen(
     chosen
 }
 
-/// For each column of the first batches of a file, whether a dictionary is worth building in row groups of so many bytes.
+/// Says for each column of a file's first batches whether a dictionary pays in row groups of `row_group_bytes`.
 fn dictionaries_pay(first: &[RecordBatch], row_group_bytes: usize) -> Vec<bool> {
     let num_columns = first.first().map_or(0, RecordBatch::num_columns);
     let total = num_rows(first);
-    // Of 2,000 columns a row group has 750 rows, and looking these up in 2,000 dictionaries took a third of a sort.
+    // With 2,000 columns, a row group has 750 rows, and looking these up in 2,000 dictionaries took a third of a sort.
     let is_half_a_group = num_bytes(first) >= row_group_bytes / 2 && total >= MIN_ROWS_OF_GROUP;
     if total < MIN_ROWS && !is_half_a_group {
         return vec![true; num_columns];
@@ -96,7 +96,7 @@ fn dictionaries_pay(first: &[RecordBatch], row_group_bytes: usize) -> Vec<bool> 
     samples.iter().map(pays).collect()
 }
 
-/// Bytes of the rows of batches, whatever they are parts of.
+/// Bytes of the rows of batches, without other rows that share their buffers.
 fn num_bytes(batches: &[RecordBatch]) -> usize {
     let bytes = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
@@ -114,7 +114,7 @@ fn num_rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// Every so many rows of a column; of types other than flat ones nothing is known.
+/// Samples one in `step` rows of a column; `None` for types that are not flat.
 fn sample(batches: &[RecordBatch], column: usize, step: usize) -> Option<Sample> {
     let mut sample = Sample::default();
     for batch in batches {
@@ -135,7 +135,7 @@ fn sample(batches: &[RecordBatch], column: usize, step: usize) -> Option<Sample>
     Some(sample)
 }
 
-/// Of a row: the hash of its value, and how many bytes it takes, encoded plainly.
+/// Returns the hash of a row's value, and its bytes in plain encoding.
 type ValueOf<'a> = Box<dyn Fn(usize) -> (u64, usize) + 'a>;
 
 fn values_of(column: &dyn Array) -> Option<ValueOf<'_>> {
@@ -175,7 +175,7 @@ fn values_of(column: &dyn Array) -> Option<ValueOf<'_>> {
     })
 }
 
-/// The same in every process, so that the same rows give the same file.
+/// A hash that is the same in every process, so that the same rows give the same file.
 fn hash(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
@@ -185,16 +185,16 @@ impl Sample {
         self.bytes as f64 / self.rows as f64
     }
 
-    /// Bytes of a row that come again.
+    /// Mean bytes of a row that repeat an earlier value.
     fn saved(&self) -> f64 {
         let again = (self.values - self.hashes.len()) as f64 / self.values.max(1) as f64;
         self.row_bytes() * again
     }
 
-    /// Whether a column chunk of so many rows is smaller with a dictionary, as far as that may grow.
+    /// Whether a column chunk of `group_rows` rows is smaller with a dictionary, as far as that may grow.
     ///
-    /// Of D different values, each as likely, n draws see D·(1 − e^(−n/D)). Where some are likelier, D comes out too small,
-    /// and the dictionary is kept.
+    /// Among D equally likely values, n draws see D·(1 − e^(−n/D)). If some values are likelier, D comes out too small, and
+    /// the dictionary is kept.
     fn pays(&self, group_rows: f64) -> bool {
         if self.hashes.len() == self.values {
             return self.values == 0;
@@ -213,7 +213,7 @@ impl Sample {
         distinct * width + count * bits / 8.0 < count * width
     }
 
-    /// How many values there are, if so many different ones are among those sampled.
+    /// Estimates the number of different values in the column from the number of different ones in the sample.
     fn all_values(&self) -> f64 {
         let (distinct, values) = (self.hashes.len() as f64, self.values as f64);
         let (mut low, mut high) = (distinct, values * values);
@@ -229,7 +229,7 @@ impl Sample {
     }
 }
 
-/// Different values among so many draws of `all`.
+/// Expected number of different values in `draws` draws from `all` values.
 fn seen(all: f64, draws: f64) -> f64 {
     -all * (-draws / all).exp_m1()
 }

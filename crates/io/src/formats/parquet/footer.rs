@@ -1,4 +1,4 @@
-//! What the footer of a Parquet file tells: schema, row groups, sizes, encodings.
+//! Reads the footer of a Parquet file: schema, row groups, sizes, encodings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ const TAIL_BYTES: u64 = 64 << 10;
 /// No page has fewer bytes, with its header, or more values: their number has 31 bits.
 const LEAST_PAGE_BYTES: u64 = 10;
 const MOST_OF_PAGE: u64 = 1 << 31;
-/// Of a value that shares its beginning with the one before, beside its page and the row: the decoder makes it and copies it, as
-/// does who writes it. With two, values of 20 MB took 325 MB within 300.
+/// Copies of a value that shares its beginning with the one before, beside its page and the row: the decoder makes the value
+/// and copies it, and so does a writer. With two copies, values of 20 MB took 325 MB within 300.
 const VALUE_COPIES: u64 = 4;
-/// Where a page is too large to be looked at, each of its values may be as long as it is. What a row takes in its sizes.
+/// Memory of a row, in its sizes. Where a page is too large to be inspected, each of its values may be as long as the page.
 const ROW_COPIES: u64 = 7;
 
 /// Reads and decodes the footer.
@@ -52,7 +52,7 @@ pub(super) fn load(file: &Arc<RangeReader>) -> Result<Arc<ParquetMetaData>> {
     Ok(Arc::new(metadata))
 }
 
-/// The decoder trusts these numbers, so that nonsense must be found here.
+/// Refuses numbers that cannot be, because the decoder trusts them.
 fn check(file: &RangeReader, metadata: &ParquetMetaData) -> Result<()> {
     let corrupt = |reason: String| Err(IoError::corrupt(file.path(), FORMAT, reason));
     let mut rows = 0_i64;
@@ -113,9 +113,9 @@ pub(super) fn declared(
     }
 }
 
-/// The schema with microseconds for timestamps of 96 bits, as Spark means them and DuckDB reads them: of nanoseconds, an
-/// int64 holds the years 1677 to 2262 only, and any other, as 9999, would become one of these without a word. `None` if
-/// there are none, or the writer has declared what they are.
+/// The schema with microseconds for timestamps of 96 bits, as Spark means them and DuckDB reads them. In nanoseconds, an
+/// int64 holds only the years 1677 to 2262; another year, such as 9999, would silently become one of these. `None` if the
+/// file has no such timestamps, or its writer has declared their type.
 fn int96_in_micros(metadata: &ParquetMetaData, schema: &Schema) -> Option<SchemaRef> {
     let columns = metadata.file_metadata().schema_descr().columns();
     let is_int96: Vec<bool> = { columns.iter() }
@@ -136,7 +136,7 @@ fn int96_in_micros(metadata: &ParquetMetaData, schema: &Schema) -> Option<Schema
     )))
 }
 
-/// The field with microseconds for nanoseconds in those of its leaves, which come in their order, that are so marked.
+/// The field with microseconds for nanoseconds in the leaves that `leaves` marks, in their order.
 fn in_micros(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Struct(fields) => DataType::Struct(
@@ -172,7 +172,7 @@ pub(super) fn cheapest(
         declared.schema().metadata().clone(),
     ));
     let options = ArrowReaderOptions::new().with_schema(schema);
-    // A hint the decoder does not know leaves the declared types, which are right too.
+    // If the decoder does not know a hint, the declared types remain, which are right too.
     ArrowReaderMetadata::try_new(metadata.clone(), options).unwrap_or(declared)
 }
 
@@ -185,7 +185,7 @@ fn as_view(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// The listing of one Parquet file. One of so many pages of values that share prefixes is looked at.
+/// Inspects one Parquet file. Among pages of values that share prefixes, one in `one_of` is inspected.
 pub(super) fn inspect(
     file: &Arc<RangeReader>,
     one_of: impl FnOnce() -> u64,
@@ -214,7 +214,7 @@ pub(super) fn inspect(
     })
 }
 
-/// A row group in parts whose rows are about as large.
+/// Cuts a row group into parts in which all rows are about as large.
 fn parts(
     file: &RangeReader,
     group: &RowGroupMetaData,
@@ -245,13 +245,13 @@ fn parts(
     uneven::parts(whole, &chunks)
 }
 
-/// What the pages of large columns tell.
+/// The facts that the pages of large columns tell.
 struct Looked {
-    /// Columns that take more to decode than a task has for its buffers.
+    /// Columns whose decoding takes more memory than the buffers of a task.
     working: Vec<Working>,
-    /// What leaves hold whose pages were all looked at.
+    /// Memory of the leaves whose pages were all inspected.
     pages: Vec<LargePages>,
-    /// Of each row group, its column chunks of these leaves.
+    /// The column chunks of these leaves, for each row group.
     chunks: Vec<Vec<(usize, PageRuns)>>,
 }
 
@@ -266,7 +266,7 @@ fn look(file: &RangeReader, metadata: &ParquetMetaData, prefixed: &Prefixed) -> 
         let mut peak = { chunks() }
             .map(|chunk| pages::most_bytes(file, chunk))
             .fold(0, u64::max);
-        // Looking at 1,600 pages of 170 MB took 100 ms on a cold disk, and sorting them 1,700.
+        // Inspecting 1,600 pages of 170 MB took 100 ms on a cold disk; sorting their rows took 1,700 ms.
         if peak > TOGETHER_BYTES {
             let (mut held, mut most) = (0, 0);
             for (chunk, of_group) in chunks().zip(&mut found) {
@@ -297,7 +297,7 @@ fn look(file: &RangeReader, metadata: &ParquetMetaData, prefixed: &Prefixed) -> 
     }
 }
 
-/// What values of a leaf that share prefixes take beside their pages and the rows.
+/// Memory of a leaf's values that share prefixes, beside their pages and the rows.
 fn value_bytes(prefixed: &Prefixed, leaf: usize) -> u64 {
     let bytes = |found: &Decoded| {
         let known = found.largest.saturating_mul(VALUE_COPIES);
@@ -308,7 +308,7 @@ fn value_bytes(prefixed: &Prefixed, leaf: usize) -> u64 {
         .fold(0, |most, (_, found)| bytes(found).max(most))
 }
 
-/// Bytes of a column chunk in memory as its footer and its dictionary tell them.
+/// Bytes of a column chunk in memory, as its footer and its dictionary tell them.
 pub(super) fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     const LENGTH_BYTES: u64 = 4;
     /// Values of a smaller chunk are not long on average.
@@ -334,7 +334,7 @@ pub(super) fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u6
                     Some((number, bytes)) if encoded >= SMALL_BYTES => bytes / number.max(1),
                     _ => 0,
                 };
-                // No value is taken to be longer than all of the chunk.
+                // No value is assumed to be longer than the whole chunk.
                 encoded.max(values.saturating_mul(mean.clamp(16, encoded.max(16))))
             }
             None => encoded,
@@ -342,7 +342,7 @@ pub(super) fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u6
     }
 }
 
-/// Which top-level columns are dictionary encoded in every chunk of every leaf.
+/// Says for each top-level column whether it is dictionary encoded in every chunk of every leaf.
 fn dictionary_columns(metadata: &ParquetMetaData, columns: usize) -> Vec<bool> {
     let schema = metadata.file_metadata().schema_descr();
     let mut all = vec![
@@ -378,7 +378,7 @@ fn is_dictionary(column: &ColumnChunkMetaData) -> bool {
         Some(pages) => {
             pages.is_only(Encoding::RLE_DICTIONARY) || pages.is_only(Encoding::PLAIN_DICTIONARY)
         }
-        // Without statistics per page: no encoding for values besides the one of the dictionary page itself.
+        // Without statistics per page, the chunk must have no encoding of values but that of the dictionary page itself.
         None => {
             column.dictionary_page_offset().is_some()
                 && column.encodings().any(is_index)

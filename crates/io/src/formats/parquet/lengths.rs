@@ -1,29 +1,29 @@
-//! Numbers of DELTA_BINARY_PACKED, read where they lie: lengths at the beginning of a page, without the values behind them.
+//! Reads numbers of DELTA_BINARY_PACKED where they lie: lengths at the beginning of a page, without the values behind them.
 //!
-//! Guarantee: these are the numbers that the decoder finds, whose own are not public. Nothing is allocated.
+//! Guarantee: these are the numbers that the decoder finds; its own reader is not public. Nothing is allocated.
 
-/// Numbers are packed so many together, or a multiple of them.
+/// Numbers are packed in multiples of this many.
 const UNIT: usize = 32;
 /// No number is wider.
 const MOST_BITS: u8 = 32;
 
-/// The numbers that bytes begin with, in their order. They end early where the bytes are not what they should be.
+/// The numbers that bytes begin with, in their order. They end early where the bytes are invalid.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lengths<'a> {
-    /// Behind what was read, but for the numbers of the block.
+    /// The bytes that were not read yet, behind the current part.
     rest: &'a [u8],
-    /// How many are to come.
+    /// How many numbers are to come.
     left: usize,
-    /// The one before, or the first.
+    /// The number before, or the first one.
     last: i32,
     is_first: bool,
-    /// Of a block: its parts, and the numbers in each.
+    /// The number of parts of a block, and of numbers in each part.
     parts: usize,
     part_numbers: usize,
-    /// Of this block.
+    /// The smallest step and the widths of this block.
     least_step: i32,
     widths: &'a [u8],
-    /// Of this part.
+    /// The numbers of this part.
     packed: Packed<'a>,
 }
 
@@ -37,7 +37,7 @@ struct Packed<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// `None` where bytes begin with no such numbers.
+    /// Reads the header; `None` if the bytes do not begin with such numbers.
     pub(super) fn of(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         let block = usize::try_from(varint(&mut rest)?).ok()?;
@@ -57,12 +57,12 @@ impl<'a> Lengths<'a> {
         })
     }
 
-    /// How many are to come.
+    /// How many numbers are to come.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// What lies behind the numbers, all of which are still to come.
+    /// The bytes behind the numbers, if none of these was read yet.
     pub(super) fn behind(&self) -> Option<&'a [u8]> {
         let mut blocks = self.clone();
         blocks.left = blocks.left.saturating_sub(1);
@@ -166,7 +166,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Numbers take turns: 0, -1, 1, -2 …
+/// Decodes a zigzag number: 0, -1, 1, -2 …
 fn signed(rest: &mut &[u8]) -> Option<i64> {
     let value = varint(rest)?;
     Some((value >> 1) as i64 ^ -((value & 1) as i64))

@@ -1,8 +1,8 @@
-//! Levels of a page, which say where rows begin and which values are missing: runs of one level, and levels in a few bits.
+//! Reads the levels of a page, which say where rows begin and which values are missing: runs of one level, or packed bits.
 //!
-//! Guarantee: these are the levels that the decoder finds, whose own are not public. Nothing is allocated.
+//! Guarantee: these are the levels that the decoder finds; its own reader is not public. Nothing is allocated.
 
-/// Levels in their order. They end early where the bytes are not what they should be.
+/// Levels in their order. They end early where the bytes are invalid.
 #[derive(Debug, Clone)]
 pub(super) struct Levels<'a> {
     rest: &'a [u8],
@@ -13,14 +13,14 @@ pub(super) struct Levels<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Run<'a> {
-    /// This level.
+    /// One level that repeats.
     Same(u16),
-    /// Those packed here, from a bit on.
+    /// Levels packed in these bytes, from this bit on.
     Packed(&'a [u8], usize),
 }
 
 impl<'a> Levels<'a> {
-    /// Of a column in which none is higher, from what a page has of them.
+    /// The levels in a page's bytes, for a column in which no level is above `most`.
     pub(super) fn of(most: i16, bytes: &'a [u8]) -> Self {
         let width = (most.max(0) as u16)
             .checked_ilog2()
@@ -29,12 +29,12 @@ impl<'a> Levels<'a> {
             rest: bytes,
             width,
             run: Run::Same(0),
-            // Where there is one level only, pages have none.
+            // Pages store no levels for a column that has only one.
             left: if width == 0 { u64::MAX } else { 0 },
         }
     }
 
-    /// Whether so many levels, none of which was read yet, are one run of this one.
+    /// Whether the first `count` levels, none of which was read yet, are one run of this level.
     pub(super) fn are_all(&self, level: u16, count: u32) -> bool {
         let mut first = self.clone();
         let is_there = first.left > 0 || first.run().is_some();
@@ -56,7 +56,7 @@ impl<'a> Levels<'a> {
                 .fold(0, |level, &byte| level << 8 | u16::from(byte));
             (self.run, self.left) = (Run::Same(level), count);
         } else {
-            // In groups of eight.
+            // Packed levels come in groups of eight.
             let bytes = usize::try_from(count.checked_mul(u64::from(self.width))?).ok()?;
             // The last run may end with its last level.
             let (packed, rest) = self.rest.split_at(bytes.min(self.rest.len()));

@@ -1,4 +1,4 @@
-//! Apache Parquet.
+//! The format Apache Parquet.
 
 mod checked;
 mod chunk;
@@ -34,16 +34,16 @@ use crate::source::{
 use crate::write::WriteOptions;
 use crate::Compression;
 
-/// Apache Parquet.
+/// The format Apache Parquet.
 pub(crate) const FORMAT: Format = Format::of(&Parquet);
 
-/// Of larger inputs not all pages are looked at that tell how large values are: that takes a second for each GB, before
-/// anything runs. Their tasks look at their own pages.
+/// For larger inputs, not all pages that tell the sizes of values are inspected: that takes a second per GB, before
+/// anything runs. Their tasks inspect their own pages.
 const LOOKED_BYTES: u64 = 1 << 30;
 
 struct Parquet;
 
-/// What files have on disk. One that is gone is an error where it is opened.
+/// Bytes of files on disk. A file that is gone is an error when it is opened.
 fn size_of(files: &[PathBuf]) -> u64 {
     let sizes = files.iter().filter_map(|path| path.metadata().ok());
     sizes.map(|metadata| metadata.len()).sum()

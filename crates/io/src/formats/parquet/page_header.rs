@@ -1,33 +1,33 @@
-//! The header of a page: a Thrift structure in the compact protocol.
+//! Parses the header of a page: a Thrift structure in the compact protocol.
 //!
-//! Guarantee: the sizes found here are those that the decoder finds, which sets memory apart for them. The decoder takes
-//! fields in any order and form, whatever type they say they have, and of several the last one. Writers write each field once,
-//! in order, in the short form and of its type; what is not so is refused.
+//! Guarantee: the sizes found here are those for which the decoder sets memory apart. The decoder takes fields in any order
+//! and form, whatever their declared type, and the last one of several. Writers write each field once, in order, in the
+//! short form and with its type; any other header is refused.
 
 const BOOLEANS: [u8; 2] = [1, 2];
 const NUMBER: u8 = 5;
 const STRUCT: u8 = 12;
 
-/// Of structures in a header: none is so deep.
+/// Levels of structures in a header: none is so deep.
 const MOST_LEVELS: u8 = 8;
 
-/// What the header of a page says.
+/// The sizes in the header of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageSize {
-    /// Of the page in memory.
+    /// Bytes of the page in memory.
     pub(super) bytes: u64,
-    /// Of the page in the file, behind its header.
+    /// Bytes of the page in the file, behind its header.
     pub(super) stored_bytes: u64,
-    /// Of the header.
+    /// Bytes of the header.
     pub(super) header_bytes: u64,
-    /// How many values are in the page.
+    /// Number of values in the page.
     pub(super) values: u64,
-    /// How they are stored, by its number in the format; of a dictionary too.
+    /// The encoding of the values, by its number in the format; dictionaries have one, too.
     pub(super) encoding: u64,
     pub(super) is_dictionary: bool,
 }
 
-/// Why there are no sizes.
+/// The reason why there are no sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
     /// The header goes on behind these bytes.
@@ -38,7 +38,7 @@ pub(super) enum Unread {
 
 type Result<T> = std::result::Result<T, Unread>;
 
-/// The sizes in the header that these bytes begin with.
+/// Parses the header that these bytes begin with.
 pub(super) fn parse(header: &[u8]) -> Result<PageSize> {
     const DICTIONARY: u64 = 2;
     let mut thrift = Thrift { rest: header };
@@ -109,15 +109,15 @@ impl Thrift<'_> {
     /// A number of 31 bits.
     fn size(&mut self) -> Result<u64> {
         let value = self.varint()?;
-        // Numbers take turns: 0, -1, 1, -2 …
+        // Numbers are in zigzag order: 0, -1, 1, -2 …
         let is_valid = value & 1 == 0 && value >> 32 == 0;
         is_valid.then_some(value >> 1).ok_or(Unread::Invalid)
     }
 
-    /// The number of values, which what belongs to the kind of the page begins with, and their encoding; goes to the end of
-    /// that.
+    /// Reads the structure for the kind of the page: returns the number of values, which it begins with, and their encoding.
+    /// Goes to the end of the structure.
     fn values(&mut self, kind_of_page: u8) -> Result<(u64, u64)> {
-        // Fields behind these are statistics, or none that the decoder knows.
+        // Fields behind these are statistics, or unknown to the decoder.
         let (numbers, boolean, encoded) = match kind_of_page {
             5 => (4, None, 2),
             7 => (2, Some(3), 2),
@@ -145,7 +145,7 @@ impl Thrift<'_> {
         Ok(())
     }
 
-    /// Goes behind what belongs to a field of a type: numbers, bytes and structures of these are all that headers have.
+    /// Skips the value of a field of this type: headers have only numbers, bytes and structures of these.
     fn skip(&mut self, kind: u8, levels: u8) -> Result<()> {
         match kind {
             1 | 2 => Ok(()),
@@ -228,13 +228,13 @@ mod tests {
         for tail in [
             // Field 2 again, in the long form: 2^30 bytes.
             &[0x05, 4, 0x80, 0x80, 0x80, 0x80, 8, 0][..],
-            // Of another type than it has.
+            // A field with a type that is not its own.
             &[0x06, 4, 0x80, 0x80, 0x80, 0x80, 8, 0],
         ] {
             assert_eq!(parse(&behind(tail)), Err(Unread::Invalid), "{tail:?}");
         }
-        // The number of values is said to be bytes, and is read as a number: what follows is a header to one, bytes to the
-        // other.
+        // The number of values is declared as bytes, but is read as a number: one parser takes the rest for a header, the
+        // other for bytes.
         let mut hidden = DATA;
         hidden[8] = 0x18;
         assert_eq!(parse(&hidden), Err(Unread::Invalid));

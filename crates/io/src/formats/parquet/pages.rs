@@ -1,7 +1,7 @@
-//! What decoding a column takes of memory, from what the headers of its pages declare.
+//! Tells how much memory decoding a column takes, from the sizes in the headers of its pages.
 //!
-//! The footer tells the size of a whole column chunk only. A page is decoded in one piece, and writers differ in how large
-//! they make them: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
+//! The footer tells only the size of a whole column chunk. A page is decoded in one piece, and writers differ in the size of
+//! pages: most stop at 1 MiB, DuckDB makes one of a chunk, and a page of 800 MB may lie in a file of 75 kB.
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
@@ -11,30 +11,30 @@ use super::page_header::{parse, PageSize, Unread};
 use super::uneven::PageRuns;
 use crate::direct::RangeReader;
 
-/// A chunk that has no more in all is not looked into: its pages cannot be larger.
+/// A chunk of at most this size is not inspected: its pages cannot be larger.
 const SMALL_BYTES: u64 = 1 << 20;
-/// What a chunk takes that is not looked into to know that more exactly.
+/// If decoding a chunk takes at most this much, the chunk is not inspected for a more exact number.
 const LITTLE_BYTES: u64 = 4 << 20;
-/// Values that writers write together: pyarrow 1,024, of which a page may have some already.
+/// Values that writers write together: 1,024 in pyarrow, and a page may have some already.
 const BATCH_VALUES: u64 = 2 << 10;
-/// What is read of a page to find its sizes; statistics make headers longer.
+/// Bytes that are read of a page to find its sizes; statistics make headers longer.
 const HEADER_BYTES: u64 = 64;
-/// What is read to find the headers of several pages that are smaller.
+/// Bytes that are read to find the headers of several pages, if pages are smaller.
 const HEADERS_BYTES: u64 = 64 << 10;
-/// No header is longer: statistics have two values of a column at most.
+/// No header is longer: statistics have at most two values of a column.
 const LONGEST_HEADER_BYTES: u64 = 64 << 20;
 
-/// What of a column chunk is in memory while it is decoded, beside the rows.
+/// Memory of a column chunk while it is decoded, beside the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decoding {
     /// Between batches: its dictionary and a page.
     pub(super) held_bytes: u64,
-    /// At most: the page as it is stored too, and the one behind it.
+    /// At the peak: the stored bytes of the page too, and the page behind it.
     pub(super) peak_bytes: u64,
 }
 
-/// What decoding a column chunk takes, told by all of its pages; and where its values are large, unless they are in a
-/// dictionary. Cost: a read for each page of 64 KiB or more in the file.
+/// Returns the memory for decoding a column chunk, from the headers of all its pages; and the places of large values, unless
+/// they are in a dictionary. Cost: a read for each page of 64 KiB or more in the file.
 pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Decoding, PageRuns) {
     let whole = column.uncompressed_size().max(0) as u64;
     let mut runs = PageRuns::of(whole);
@@ -45,7 +45,7 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Dec
     let [mut dictionary, mut largest, mut together, mut before] = [0_u64; 4];
     for page in pages(file, column) {
         if page.is_dictionary {
-            // Its values are copied out of the page.
+            // The values of a dictionary are copied out of its page.
             dictionary = dictionary.saturating_add(2 * page.bytes);
             continue;
         }
@@ -72,7 +72,7 @@ pub(super) fn decoding(file: &RangeReader, column: &ColumnChunkMetaData) -> (Dec
     (decoding, runs)
 }
 
-/// What decoding a column chunk takes at most, however its pages are.
+/// Returns the most memory that decoding a column chunk takes, whatever the sizes of its pages.
 pub(super) fn most_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     let whole = column.uncompressed_size().max(0) as u64;
     let all = whole.saturating_add(column.byte_range().1);
@@ -84,8 +84,8 @@ pub(super) fn most_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u6
     all.saturating_add(dictionary(file, column).map_or(0, |(_, bytes)| bytes))
 }
 
-/// What is held between batches while a column chunk is decoded, estimated by its first pages; for chunks that are too small
-/// to look at all pages.
+/// Estimates from its first pages the memory that is held between batches while a column chunk is decoded; for chunks that
+/// are too small to inspect all pages.
 pub(super) fn held_estimate(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
     let whole = column.uncompressed_size().max(0) as u64;
     if whole <= SMALL_BYTES {
@@ -104,12 +104,12 @@ pub(super) fn held_estimate(file: &RangeReader, column: &ColumnChunkMetaData) ->
     };
     let values = column.num_values().max(1) as u64;
     let larger = if dictionary > 0 {
-        // Behind a dictionary that is full, values are written out, and a page ends at 1 MiB but holds a batch of values.
+        // Behind a full dictionary, values are written out; a page ends at 1 MiB, but holds at least a batch of values.
         (whole / values)
             .saturating_mul(BATCH_VALUES)
             .max(SMALL_BYTES)
     } else {
-        // What there is more than in pages like the first one may be in one page.
+        // All bytes beyond those of pages like the first one may be in one page.
         let alike = u128::from(first.bytes) * u128::from(values) / u128::from(first.values.max(1));
         whole.saturating_sub(u64::try_from(alike).unwrap_or(u64::MAX))
     };
@@ -132,16 +132,16 @@ impl Decoding {
     }
 }
 
-/// What the pages of a range of the file may declare.
+/// The limits of the sizes that pages in a range of the file may declare.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Declared {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Bytes that no page has.
+    /// No page has more bytes.
     most_bytes: u64,
     /// The most bytes that a byte in the file can stand for.
     ratio: u64,
-    /// Whether values may be stored as what they share with the one before.
+    /// Whether values may share prefixes with the value before.
     may_share: bool,
 }
 
@@ -155,14 +155,14 @@ impl Declared {
             // Some writers leave headers or levels out of the sum.
             most_bytes: whole.saturating_mul(2).max(SMALL_BYTES),
             ratio: ratio(column.compression()),
-            // Those of fixed size are as large as they are.
+            // Values of fixed size cannot hide their size.
             may_share: column.column_type() != Type::BYTE_ARRAY || shares(column),
         }
     }
 
-    /// The page that begins with these bytes; or why it cannot be one: its header says more than can be, or is none. The
-    /// decoder would set the memory apart first, and look then. `more` has so many bytes from the same position on, or all
-    /// there are.
+    /// Returns the page that begins with these bytes, or the reason why it is none: its header is invalid, or declares
+    /// impossible sizes. The decoder would set the memory apart before it checks. `more` returns the given number of bytes
+    /// from the same position on, or all there are.
     pub(super) fn checked<E>(
         &self,
         header: &[u8],
@@ -203,7 +203,7 @@ impl Declared {
 }
 
 impl Declared {
-    /// Nobody has looked at how large such values are, of which a page of 1 MB may stand for 1 TB.
+    /// Refuses values that share prefixes without notice: nobody has measured them, and a page of 1 MB may stand for 1 TB.
     fn hidden(&self, page: PageSize) -> Option<String> {
         const DELTA_BYTE_ARRAY: u64 = 7;
         let is_hidden = page.encoding == DELTA_BYTE_ARRAY && !self.may_share;
@@ -213,7 +213,7 @@ impl Declared {
     }
 }
 
-/// The most that a codec makes of a byte: what its shortest token for the longest run comes to, rounded up.
+/// The most bytes that a codec makes of one byte: by its shortest token for the longest run, rounded up.
 fn ratio(codec: Compression) -> u64 {
     match codec {
         Compression::UNCOMPRESSED => 1,
@@ -232,14 +232,14 @@ pub(super) fn dictionary(file: &RangeReader, column: &ColumnChunkMetaData) -> Op
     page.is_dictionary.then_some((page.values, page.bytes))
 }
 
-/// The pages of a chunk: its dictionary, if it has one, and those with data in their order. They end early where what
-/// follows is no page, at which reading ends, too.
+/// The pages of a chunk: its dictionary, if it has one, and then the data pages in their order. They end early where no page
+/// follows; reading ends there, too.
 fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
     let position = |at: i64| u64::try_from(at).ok();
     let (start, stored) = column.byte_range();
     let data = position(column.data_page_offset());
     let dictionary = column.dictionary_page_offset().and_then(position);
-    // Some writers say 0 where there is none.
+    // Some writers declare 0 if there is no dictionary.
     let dictionary = dictionary.filter(|&at| at > 0);
     Pages {
         file,
@@ -255,17 +255,17 @@ fn pages<'a>(file: &'a RangeReader, column: &ColumnChunkMetaData) -> Pages<'a> {
 struct Pages<'a> {
     file: &'a RangeReader,
     position: u64,
-    /// Where the page behind this one begins.
+    /// The beginning of the first data page, while the dictionary is the next page.
     data: Option<u64>,
     end: u64,
     /// Whether the page before was small.
     is_small: bool,
-    /// What was read last, and where that begins.
+    /// The bytes that were read last, and their position.
     window: (u64, Bytes),
 }
 
 impl Pages<'_> {
-    /// The bytes from the position on: as many, or up to the end.
+    /// Returns `wanted` bytes from the position on, or those up to the end.
     fn bytes(&mut self, wanted: u64) -> Option<Bytes> {
         let wanted = self.end.checked_sub(self.position)?.min(wanted);
         let (start, window) = &self.window;

@@ -1,8 +1,8 @@
-//! Reads the window that follows in a column while the current one is decoded.
+//! Reads the next window of a column while the current one is decoded.
 //!
-//! A page that straddles the border of two windows must be contiguous, but how much of it lies in the old one is not
-//! known when the next is requested. So the thread leaves headroom in front of what it reads, and the remainder of the
-//! old window is copied there when the windows are swapped.
+//! A page that straddles the border of two windows must be contiguous. When the next window is requested, nobody knows how
+//! much of the page lies in the old one. So the thread leaves headroom in front of the new window, and the rest of the old
+//! window is copied there when the windows are swapped.
 
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use super::chunk::{Chunk, Window};
 use crate::direct::{page_ceil, page_floor, BufferPool, PooledBuffer, RangeReader};
 use crate::error::{IoError, Result};
 
-/// A thread that reads ahead, started when there is something to read ahead for the first time.
+/// A thread that reads ahead; it starts with the first request.
 pub(super) struct Prefetcher {
     file: Arc<RangeReader>,
-    /// For each lane, its chunks in the order they are read.
+    /// The chunks of each lane, in the order in which they are read.
     lanes: Vec<Vec<Chunk>>,
     requests: OnceLock<Option<Sender<Request>>>,
 }
@@ -47,10 +47,10 @@ impl Prefetcher {
         }
     }
 
-    /// Starts to read what follows `window` of `chunk`, if anything does, in a window of so many bytes.
+    /// Starts to read the bytes behind `window` of `chunk`, if there are any, in a window of `bytes` bytes.
     pub(super) fn start(&self, window: &Window, chunk: Chunk, bytes: u64) -> Option<Ahead> {
         let (start, limit, headroom) = if window.end() < chunk.end {
-            // Pages are mostly 1 MiB, so that the part in the old window fits unless windows are small.
+            // Pages are mostly 1 MiB, so the part in the old window fits unless windows are small.
             let headroom = page_floor(bytes / 8 * 3) as usize;
             (page_floor(window.end()), chunk.end, headroom)
         } else {
@@ -113,7 +113,7 @@ fn read(file: &RangeReader, start: u64, end: u64, headroom: usize) -> Result<Poo
 }
 
 impl Ahead {
-    /// The window that holds `start .. end`, with the help of the old one; `None` if it has to be read anew.
+    /// Returns the window that holds `start .. end`, with the rest of the old one; `None` if it has to be read anew.
     pub(super) fn join(
         self,
         old: &Window,

@@ -24,19 +24,20 @@ use super::{columns, footer};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
 
-/// Windows for samples: pages between the stretches are skipped, so large reads would be wasted.
+/// Size of windows for samples: pages between the stretches are skipped, so large reads would be wasted.
 const SAMPLE_WINDOW: usize = 64 << 10;
 const SAMPLE_REGIONS: u64 = 16;
-/// Rows of a sample that have more are too many. Footers do not always tell that rows are large: 256 of them took 330 MB.
+/// Most bytes of a sample; with more, it gets fewer rows. Footers do not always tell that rows are large: a sample of 256
+/// rows took 330 MB.
 const SAMPLE_BYTES: usize = 16 << 20;
 /// Rows of a sample that are decoded at once.
 const SAMPLE_ROWS: usize = 8;
 
-/// Rows of a batch that is handed on have about this many bytes at most.
+/// Rows of a batch that is handed on have at most about this many bytes.
 const BATCH_BYTES: usize = 16 << 20;
-/// Rows of a column that are decoded at once, where columns are decoded in turn: the footer's word is not taken for more.
+/// Most rows that are decoded at once where columns are decoded in turn: the footer is not trusted for more.
 const MAX_ROWS: usize = 1 << 16;
-/// What a batch is planned to have.
+/// Planned bytes of a batch.
 const PLANNED_BYTES: u64 = 4 << 20;
 
 pub(super) fn open(request: &Request<'_>, batch_rows: usize) -> Result<BatchStream> {
@@ -74,7 +75,7 @@ pub(super) fn sample(request: &Request<'_>, pick: Pick) -> Result<(RecordBatch, 
         if picked.is_empty() {
             return Ok((RecordBatch::new_empty(request.wanted.clone()), picked));
         }
-        // One row is looked at however large it is.
+        // A single row is sampled however large it is.
         let most_bytes = if picked.len() > 1 {
             SAMPLE_BYTES
         } else {
@@ -97,7 +98,7 @@ struct Reading<'a> {
     groups: RowGroups,
     /// The top-level columns that are read, in the order of the file.
     roots: Vec<usize>,
-    /// Where each requested column is among those.
+    /// The place of each requested column among those.
     order: Option<Vec<usize>>,
 }
 
@@ -126,13 +127,13 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// So many rows, or fewer where those of the columns that are read are large.
+    /// Returns `batch_rows`, or fewer rows where the read columns have large rows.
     fn rows_within(&self, batch_rows: usize) -> Result<usize> {
         let split = self.request.split;
         let of_all = split.bytes / split.rows.unwrap_or(1).max(1);
         let row_bytes = match self.order {
             None => of_all,
-            // The mean of the row groups says little of these rows where some are far larger than others.
+            // The mean of the row groups tells little about these rows where some are far larger than others.
             Some(_) if self.may_be_uneven() || !self.sharing().is_empty() => {
                 of_all.max(self.mean_row_bytes())
             }
@@ -147,7 +148,7 @@ impl<'a> Reading<'a> {
         Ok(batch_rows.min(fitting.max(1) as usize))
     }
 
-    /// Column chunks that are read and of whose values no footer tells the size: their leaves, and the places of their groups.
+    /// The column chunks that are read and whose values have sizes that no footer tells: leaves, and places of groups.
     fn sharing(&self) -> Vec<(usize, usize)> {
         let schema = self.metadata.file_metadata().schema_descr();
         let is_read = |leaf: usize| {
@@ -163,10 +164,10 @@ impl<'a> Reading<'a> {
         sharing
     }
 
-    /// What a row has of all these columns, at most.
+    /// The most bytes of a row in all these columns.
     ///
     /// # Errors
-    /// All rows have far more than was planned for.
+    /// All rows together have far more bytes than were planned for.
     fn largest_shared(&self) -> Result<u64> {
         let (split, options) = (self.request.split, self.request.options);
         let (mut largest, mut bytes) = (BTreeMap::new(), 0_u64);
@@ -182,7 +183,7 @@ impl<'a> Reading<'a> {
             *of_leaf = found.largest.max(*of_leaf);
             bytes = bytes.saturating_add(found.bytes);
         }
-        // Twice as much is not far from the mean, and a page more is there room for.
+        // Twice the mean is not unusual, and memory has room for one more page.
         let most = split.bytes.saturating_mul(2);
         if bytes > most.saturating_add(options.page_limit()) {
             return Err(IoError::LargeRows {
@@ -196,7 +197,7 @@ impl<'a> Reading<'a> {
         Ok(largest.values().copied().fold(0, u64::saturating_add))
     }
 
-    /// Whether a column is read whose values differ in size, and that is so large that its pages were looked at.
+    /// Whether a column is read whose values differ in size, and which is so large that its pages were inspected.
     fn may_be_uneven(&self) -> bool {
         let schema = self.metadata.file_metadata().schema_descr();
         let known = self.request.split.pages.iter();
@@ -208,7 +209,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Decoded bytes of the columns that are read, for each row of the row groups.
+    /// Mean decoded bytes of a row of the row groups, in the columns that are read.
     fn mean_row_bytes(&self) -> u64 {
         let (mut rows, mut bytes) = (0_u64, 0_u64);
         let schema = self.metadata.file_metadata().schema_descr();
@@ -234,7 +235,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The columns, in groups that are decoded together; at least one, which may be empty.
+    /// The columns, in groups that are decoded together; at least one group, which may be empty.
     fn together(&self) -> Vec<Vec<usize>> {
         let groups = &self.groups.indices;
         let known = &self.request.split.pages;
@@ -246,11 +247,11 @@ impl<'a> Reading<'a> {
         together
     }
 
-    /// These rows of the split; nothing if they have more bytes than that.
+    /// Reads these rows of the split; returns `None` if they have more than `most_bytes`.
     fn rows(&self, picked: &[u64], most_bytes: usize) -> Result<Option<RecordBatch>> {
         let selection = selection(picked, self.groups.skip);
         let access = Access::Sparse(SAMPLE_WINDOW);
-        // A page of values that share prefixes does not bound what several have together.
+        // The size of a page does not bound the bytes of several values that share prefixes.
         let at_once = if self.sharing().is_empty() {
             SAMPLE_ROWS
         } else {
@@ -263,7 +264,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// All rows that are configured, `num_rows`, decoded a few columns at a time; nothing if they have more bytes than that.
+    /// Decodes the configured rows, `num_rows` in all, a few columns at a time; `None` if they exceed `most_bytes`.
     fn columns_in_turn(
         &self,
         num_rows: usize,
@@ -297,7 +298,7 @@ impl<'a> Reading<'a> {
             .map_err(|e| self.request.corrupt(e))
     }
 
-    /// Batches of some top-level columns, which have so many rows together.
+    /// The batches of some top-level columns, which have `num_rows` rows together.
     fn batches(
         &self,
         roots: &[usize],
@@ -346,12 +347,12 @@ impl Iterator for Batches {
                 self.missing = self.missing.saturating_sub(batch.num_rows());
                 Some(Ok(batch))
             }
-            // The decoder passes on what happened to the file as text only.
+            // The decoder passes on a failure of the file as text only.
             Some(Err(e)) => {
                 let corrupt = || IoError::corrupt(&self.path, FORMAT, e);
                 Some(Err(self.windows.failure().unwrap_or_else(corrupt)))
             }
-            // It takes a column that is too short for the end of the data.
+            // The decoder takes the end of a column that is too short for the end of the data.
             None if self.missing > 0 => {
                 let reason = format!("{} rows are missing from a row group", self.missing);
                 self.missing = 0;
@@ -362,7 +363,7 @@ impl Iterator for Batches {
     }
 }
 
-/// How batches become those that were asked for.
+/// Turns decoded batches into the batches that were asked for.
 struct Arrangement {
     order: Option<Vec<usize>>,
     wanted: SchemaRef,
@@ -380,11 +381,11 @@ impl Arrangement {
     }
 }
 
-/// Batches in pieces of at most so many rows, and of few bytes where their strings are written out.
+/// Cuts batches into pieces of at most `batch_rows` rows, and of few bytes if their strings are written out.
 struct Cut<I> {
     inner: I,
     batch_rows: usize,
-    /// In the order in which they are handed on, the last one first.
+    /// Pieces to hand on, the last one first.
     pieces: Vec<RecordBatch>,
 }
 
@@ -431,7 +432,7 @@ struct RowGroups {
     indices: Vec<usize>,
     /// Rows before the range in the first group.
     skip: u64,
-    /// Of each group, those of its rows that are in the range.
+    /// The rows of each group that are in the range.
     rows: Vec<Range<u64>>,
 }
 

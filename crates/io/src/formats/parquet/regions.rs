@@ -1,7 +1,7 @@
-//! Which ranges of the file a reader goes through: large column chunks each by itself, small neighbours together.
+//! Chooses the ranges of a file that a reader goes through: each large column chunk by itself, small neighbours together.
 //!
-//! A file of 10,000 columns and one row has 10,000 chunks of a hundred bytes: a window for each took 10,000 buffers and
-//! reads where one does.
+//! A file of 10,000 columns and one row has 10,000 chunks of a hundred bytes. A window for each took 10,000 buffers and
+//! reads, where one of each is enough.
 
 use parquet::file::metadata::ParquetMetaData;
 
@@ -9,29 +9,30 @@ use super::chunk::{Chunk, MIN_WINDOW, TOTAL_BYTES};
 use super::pages::Declared;
 use crate::source::ReadOptions;
 
-/// Chunks that are read together, with what lies between them: they and the pages at both ends fit a pooled buffer.
+/// Most bytes of chunks that are read together, with the bytes between them: with the pages at both ends they fit a pooled
+/// buffer.
 const TOGETHER_BYTES: u64 = (1 << 20) - (8 << 10);
-/// The most that may lie between two of them.
+/// Most bytes between two such chunks.
 const GAP_BYTES: u64 = 16 << 10;
 
-/// Ranges of a file, in the order they are read.
+/// Ranges of a file, in the order in which they are read.
 pub(super) struct Regions {
     pub(super) chunks: Vec<Chunk>,
-    /// The lanes of chunks by themselves.
+    /// Number of lanes of single chunks.
     pub(super) lanes: usize,
-    /// The lanes behind those: each is one range, which is read whole.
+    /// Number of lanes behind those: each is one range, which is read whole.
     pub(super) joined: usize,
-    /// What is known of the pages in them, by start.
+    /// Limits of the pages in the ranges, by start.
     pub(super) declared: Vec<Declared>,
     pub(super) limits: PageLimits,
 }
 
-/// How large pages may be.
+/// Limits of the size of pages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PageLimits {
-    /// There is memory for no larger one.
+    /// Memory has no room for a larger page.
     pub(super) most_bytes: u64,
-    /// Larger ones are decoded by one task at a time.
+    /// Larger pages are decoded by one task at a time.
     pub(super) shared_bytes: u64,
 }
 
@@ -43,7 +44,7 @@ impl PageLimits {
         }
     }
 
-    /// For who looks at pages and hands no rows on.
+    /// Limits for a reader that inspects pages and hands no rows on.
     pub(super) fn at_most(most_bytes: u64) -> Self {
         Self {
             most_bytes,
@@ -52,7 +53,7 @@ impl PageLimits {
     }
 }
 
-/// The ranges that the given leaves have in these row groups.
+/// Returns the ranges of the given leaves in these row groups.
 pub(super) fn regions(
     metadata: &ParquetMetaData,
     groups: &[usize],
@@ -74,7 +75,7 @@ pub(super) fn regions(
         .filter(|chunk| is_small(chunk))
         .map(|chunk| chunk.end - chunk.start)
         .sum();
-    // What is read together stays in memory for as long as the reader: columns come to its parts at different times.
+    // A joined range stays in memory as long as the reader, because columns come to its parts at different times.
     let (chunks, joined) = if small > TOTAL_BYTES as u64 {
         (chunks, 0)
     } else {
@@ -93,7 +94,7 @@ fn is_small(chunk: &Chunk) -> bool {
     chunk.end - chunk.start < MIN_WINDOW as u64
 }
 
-/// Small chunks that are neighbours become one, in a lane of its own behind `lanes`; how many did.
+/// Joins small neighbours into one chunk, in a lane of its own behind `lanes`; also returns the number of joined chunks.
 fn joined(chunks: Vec<Chunk>, lanes: usize) -> (Vec<Chunk>, usize) {
     let (mut small, mut chunks): (Vec<Chunk>, Vec<Chunk>) = chunks.into_iter().partition(is_small);
     let mut joined = 0;

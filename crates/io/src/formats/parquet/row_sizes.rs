@@ -1,6 +1,6 @@
-//! How large each row of a page is once it is decoded, by the lengths that stand at its beginning.
+//! Tells how large each row of a page is once it is decoded, from the lengths at the beginning of the page.
 //!
-//! Guarantee: values are not decoded. A page of 1 MB may stand for 1 TB of them.
+//! Guarantee: values are not decoded. A page of 1 MB may stand for 1 TB of values.
 
 use parquet::basic::Encoding;
 use parquet::column::page::Page;
@@ -9,21 +9,21 @@ use parquet::schema::types::ColumnDescriptor;
 use super::lengths::Lengths;
 use super::levels::Levels;
 
-/// What a value takes beside its bytes.
+/// Bytes of a value beside its own.
 const OFFSET_BYTES: u64 = 4;
 
-/// Why a page does not tell.
+/// The reason why a page does not tell the sizes of rows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// Decoding ends here with an error, too.
+    /// The page is broken; decoding ends here with an error, too.
     Broken,
-    /// So many lengths, of which the decoder would set apart each, for fewer values.
+    /// The page has this many lengths, more than values; the decoder would set memory apart for all of them.
     Lengths(usize),
-    /// Levels are stored as no writer has done since 2013.
+    /// Levels are stored in a way that no writer has used since 2013.
     Levels,
 }
 
-/// Takes the rows of pages that follow each other: whether one begins, and what is added to it.
+/// Takes the rows of pages that follow each other: whether a row begins, and the bytes that are added to it.
 pub(super) trait Rows {
     fn add(&mut self, begins: bool, bytes: u64);
 }
@@ -31,20 +31,20 @@ pub(super) trait Rows {
 /// Bytes of the values of a page.
 enum Sizes<'a> {
     Shared(Box<Shared<'a>>),
-    /// As far as is known.
+    /// The same size for each value, as far as is known.
     Same(u64),
 }
 
-/// Each value has what it shares with the one before, and the rest.
+/// The lengths of values that are stored as the prefix shared with the value before, and a suffix.
 struct Shared<'a> {
     prefixes: Lengths<'a>,
     suffixes: Lengths<'a>,
     before: u64,
-    /// What all the rests have that are to come, at most.
+    /// The most bytes of all suffixes that are to come.
     left: u64,
 }
 
-/// Hands on the rows of a page. `mean` is what a value has in the dictionary, if there is one.
+/// Hands on the rows of a page. `mean` is the mean size of a value in the dictionary, if there is one.
 pub(super) fn of_page(
     page: &Page,
     column: &ColumnDescriptor,
@@ -62,7 +62,7 @@ pub(super) fn of_page(
         _ => Sizes::Same(page.buffer().len() as u64 / u64::from(count.max(1))),
     };
     let present = column.max_def_level() as u16;
-    // Most columns have no lists and miss no value.
+    // Most columns have no lists and no missing values.
     if column.max_rep_level() == 0 && parts.definitions.are_all(present, count) {
         for _ in 0..count {
             let bytes = sizes.next().ok_or(Unknown::Broken)?;
@@ -94,7 +94,7 @@ impl Sizes<'_> {
 }
 
 impl<'a> Shared<'a> {
-    /// Of a page with so many values at most.
+    /// Reads the lengths of a page with at most `most` values.
     fn of(values: &'a [u8], most: usize) -> Result<Self, Unknown> {
         let prefixes = Lengths::of(values).ok_or(Unknown::Broken)?;
         let check = |lengths: &Lengths<'_>| match lengths.left() {
@@ -114,7 +114,7 @@ impl<'a> Shared<'a> {
     }
 
     fn next(&mut self) -> Option<u64> {
-        // The decoder takes no more than there was, and all of it where the number is below 0.
+        // The decoder takes no more than the value before has, and all of it if the number is below 0.
         let prefix = u64::try_from(self.prefixes.next()?).unwrap_or(u64::MAX);
         let suffix = u64::try_from(self.suffixes.next()?).ok()?;
         self.left = self.left.checked_sub(suffix)?;
@@ -123,7 +123,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Levels of which there are several have to be runs. Where there is one, some writers say that it is stored in bits.
+/// Checks that levels are stored as runs, if a column has several. For a single level, some writers declare packed bits.
 fn check_levels(page: &Page, column: &ColumnDescriptor) -> Result<(), Unknown> {
     let Page::DataPage {
         def_level_encoding,
@@ -175,7 +175,7 @@ fn parts<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<Parts<'a>> {
     })
 }
 
-/// Levels, behind their size, and what lies behind them.
+/// Returns the levels, which follow their size, and the bytes behind them.
 fn levels_v1(bytes: &[u8], most: i16) -> Option<(&[u8], &[u8])> {
     if most == 0 {
         return Some((&[], bytes));
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// One block: the lengths 2, 2, 2, or as many as said.
+    /// One block: the lengths 2, 2, 2, with the declared count.
     fn twos(count: u8) -> Vec<u8> {
         vec![0x80, 1, 4, count, 4, 0, 0, 0, 0, 0]
     }
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// What a page of three values has, of a column like this, whose levels are said to be stored so.
+    /// The rows of a page of three values, in a column with these levels, stored with the declared encoding.
     fn page_bytes(column: &str, levels: &[u8], encoding: Encoding) -> Result<u64, Unknown> {
         let schema = parse_message_type(&format!("message m {{ {column} }}")).unwrap();
         let schema = SchemaDescriptor::new(Arc::new(schema));

@@ -1,8 +1,8 @@
-//! How large values are that are stored as what they share with the one before, and the rest: the lengths in their pages tell.
+//! Measures values that are stored as a prefix shared with the value before, and a suffix, by the lengths in their pages.
 //!
-//! The footer tells the size of what is stored, and some writers do not count repeated values in its statistics either
-//! (pyarrow 26): 300 texts of 1 MB were said to have 1 MB, and a plan for them took 564 MB within 300. A few values do not
-//! tell either: behind 100,000 short texts, those took 627 MB.
+//! The footer tells the stored size, and some writers do not count repeated values in its statistics either (pyarrow 26). It
+//! declared 1 MB for 300 texts of 1 MB, and a plan for them took 564 MB within 300. A few values do not tell either: behind
+//! 100,000 short texts, those texts took 627 MB.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,28 +21,28 @@ use crate::direct::RangeReader;
 use crate::error::{IoError, Result};
 use crate::source::in_parallel;
 
-/// What is read at once: a page of 1 MiB, as most writers make them at most.
+/// Bytes that are read at once: a page of 1 MiB, which most writers do not exceed.
 const WINDOW_BYTES: usize = 1 << 20;
-/// No larger page is decompressed when a file is listed, as several are at once.
+/// The largest page that is decompressed when files are listed, several at once.
 const MOST_PAGE_BYTES: u64 = 16 << 20;
-/// No larger page is decompressed when a file is listed, one at a time.
+/// The largest page that is decompressed when a file is listed, one at a time.
 const MOST_ALONE_BYTES: u64 = 64 << 20;
-/// Held by who decompresses a page that is large.
+/// The lock of a thread that decompresses a large page.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The column chunks of a file whose values may be stored so.
+/// The column chunks of a file whose values may share prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Prefixed {
-    /// Of each row group: leaves, and what they have.
+    /// For each row group: leaves, and the sizes of their decoded rows.
     pub(super) groups: Vec<Vec<(usize, Decoded)>>,
     /// Whether the size of each row is known.
     pub(super) is_exact: bool,
 }
 
-/// Looks at all pages, or at one of so many, which tell about what they have; on several threads if nothing else is looked at.
+/// Inspects all pages, or one in `one_of`, which then gives an estimate; on several threads if only one file is inspected.
 ///
 /// # Errors
-/// A page cannot be what it says.
+/// A page is not what its header declares.
 pub(super) fn look(
     file: &Arc<RangeReader>,
     metadata: &Arc<ParquetMetaData>,
@@ -77,7 +77,7 @@ pub(super) fn look(
     Ok(prefixed)
 }
 
-/// Looks at all rows of a chunk, whose pages may be larger where no other thread looks at such.
+/// Inspects all rows of a chunk. Its pages may be larger if no other thread inspects large pages meanwhile.
 fn look_at(
     file: &Arc<RangeReader>,
     metadata: &Arc<ParquetMetaData>,
@@ -100,42 +100,42 @@ fn look_at(
     look(MOST_ALONE_BYTES)
 }
 
-/// What of a chunk is looked at.
+/// The part of a chunk that is inspected.
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
-    /// One page of so many.
+    /// One in this many pages.
     pub(super) one_of: u64,
-    /// No page that has more bytes.
+    /// Only pages with at most this many bytes.
     pub(super) max_page_bytes: u64,
     /// Rows of the row group.
     pub(super) rows: Range<u64>,
 }
 
-/// What rows have of a column chunk once they are decoded.
+/// Sizes of the rows of a column chunk once they are decoded.
 #[derive(Debug, Clone)]
 pub(super) struct Decoded {
-    /// Of the rows that were looked at.
+    /// Bytes of the inspected rows.
     pub(super) bytes: u64,
     looked: u64,
-    /// Of the largest row.
+    /// Bytes of the largest row.
     pub(super) largest: u64,
-    /// Where rows are large.
+    /// The places of large rows.
     pub(super) runs: PageRuns,
-    /// Whether each row was looked at, up to where reading ends, too.
+    /// Whether each row was inspected, up to the row where reading ends, too.
     pub(super) is_exact: bool,
-    /// Bytes of a page that is too large to be looked at; 0 if there is none.
+    /// Bytes of a page that is too large to be inspected; 0 if there is none.
     pub(super) too_large: u64,
     wanted: Range<u64>,
     /// The number of the next row.
     next: u64,
-    /// What has been found of the row before, which may go on.
+    /// Bytes found so far of the row before, which may go on.
     open: Option<u64>,
 }
 
-/// What rows of a column chunk have once they are decoded, by group and leaf.
+/// Measures the rows of a column chunk as they are once decoded; the chunk is given by group and leaf.
 ///
 /// # Errors
-/// A page cannot be what it says.
+/// A page is not what its header declares.
 pub(super) fn decoded(
     file: &Arc<RangeReader>,
     metadata: &Arc<ParquetMetaData>,
@@ -159,7 +159,7 @@ pub(super) fn decoded(
     let mut number = 0;
     while let Ok(Some(page)) = pages.peek_next_page() {
         let levels = page.num_levels.unwrap_or_default() as u64;
-        // Where rows are lists, only their levels tell how many are in a page.
+        // Where rows are lists, only their levels tell the number of rows in a page.
         let is_outside = descriptor.max_rep_level() == 0 && found.is_outside(levels);
         if page.is_dict || is_outside || number % scope.one_of > 0 {
             found.is_exact &= page.is_dict || is_outside;
@@ -208,24 +208,24 @@ impl Decoded {
         }
     }
 
-    /// About what so many rows have, if these are like those that were looked at.
+    /// Estimates the bytes of this many rows, if they are like the inspected rows.
     pub(super) fn of_rows(&self, rows: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(rows) / u128::from(self.looked.max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Whether no one of the next rows is wanted.
+    /// Whether none of the next `rows` rows is wanted.
     fn is_outside(&self, rows: u64) -> bool {
         self.next >= self.wanted.end || self.next.saturating_add(rows) <= self.wanted.start
     }
 
-    /// Goes past rows without a look.
+    /// Skips rows without inspecting them.
     fn pass(&mut self, rows: u64) {
         self.close();
         self.next = self.next.saturating_add(rows);
     }
 
-    /// Nothing more belongs to the row before.
+    /// Ends the row before, to which nothing more belongs.
     fn close(&mut self) {
         let number = self.next.wrapping_sub(1);
         if let Some(bytes) = self.open.take().filter(|_| self.wanted.contains(&number)) {
@@ -299,7 +299,7 @@ mod tests {
         (found.bytes, found.largest)
     }
 
-    /// Lengths that are uneven, of which some rows have none.
+    /// Uneven lengths; some rows have none.
     fn length(row: usize) -> Option<usize> {
         match row % 7 {
             3 => None,
@@ -350,7 +350,7 @@ mod tests {
             let is_empty = count == 0 || row % 5 == 0;
             sizes.push(if is_empty { 4 } else { bytes.sum() });
         }
-        // Values of lists that are missing are not written.
+        // The values of missing lists are not written.
         let column: ArrayRef = Arc::new(lists.finish());
         assert_eq!(column.len(), sizes.len());
         check(&column, &sizes);

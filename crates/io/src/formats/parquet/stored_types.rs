@@ -1,8 +1,7 @@
-//! Types that Parquet has no name for, as the nearest that it has: seconds as milliseconds, dates of 64 bits as those of
-//! 32.
+//! Stores types that Parquet has no name for as the nearest type: seconds as milliseconds, dates of 64 bits as dates of 32.
 //!
-//! The encoder writes them as plain integers, with their type in the metadata of Arrow only: what others read would be
-//! numbers.
+//! Why: the encoder writes such types as plain integers, and their type only into the metadata of Arrow. Other readers would
+//! read numbers.
 
 use std::sync::Arc;
 
@@ -16,13 +15,13 @@ const STRICT: CastOptions<'_> = CastOptions {
     format_options: arrow_cast::display::FormatOptions::new(),
 };
 
-/// The schema of a file of such rows.
+/// The schema of a file with rows of this schema.
 pub(super) fn stored_schema(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().map(stored_field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The batch by the types of its file.
+/// The batch with the types of its file.
 pub(super) fn stored(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema = batch.schema();
     if schema
@@ -51,7 +50,7 @@ fn stored_field(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// What a file has instead of a type; `None` where it has the type.
+/// The type that a file has instead of this one; `None` if it has this type itself.
 fn stored_type(data_type: &DataType) -> Option<DataType> {
     use DataType as T;
     let within = |item: &FieldRef| {

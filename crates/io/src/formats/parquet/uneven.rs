@@ -1,16 +1,16 @@
-//! Row groups in which some rows are far larger than others, as parts that are each even.
+//! Cuts row groups in which some rows are far larger than others into parts that are each even.
 //!
-//! A row group tells the size of all of its rows only. 100,000 short texts before 300 of 1 MB were cut where the mean said:
-//! the last split had all that are large, and reading it took 637 MB within 300.
+//! A row group tells only the size of all its rows. A group of 100,000 short texts before 300 texts of 1 MB was cut by the
+//! mean: the last split had all large texts, and reading it took 637 MB within 300.
 
 use crate::source::Group;
 
-/// Runs are about as large: where rows are large is known no finer.
+/// Bounds of the size of runs: the places of large rows are known no finer.
 const LEAST_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 4 << 20;
-/// So many of a chunk are enough where it is small.
+/// This many runs are enough for a small chunk.
 const RUNS: u64 = 64;
-/// Neighbours whose rows are within this factor of each other are even enough to be one.
+/// Neighbours whose rows are within this factor of each other are even enough to be one part.
 const EVEN_FACTOR: f64 = 1.5;
 
 /// Pages of one column chunk that follow each other.
@@ -23,13 +23,13 @@ pub(super) struct PageRun {
 /// The pages of a column chunk, in runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PageRuns {
-    /// Each has about so many bytes.
+    /// About the bytes of each run.
     target: u64,
     found: Vec<PageRun>,
 }
 
 impl PageRuns {
-    /// Of a chunk of so many bytes.
+    /// Makes no runs yet, for a chunk of this many bytes.
     pub(super) fn of(chunk_bytes: u64) -> Self {
         Self {
             target: (chunk_bytes / RUNS).clamp(LEAST_BYTES, MOST_BYTES),
@@ -47,19 +47,20 @@ impl PageRuns {
         }
     }
 
-    /// Whether there is more than one.
+    /// Whether there is more than one run.
     pub(super) fn are_several(&self) -> bool {
         self.found.len() > 1
     }
 
-    /// Bytes of a row by the number of the row behind it, of a chunk with these rows that has `bytes` once it is decoded.
+    /// Returns for each run the number of the row behind it, and the bytes of one of its rows. The chunk has `rows` rows,
+    /// and `bytes` once it is decoded.
     fn densities(&self, rows: u64, bytes: u64) -> Vec<(u64, f64)> {
         let sum = |size: fn(&PageRun) -> u64| self.found.iter().map(size).fold(0.0, plus);
         let (values, stored) = (sum(|one| one.values), sum(|one| one.bytes));
         if values == 0.0 || stored == 0.0 {
             return Vec::new();
         }
-        // Of lists, a row has as many values everywhere as far as is known.
+        // In a column of lists, each row is assumed to have as many values.
         let (rows_per_value, growth) = (rows as f64 / values, bytes as f64 / stored);
         let mut before = 0.0;
         let density = |one: &PageRun| {
@@ -75,8 +76,8 @@ fn plus(sum: f64, size: u64) -> f64 {
     sum + size as f64
 }
 
-/// A row group in parts that are each even, by the column chunks whose pages were looked at, each with what it has once it is
-/// decoded. Rows and bytes of the parts are those of the group together.
+/// Cuts a row group into parts that are each even, by the column chunks whose pages were inspected, each with its decoded
+/// bytes. Together the parts have the rows and bytes of the group.
 pub(super) fn parts(group: Group, chunks: &[(PageRuns, u64)]) -> Vec<Group> {
     let densities: Vec<Vec<(u64, f64)>> = { chunks.iter() }
         .map(|(runs, bytes)| runs.densities(group.rows, *bytes))

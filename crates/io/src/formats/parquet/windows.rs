@@ -1,10 +1,10 @@
 //! Feeds the Parquet decoder from large reads into recycled buffers, without copying pages.
 //!
-//! The decoder asks for one page at a time. Each column chunk is therefore read in windows of up to 4 MiB, and a page
-//! that lies in the window is a slice of it; uncompressed string values then point into the window itself. While a
-//! window is decoded, a thread reads the one that follows in the same column ([`Prefetcher`]). What a page has in the
-//! old window already is copied to the new one instead of being read again. All windows of one reader together stay
-//! below [`TOTAL_BYTES`] (plus what decoded batches still refer to).
+//! The decoder asks for one page at a time. Each column chunk is therefore read in windows of up to 4 MiB, and a page in the
+//! window is a slice of it; uncompressed string values then point into the window itself. While a window is decoded, a
+//! thread reads the next one of the same column ([`Prefetcher`]). The part of a page that lies in the old window is copied
+//! to the new one instead of being read again. All windows of one reader together stay below [`TOTAL_BYTES`], beside those
+//! that decoded batches still refer to.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,15 +22,15 @@ use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW
 use crate::error::IoError;
 use crate::turns::Turn;
 
-/// What is read to find the header of a page: headers are some dozens of bytes unless statistics are long.
+/// Bytes that are read to find the header of a page: headers have some dozens of bytes unless statistics are long.
 const HEADER_BYTES: u64 = 256;
 
-/// How a file is read.
+/// The order in which a file is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Access {
     /// Front to back, so that large windows and reading ahead pay.
     Stream,
-    /// Here and there, in windows of so many bytes.
+    /// At scattered places, in windows of this many bytes.
     Sparse(usize),
 }
 
@@ -40,16 +40,16 @@ pub(super) struct Windows(Arc<Inner>);
 
 struct Inner {
     file: Arc<RangeReader>,
-    /// By start.
+    /// Sorted by start.
     chunks: Vec<Chunk>,
     lanes: Vec<Mutex<Lane>>,
-    /// Per lane.
+    /// Size of the windows of each lane.
     window_bytes: Vec<u64>,
     prefetcher: Option<Prefetcher>,
-    /// By start.
+    /// Sorted by start.
     declared: Vec<Declared>,
     limits: PageLimits,
-    /// Whose rows there is memory for once only: a page of the chunk that begins there, held until the one behind it.
+    /// The turn for a large page, with the start of its chunk; held until the page behind it.
     turn: Mutex<Option<(u64, Turn)>>,
     /// The last failure to read the file.
     failure: Mutex<Option<IoError>>,
@@ -62,7 +62,7 @@ struct Lane {
 }
 
 impl Windows {
-    /// Reads the chunks of `lanes` lanes, each in windows; the order of the chunks is the order they will be read in.
+    /// Reads the chunks of `lanes` lanes in windows; the chunks come in the order in which they will be read.
     pub(super) fn new(
         file: Arc<RangeReader>,
         chunks: Vec<Chunk>,
@@ -115,7 +115,7 @@ impl Windows {
         }))
     }
 
-    /// What went wrong with the file, if anything did: the decoder keeps only the text of it.
+    /// The failure of the file, if there was one: the decoder keeps only its text.
     pub(super) fn failure(&self) -> Option<IoError> {
         self.0
             .failure
@@ -135,9 +135,9 @@ fn needed(chunks: &[Chunk], lanes: usize) -> Vec<u64> {
     needed
 }
 
-/// The size of each lane's windows: a whole chunk where chunks are small, and an equal share of the rest, up to
-/// `WINDOW`, where they are large. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into
-/// a window are read twice: with equal shares, a table of two numbers and a text took 1.7 reads per byte.
+/// The size of each lane's windows: a whole chunk where chunks are small; where they are large, an equal share of the rest,
+/// up to `WINDOW`. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into a window are read
+/// twice. With equal shares, a table of two numbers and a text took 1.7 reads per byte.
 fn shares(needed: &[u64]) -> Vec<u64> {
     let lanes = needed.len();
     let mut smallest_first: Vec<usize> = (0..lanes).collect();
@@ -159,7 +159,7 @@ impl Inner {
         self.window_bytes[chunk.lane]
     }
 
-    /// Keeps the cause of a failure and gives the decoder something to stop at.
+    /// Keeps the cause of a failure, and returns an error for the decoder to stop at.
     fn failed(&self, cause: IoError) -> std::io::Error {
         let message = cause.to_string();
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
@@ -174,7 +174,7 @@ impl Inner {
             .filter(|chunk| position < chunk.end)
     }
 
-    /// Whether what begins at a position can be the page that it says it is, and there is memory for it.
+    /// Checks that the page at a position can have the sizes that its header declares, and that memory has room for it.
     fn check_page(&self, position: u64, header: &[u8]) -> std::result::Result<(), IoError> {
         let after = self
             .declared
@@ -200,7 +200,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for the turn where a page of a chunk is large, and gives it back where one behind such a page is not.
+    /// Waits for the turn if a page of a chunk is large; gives the turn back if a later page of that chunk is not.
     fn take_turn(&self, chunk: u64, page_bytes: u64) {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if page_bytes > self.limits.shared_bytes {
@@ -213,7 +213,7 @@ impl Inner {
         }
     }
 
-    /// `start .. end` of the file; what exceeds a window gets a buffer of its own.
+    /// Reads `start .. end` of the file; a range larger than a window gets a buffer of its own.
     fn range(&self, start: u64, end: u64) -> std::result::Result<Bytes, IoError> {
         match self.chunk_at(start) {
             Some(chunk)
@@ -227,7 +227,7 @@ impl Inner {
         }
     }
 
-    /// At least one byte from `start` on, up to the end of the window.
+    /// Reads at least one byte from `start` on, up to the end of the window.
     fn some_from(&self, start: u64) -> std::result::Result<Bytes, IoError> {
         match self.chunk_at(start).filter(|_| !self.file.is_small()) {
             Some(chunk) => {

@@ -1,7 +1,7 @@
-//! Parquet output.
+//! Writes Parquet.
 //!
-//! The encoder takes batches as they are: whether a string column is a view, an offset array or a dictionary makes no
-//! difference to the file. What the user declared is stored beside the data, so that readers restore it.
+//! The encoder takes batches as they are: a string column gives the same file as a view, an offset array or a dictionary.
+//! The schema that the user declared is stored beside the data, so that readers restore it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::format::Encoder;
 use crate::write::{encode_error, WriteOptions};
 use crate::Compression;
 
-/// Rows encoded between two looks at the size of the row group.
+/// Rows that are encoded between two checks of the size of the row group.
 const CHECK_ROWS: usize = 8192;
 
-/// Everything the encoder is told in advance.
+/// The options of the encoder, known in advance.
 pub(super) struct Plan {
     batch_schema: SchemaRef,
     user_schema: SchemaRef,
@@ -37,13 +37,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// For batches of this schema.
+    /// Makes the plan for batches of this schema.
     pub(super) fn new(
         batch_schema: &SchemaRef,
         user_schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Self> {
-        // Nullability is the user's: a batch may promise less.
+        // Nullability comes from the user's schema, because a batch may promise less.
         let fields = batch_schema
             .fields()
             .iter()
@@ -63,8 +63,8 @@ impl Plan {
         })
     }
 
-    /// Whether the first batches decide about dictionaries. Not where files are to reach a size, which is looked at
-    /// after every few rows.
+    /// Whether the first batches decide about dictionaries. They do not where files have a target size, because that is
+    /// checked after every few rows.
     fn samples(&self) -> bool {
         let columns = 0..self.user_schema.fields().len();
         self.options.target_file_bytes.is_none()
@@ -135,7 +135,7 @@ pub(super) fn check(schema: &Schema) -> Result<()> {
     file_schema(schema).map(drop)
 }
 
-/// Whether there is such a type within this one that the converter maps although the encoder then refuses its values.
+/// Whether the type, or a type within it, is one that the converter maps although the encoder then refuses its values.
 fn is_refused(data_type: &DataType) -> bool {
     match data_type {
         DataType::Interval(IntervalUnit::MonthDayNano) | DataType::FixedSizeBinary(0) => true,
@@ -151,8 +151,8 @@ fn is_refused(data_type: &DataType) -> bool {
     }
 }
 
-/// The declared schema, and its metadata once more as entries of the file, where readers without Arrow look (and
-/// pandas). Sorted, because the same rows shall give the same bytes.
+/// The declared schema, and its metadata once more as entries of the file, for readers without Arrow (and pandas). Sorted,
+/// so that the same rows give the same bytes.
 fn file_metadata(schema: &Schema) -> Vec<KeyValue> {
     let encoded = encode_arrow_schema(schema);
     let mut entries = vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_string(), encoded)];
@@ -184,14 +184,14 @@ pub(super) struct ParquetFile {
 enum Stage {
     /// Batches are held back until they tell which columns get dictionaries.
     Sampling(DirectWriter, Vec<RecordBatch>),
-    /// They are encoded.
+    /// Batches are encoded.
     Encoding(Box<CheckedWriter<DirectWriter>>),
     /// The encoder could not be made.
     Failed,
 }
 
 impl ParquetFile {
-    /// For rows of the user's schema; the first have types of their own.
+    /// Creates a file for rows of the user's schema; the first rows have types of their own.
     pub(super) fn create(
         sink: DirectWriter,
         schema: &SchemaRef,
@@ -211,7 +211,7 @@ impl ParquetFile {
         Ok(file)
     }
 
-    /// The encoder; makes it from the batches held back, and encodes these.
+    /// Returns the encoder; at first makes it from the batches held back, and encodes these.
     fn writer(&mut self) -> Result<&mut CheckedWriter<DirectWriter>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Sampling(sink, first) => {
@@ -246,7 +246,7 @@ impl Encoder for ParquetFile {
         encode(path, self.writer()?, &batch, row_group_bytes)
     }
 
-    /// 0 while nothing is encoded.
+    /// Returns 0 while nothing is encoded.
     fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
@@ -283,7 +283,7 @@ fn encode(
     Ok(())
 }
 
-/// Writing goes on after it has failed, which no caller does.
+/// The error of a caller that goes on writing after a failure, which none does.
 fn broken(path: &Path) -> IoError {
     encode_error(path, FORMAT, &"writing has failed before")
 }
