@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
+from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
@@ -80,7 +81,7 @@ def test_a_task_reads_many_files(dataset: xs.Dataset) -> None:
 def test_a_file_is_cut_where_it_is_large_and_read_alone(dataset: xs.Dataset) -> None:
     side = Side(dataset.schema, ByKeys())
     items = FileInput(dataset.node.source).cut(side, 1, Workload(0, 0))
-    assert all(isinstance(item, str) for item in items)
+    assert all(isinstance(item, _native.Split) for item in items)
     assert len(items) >= FILES
 
 
