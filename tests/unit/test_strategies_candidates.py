@@ -28,7 +28,7 @@ from exoshuffle.strategies import (
     get_strategy,
     plan_shuffle,
 )
-from tests.unit.test_strategies_exactly_once import stepped
+from tests.unit.stepped import stepped
 
 GB = 10**9
 RECORDS, RESOURCES = Workload(4 * GB, 4 * 10**7, 100), Resources(2 * GB, 2)
@@ -124,6 +124,15 @@ def test_a_plan_has_the_numbers_of_the_candidate() -> None:
     assert traffic.num_tasks == plan.num_splits + 5 + 6 + plan.num_partitions
     once = plan_shuffle(RECORDS, RESOURCES, Own(dataclasses.replace(proposed, num_copies=1)))
     assert plan.spilled_bytes == once.spilled_bytes + 2 * own.seen[0].block_bytes
+
+
+def test_map_outputs_that_are_kept_are_billed() -> None:
+    dropped, kept = (
+        plan_shuffle(RECORDS, RESOURCES, Push(keep_map_outputs=keeps)) for keeps in (False, True)
+    )
+    assert (dropped.num_copies, kept.num_copies) == (1, 2)
+    assert kept.spilled_bytes - dropped.spilled_bytes >= RECORDS.total_bytes
+    assert kept.merge_factor == dropped.merge_factor
 
 
 def test_the_least_of_several_candidates_is_taken() -> None:

@@ -78,7 +78,11 @@ class Push(PlannedStrategy):
         sizes = basis.sizes
         left = sizes.usable_bytes - basis.resources.num_cpus * sizes.map_memory_bytes
         most = left // (ROUND_BLOCKS * sizes.split_bytes)
-        return [_candidate(basis, factor) for factor in merge_factors(most, sizes.num_splits)]
+        # Map outputs that are kept are spilled beside the merges.
+        copies = 2 if self.keep_map_outputs else 1
+        return [
+            _candidate(basis, factor, copies) for factor in merge_factors(most, sizes.num_splits)
+        ]
 
     def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
@@ -140,7 +144,7 @@ class Push(PlannedStrategy):
         return [Group(outputs[group.start : group.stop]) for group in groups]
 
 
-def _candidate(basis: Basis, factor: int) -> Candidate:
+def _candidate(basis: Basis, factor: int, copies: int) -> Candidate:
     """Returns a candidate with rounds of so many maps, each of which becomes one block."""
     total, num_merges = basis.total_bytes, ceil_div(basis.num_splits, factor)
     return Candidate(
@@ -148,6 +152,7 @@ def _candidate(basis: Basis, factor: int) -> Candidate:
         round_size=factor,
         merge_factor=factor,
         num_merges=num_merges,
+        num_copies=copies,
         blocks_at_once=ROUND_BLOCKS * factor,
         merged_bytes=total,
         tail_bytes=min(total, factor * basis.sizes.split_bytes),
