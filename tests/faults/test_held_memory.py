@@ -13,7 +13,7 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.memory import helpless
 from exoshuffle.errors import MemoryLimitError, TaskError
-from exoshuffle.testing.meeting import PATIENCE_SECONDS, Gate
+from exoshuffle.testing.meeting import PATIENCE_SECONDS
 
 #: Four fit into the budget of the small engine, five do not.
 BYTES = 20_000_000
@@ -36,12 +36,12 @@ def size(data: Any) -> int:
     return len(data)
 
 
-def needing(num_bytes: int, gate: Gate | None = None) -> xs.Ref:
-    """A task that takes so much, and runs until the gate is open."""
+def needing(num_bytes: int, opened: threading.Event | None = None) -> xs.Ref:
+    """A task that takes so much, and runs until the event is set: it does not wait for anything of the engine."""
 
     def run() -> str:
-        if gate is not None:
-            gate.await_opening()
+        if opened is not None:
+            opened.wait(PATIENCE_SECONDS)
         return "ran"
 
     return xs.remote(run, executor="thread", memory=num_bytes).remote()
@@ -77,12 +77,12 @@ def test_so_does_one_whose_arguments_find_no_room() -> None:
 
 
 def test_one_waits_for_a_task_that_runs(engine: LocalEngine) -> None:
-    gate = Gate()
-    first = needing(engine.budget.room_bytes - BYTES, gate)
+    opened = threading.Event()
+    first = needing(engine.budget.room_bytes - BYTES, opened)
     second = needing(2 * BYTES)
     ready, _ = xs.wait([second], timeout=4 * helpless.ALONE_SECONDS)
     assert not ready
-    gate.open()
+    opened.set()
     assert xs.get([first, second]) == ["ran", "ran"]
 
 

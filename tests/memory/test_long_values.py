@@ -155,3 +155,21 @@ def test_an_encoding_that_the_footer_hides_is_refused(tmp_path: Path) -> None:
     assert "DELTA_BYTE_ARRAY" not in encodings
     with pytest.raises(InputError, match="DELTA_BYTE_ARRAY, which the footer does not list"):
         xs.read_parquet(path).to_arrow()
+
+
+def test_a_side_of_a_join_that_is_not_small_after_all_is_refused_at_once(tmp_path: Path) -> None:
+    """Its rows were estimated by the short ones; the program waited without end for memory to keep the others."""
+    path = tmp_path / "in.parquet"
+    made = [f"short {number}" for number in range(100_000)]
+    for number in range(3_000, 100_000, 6_000):
+        made[number] = f"{number:08}" * (LONG_BYTES // 8)
+    table = pa.table({"n": range(len(made)), "s": made})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=20_000)
+    program = f"""
+import exoshuffle as xs
+xs.init(memory_limit=500_000_000, num_cpus=2, spill_dirs=[{str(tmp_path)!r}])
+rows = xs.read_parquet({str(path)!r})
+rows.join(rows.rename({{"s": "z"}}), on="n").write_parquet({str(tmp_path / "out")!r})
+"""
+    with pytest.raises(AssertionError, match=r"was estimated to be small and has 3\d\d MB.*raise "):
+        measured(program)

@@ -70,7 +70,10 @@ class Helpless:
         if quiet_seconds < ALONE_SECONDS:
             self._has_collected = False
             return
-        recent = {one for one, at in list(self._asked.items()) if now - at < _SURE_SECONDS}
+        self._asked = {
+            one: at for one, at in self._asked.copy().items() if now - at < _SURE_SECONDS
+        }
+        recent = set(self._asked)
         if not self._is_sure(recent, now):
             return
         if quiet_seconds < OTHERS_SECONDS and not self._waits.program_waits(recent):
@@ -95,5 +98,5 @@ class Helpless:
             f"nobody will free the {format_bytes(num_bytes)} of memory that are waited for: the program or its actors "
             f"keep values that they got, which take what the memory limit of {format_bytes(self._memory_limit)} "
             f"leaves, and no task goes on; let go of values sooner (del), keep copies of the parts that are needed, "
-            f"or raise memory_limit to {format_bytes(limit)}"
+            f"or raise memory_limit to at least {format_bytes(limit)}"
         )
