@@ -30,9 +30,16 @@ def shared_out_bytes(process: psutil.Process) -> int:
     A worker has the libraries and the blocks in common with the program, so a sum of resident sizes would count them
     once for each.
     """
-    total = 0
+    found = {}
     with contextlib.suppress(psutil.NoSuchProcess):
         for member in [process, *process.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                total += member.memory_full_info().pss
-    return total
+                found[member] = member.memory_full_info().pss
+    # A look takes some 10 ms. What has ended since was perhaps not there together with what was read last.
+    return sum(size for member, size in found.items() if _is_there(member))
+
+
+def _is_there(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.memory_info().rss)
+    return False
