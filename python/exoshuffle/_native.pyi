@@ -291,6 +291,13 @@ class Source:
         The same files and target give the same splits.
         """
 
+    def larger_parts(self, row_bytes: int) -> list[Split]:
+        """Returns the row groups, batches or parts of them whose rows must be larger than ``row_bytes``.
+
+        Their rows have over twice as many bytes together, and over 4 MB more: a sample that found ``row_bytes`` has
+        missed some. Empty for formats that tell no sizes.
+        """
+
     def splits_together(
         self, target_bytes: int, together_bytes: int, first_file: int
     ) -> list[list[Split]]:

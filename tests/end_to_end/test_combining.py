@@ -10,7 +10,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset.execute import Execution
-from exoshuffle.dataset.inputs import inputs
+from exoshuffle.dataset.inputs import file_sizes
 from exoshuffle.dataset.tree.nodes import Shuffled
 from exoshuffle.engines.local import LocalEngine
 from tests.support.generated import assert_same_rows, query
@@ -58,7 +58,7 @@ def test_what_travels_is_what_is_less(
     engine: LocalEngine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inputs, "MEASURED_BYTES", 50_000)
+    monkeypatch.setattr(file_sizes, "MEASURED_BYTES", 50_000)
     grouped = xs.read_parquet(source).group_by(key)
     result = grouped.agg(n="count", total=("x", "sum"), least=("x", "min"))
     assert columns_that_travel(result, engine) == [key, *travelling]

@@ -11,7 +11,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.dataset import Dataset, execute
-from exoshuffle.dataset.inputs import inputs
+from exoshuffle.dataset.inputs import block_input
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.observe.events import TaskFinished
 from tests.support.generated import generated, query
@@ -80,7 +80,7 @@ def test_few_maps_read_them_in_order(
     made = WITHOUT_NUMBERS[name](blocks_of(source))
     assert num_maps(roomy_engine, made) < 3 * FEW
     together = made.to_arrow()
-    monkeypatch.setattr(inputs, "MAX_TOGETHER", 1)
+    monkeypatch.setattr(block_input, "MAX_TOGETHER", 1)
     assert num_maps(roomy_engine, made) > PARTITIONS
     assert_same(together, made.to_arrow())
 
@@ -92,7 +92,7 @@ def test_rows_keep_their_numbers(
     del engine
     made = WITH_NUMBERS[name](blocks_of(source))
     together = made.to_arrow()
-    monkeypatch.setattr(inputs, "MAX_TOGETHER", 1)
+    monkeypatch.setattr(block_input, "MAX_TOGETHER", 1)
     assert_same(together, made.to_arrow())
 
 
@@ -110,7 +110,7 @@ def test_several_blocks_of_a_partition(
     rows = xs.read_parquet(source).select("id", "k")
     made = rows.group_by("k", num_partitions=12).map_groups(lambda group: group).sort("id")
     maps = num_maps(roomy_engine, made)
-    monkeypatch.setattr(inputs, "MAX_TOGETHER", 1)
+    monkeypatch.setattr(block_input, "MAX_TOGETHER", 1)
     assert maps < 2 * FEW < PARTITIONS < num_maps(roomy_engine, made)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import InputError
 from exoshuffle.operators.core.order import ByKeys

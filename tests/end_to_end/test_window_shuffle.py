@@ -13,7 +13,7 @@ import pytest
 
 import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
-from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.jobs.windows import small_window, window_bytes
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.engines.local import LocalEngine

@@ -112,6 +112,36 @@ def test_tasks_take_turns_with_long_values(kind: str, place: str, way: str, tmp_
     assert sums(f"'{out}/*.parquet'") == sums(source)
 
 
+def test_a_join_knows_of_rows_that_it_has_not_seen(tmp_path: Path) -> None:
+    """Two sides of 400 MB, which were taken for 4 MB; with twice as much, the join peaked at 1.8 GB within 600 MB."""
+    path, out, limit_bytes = tmp_path / "in.parquet", tmp_path / "out", 700_000_000
+    schema = pa.schema({"n": pa.int64(), "s": pa.string()})
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=False) as writer:
+        for group in range(6):
+            made = [f"short {number}" for number in range(20_000)]
+            for at in (3_000, 9_000, 15_000):
+                made[at] = f"{group:02}" * 10_000_000
+            numbers = range(group * 20_000, group * 20_000 + 20_000)
+            writer.write_table(pa.table({"n": numbers, "s": made}, schema=schema))
+    program = PROGRAM.format(
+        limit=limit_bytes,
+        folder=str(tmp_path),
+        read="read_parquet",
+        path=str(path),
+        made="rows.join(rows.rename({'s': 't'}), on='n')",
+        out=str(out),
+    )
+    printed, peak_bytes = measured(program)
+    assert printed == "120000"
+    assert peak_bytes <= limit_bytes
+    with duckdb.connect() as connection:
+        found = connection.sql(
+            f"select count(*) filter (s = t), sum(length(s)) from '{out}/*.parquet'"  # noqa: S608
+        ).fetchall()
+        wanted = connection.sql(f"select count(*), sum(length(s)) from '{path}'").fetchall()  # noqa: S608
+    assert found == wanted
+
+
 def test_a_sort_by_values_of_which_some_are_long(tmp_path: Path) -> None:
     """Boundaries of partitions are sampled keys, of which every task has all: it peaked at 928 MB within 300."""
     path, out = tmp_path / "in.parquet", tmp_path / "out"

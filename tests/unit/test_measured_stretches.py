@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.inputs import inputs
-from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.inputs import file_input, file_sizes
+from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.operators.core.order import ByKeys, SortKey
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.steps.columns import Filter
@@ -38,17 +38,17 @@ def _arrow(folder: Path) -> xs.Dataset:
 def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     made: Callable[[Path], xs.Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "MAX_CANDIDATES", 3)
-    monkeypatch.setattr(inputs, "MEASURED_BYTES", READ_BYTES)
-    monkeypatch.setattr(inputs, "SAMPLED_BYTES", READ_BYTES)
+    monkeypatch.setattr(file_sizes, "MAX_CANDIDATES", 3)
+    monkeypatch.setattr(file_sizes, "MEASURED_BYTES", READ_BYTES)
+    monkeypatch.setattr(file_input, "SAMPLED_BYTES", READ_BYTES)
     read: list[str] = []
-    weighed = inputs._weighed
+    weighed = file_sizes.weighed
 
     def noted(map_input: Any, parts: list[list[str]], share: float, memory: int) -> Any:
         read.extend(split for part in parts for group in part for split in group)
         return weighed(map_input, parts, share, memory)
 
-    monkeypatch.setattr(inputs, "_weighed", noted)
+    monkeypatch.setattr(file_sizes, "weighed", noted)
     rows = made(tmp_path)
     source = FileInput(rows.node.source, (Filter("k >= 0"),))
     side = Side(rows.schema, ByKeys((SortKey("k"),)))
@@ -97,3 +97,27 @@ def test_a_file_of_one_large_row_makes_no_splits(steps: tuple[Any, ...], tmp_pat
     assert len(source.cut(side, 2_000_000, workload)) <= 20
     if not steps:
         assert workload.total_bytes < 15_000_000
+
+
+@pytest.mark.parametrize("steps", [(), (Filter("k >= 0"),)])
+@pytest.mark.parametrize("long_bytes", [5_000_000, 15_000_000])
+def test_rows_that_have_most_bytes_are_found(
+    steps: tuple[Any, ...], long_bytes: int, tmp_path: Path
+) -> None:
+    """Of 60,000 rows, six have nearly all bytes. They seemed to have 2 MB, though the file tells its size.
+
+    Pages with the shorter ones are read whole; there is no room for this with the longer ones.
+    """
+    long_rows = {group * 20_000 + at for group in range(3) for at in (3_000, 15_000)}
+    texts = [
+        f"{k:05}" * (long_bytes // 5) if k in long_rows else f"short {k}" for k in range(60_000)
+    ]
+    num_bytes = sum(map(len, texts))
+    table = pa.table({"k": range(60_000), "s": texts})
+    path = tmp_path / "in.parquet"
+    pq.write_table(table, path, row_group_size=20_000, use_dictionary=False, compression="zstd")
+    rows = xs.read_parquet(path)
+    side = Side(rows.schema, ByKeys((SortKey("k"),)))
+    workload = FileInput(rows.node.source, steps).measure(side)
+    assert 0.9 * num_bytes <= workload.total_bytes <= 1.2 * num_bytes
+    assert long_bytes <= workload.max_row_bytes <= 1.1 * long_bytes

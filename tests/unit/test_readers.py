@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.inputs.inputs import FileInput
+from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.read import open_dataset
 from exoshuffle.operators.core.readers import FileReader
 from tests.support.formats import WRITERS

@@ -1,5 +1,6 @@
 //! The differences of a sorter between tables, fixed-length records and rows in random order.
 
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -120,6 +121,27 @@ impl RowKind {
                 block_bytes(permutation.layout(), &[numbered])
             }
         }
+    }
+
+    /// Returns the most bytes that a row takes in a block. The heaviest of all ranges of rows is halved again and again: of
+    /// 80,000 rows with a few large ones, a few hundred ranges are measured.
+    pub fn largest_row_bytes(&self, batch: &RecordBatch) -> PyResult<u64> {
+        let weighed = |first: usize, count: usize| -> PyResult<_> {
+            Ok((self.row_bytes(&batch.slice(first, count))?, first, count))
+        };
+        let mut heaviest_first = BinaryHeap::new();
+        if batch.num_rows() > 0 {
+            heaviest_first.push(weighed(0, batch.num_rows())?);
+        }
+        while let Some((bytes, first, count)) = heaviest_first.pop() {
+            if count == 1 {
+                return Ok(bytes);
+            }
+            let half = count / 2;
+            heaviest_first.push(weighed(first, half)?);
+            heaviest_first.push(weighed(first + half, count - half)?);
+        }
+        Ok(0)
     }
 
     /// Returns the keys of sampled rows, serialised; `rows` are their numbers in split `split`.

@@ -113,9 +113,7 @@ impl Sorter {
                 // All rows at once: otherwise bytes that nested columns take whatever their number would be counted for
                 // each row.
                 bytes += self.kind.row_bytes(&batch)?;
-                for row in 0..batch.num_rows() {
-                    largest = largest.max(self.kind.row_bytes(&batch.slice(row, 1))?);
-                }
+                largest = largest.max(self.kind.largest_row_bytes(&batch)?);
                 rows += batch.num_rows() as u64;
             }
             Ok((rows, bytes, largest))

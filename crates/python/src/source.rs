@@ -195,6 +195,11 @@ impl Source {
         Ok(splits.into_iter().map(Split::from).collect())
     }
 
+    fn larger_parts(&self, row_bytes: u64) -> Vec<Split> {
+        let parts = self.source.larger_parts(row_bytes);
+        parts.into_iter().map(Split::from).collect()
+    }
+
     fn splits_together(
         &self,
         py: Python<'_>,

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.inputs import BlockInput, FileInput, Input, UnmadeInput, told_apart
+from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
+from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job

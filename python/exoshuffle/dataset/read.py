@@ -28,8 +28,8 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, read_as, schema_of_types
-from exoshuffle.dataset.inputs.inputs import schema_of
 from exoshuffle.dataset.inputs.left_out import LeftOut, check_place, checked_bad_rows
+from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.inputs.spool import spooled
 from exoshuffle.dataset.tree.nodes import Files, Stepped
 from exoshuffle.errors import ExoshuffleError, InputError, OptionsError, shown

@@ -51,6 +51,8 @@ impl FileInfo {
 pub(crate) struct Group {
     pub(crate) rows: u64,
     pub(crate) memory_bytes: u64,
+    /// Bytes of its values of any length, at least: a sample of its rows may miss a few that have most of them.
+    pub(crate) text_bytes: u64,
 }
 
 /// Memory that reading any row takes at once, beside the rows: pages of Parquet and batches of Arrow IPC are decoded in one

@@ -56,26 +56,31 @@ pub(crate) fn even_pieces(rows: u64, bytes: u64, target: u64) -> impl Iterator<I
     (0..pieces).map(move |i| (cut(i), cut(i + 1)))
 }
 
-/// Joins small groups and cuts large ones.
-pub(crate) fn spans_of_groups(groups: &[Group], target: u64) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
-    let mut row = 0;
-    let mut open = false; // whether the last span may still grow
-    for (index, group) in groups
-        .iter()
-        .enumerate()
-        .filter(|(_, group)| group.rows > 0)
-    {
-        let whole = Span {
-            start: row,
-            end: row.saturating_add(group.rows),
+/// Each group that has rows, as a span.
+pub(super) fn whole_groups(groups: &[Group]) -> impl Iterator<Item = (&Group, Span)> {
+    let mut row = 0_u64;
+    let span = move |(index, group): (usize, &Group)| {
+        let start = row;
+        row = row.saturating_add(group.rows);
+        Span {
+            start,
+            end: row,
             group: index as u64,
-            group_start: row,
+            group_start: start,
             groups: 1,
             rows: Some(group.rows),
             memory_bytes: group.memory_bytes,
-        };
-        row = row.saturating_add(group.rows);
+        }
+    };
+    let spans = groups.iter().enumerate().map(span);
+    { groups.iter().zip(spans) }.filter(|(group, _)| group.rows > 0)
+}
+
+/// Joins small groups and cuts large ones.
+pub(crate) fn spans_of_groups(groups: &[Group], target: u64) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut open = false; // whether the last span may still grow
+    for (group, whole) in whole_groups(groups) {
         let large = group.memory_bytes / 3 * 2 > target;
         match spans.last_mut() {
             Some(last)
@@ -119,7 +124,11 @@ mod tests {
     fn groups(sizes: &[(u64, u64)]) -> Vec<Group> {
         sizes
             .iter()
-            .map(|&(rows, memory_bytes)| Group { rows, memory_bytes })
+            .map(|&(rows, memory_bytes)| Group {
+                rows,
+                memory_bytes,
+                text_bytes: 0,
+            })
             .collect()
     }
 

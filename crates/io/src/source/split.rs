@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::conform::retyped;
 use super::constants::Widening;
+use super::inspect::Group;
 use super::reorder::Reordered;
+use super::spans::whole_groups;
 use super::{
     places, projected, FileStamp, LargePages, PartitionValue, ReadOptions, SourceFile, Span,
 };
@@ -129,6 +131,8 @@ fn part_of(number: u64, part: u64, whole: u64) -> u64 {
 
 /// Most splits that are read together: each is a file to open and a part of a task's description.
 const MAX_TOGETHER: usize = 256;
+/// Rows of one part of a file may take so many bytes more than others without notice: the buffers of a task hold them.
+const MISSING_BYTES: u64 = 4 << 20;
 
 /// Groups neighbours that have about `target_bytes` decoded bytes together; a larger split stays alone. Why: with a task for
 /// each of thousands of small files, running the tasks would take longer than reading the files.
@@ -293,7 +297,27 @@ pub(super) fn split_file(
     options: &ReadOptions,
     target: u64,
 ) -> Result<Vec<Split>> {
-    let split = |span: Span| Split {
+    let spans = format.driver().cut(file, options, target)?;
+    let split = |span| split_of(file, format, span);
+    Ok(spans.into_iter().map(split).collect())
+}
+
+/// Returns the parts of a file in which values of any length have over twice as many bytes as all values of rows with
+/// `row_bytes` bytes have, and over [`MISSING_BYTES`] more.
+pub(super) fn larger_parts(file: &SourceFile, format: Format, row_bytes: u64) -> Vec<Split> {
+    let is_larger = |group: &Group| {
+        let expected = group.rows.saturating_mul(row_bytes);
+        let missing = group.text_bytes.saturating_sub(expected);
+        missing > expected.max(MISSING_BYTES)
+    };
+    { whole_groups(&file.groups) }
+        .filter(|(group, _)| is_larger(group))
+        .map(|(_, span)| split_of(file, format, span))
+        .collect()
+}
+
+fn split_of(file: &SourceFile, format: Format, span: Span) -> Split {
+    Split {
         path: file.path.clone(),
         file_index: file.index,
         format,
@@ -310,9 +334,7 @@ pub(super) fn split_file(
         columns: file.columns.clone(),
         pages: file.pages.clone(),
         hides_sizes: file.hides_sizes,
-    };
-    let spans = format.driver().cut(file, options, target)?;
-    Ok(spans.into_iter().map(split).collect())
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ from pathlib import Path
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.files.place import kind_of
-from exoshuffle.dataset.inputs.inputs import Input, UnmadeInput
+from exoshuffle.dataset.inputs.block_input import UnmadeInput
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.joins import SmallSide, cross_memory_bytes, other_side, rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob, piece_bytes

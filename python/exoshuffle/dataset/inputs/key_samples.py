@@ -77,10 +77,11 @@ def _key_bytes(chosen: Sequence[_Chosen]) -> int:
 
 def _has_long_keys(side: Side) -> bool:
     """Whether keys have text or other values that may be long."""
-    return any(_may_be_long(side.schema.field(name).type) for name in side.order.columns)
+    return any(may_be_long(side.schema.field(name).type) for name in side.order.columns)
 
 
-def _may_be_long(kind: pa.DataType) -> bool:
+def may_be_long(kind: pa.DataType) -> bool:
+    """Whether values of a type may have far more bytes than others."""
     try:
         return not 0 < plain_type(kind).bit_width <= SHORT_BITS
     except ValueError:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
-from exoshuffle.dataset.inputs.inputs import bounded
 from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
+from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import ExoshuffleError, OutputError
 from exoshuffle.futures import Engine, get, remote

@@ -14,7 +14,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs.inputs import FileInput, measuring, weigh
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.weighing import measuring, weigh
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.futures import get
 from exoshuffle.operators.batches import chunks_of

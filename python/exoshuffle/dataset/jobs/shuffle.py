@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob

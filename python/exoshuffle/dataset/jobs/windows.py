@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.inputs.inputs import FileInput, schema_of
+from exoshuffle.dataset.inputs.file_input import FileInput
+from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, remote

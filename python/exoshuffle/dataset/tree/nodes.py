@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
-from exoshuffle.dataset.inputs.inputs import schema_of
 from exoshuffle.dataset.inputs.left_out import LeftOut
+from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.merge_join import MergeJoin

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 
 from exoshuffle.arguments import is_number
-from exoshuffle.dataset.inputs.inputs import is_text
+from exoshuffle.dataset.inputs.reading import is_text
 from exoshuffle.dataset.tree.nodes import (
     Files,
     Limited,

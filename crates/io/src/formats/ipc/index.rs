@@ -196,6 +196,7 @@ pub(super) fn group(file: &RangeReader, block: &Block) -> Result<Group> {
     Ok(Group {
         rows,
         memory_bytes: decoded.max(stored),
+        text_bytes: decoded.max(stored),
     })
 }
 

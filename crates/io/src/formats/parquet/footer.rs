@@ -24,6 +24,8 @@ use crate::source::{FileInfo, Group, LargePages, Working};
 
 /// Footers are mostly smaller than this, so that one read finds them whole.
 const TAIL_BYTES: u64 = 64 << 10;
+/// Bytes of the length of a value that has any length.
+const LENGTH_BYTES: u64 = 4;
 /// No page has fewer bytes, with its header, or more values: their number has 31 bits.
 const LEAST_PAGE_BYTES: u64 = 10;
 const MOST_OF_PAGE: u64 = 1 << 31;
@@ -236,9 +238,11 @@ fn parts(
             sizes[*leaf] = sizes[*leaf].max(bytes);
         }
     }
+    let texts = group.columns().iter().map(text_bytes);
     let whole = Group {
         rows,
         memory_bytes: sizes.iter().copied().fold(0, u64::saturating_add),
+        text_bytes: texts.fold(0, u64::saturating_add),
     };
     let chunks = chunks.into_iter();
     let chunks: Vec<_> = chunks.map(|(leaf, found)| (found, sizes[leaf])).collect();
@@ -310,7 +314,6 @@ fn value_bytes(prefixed: &Prefixed, leaf: usize) -> u64 {
 
 /// Bytes of a column chunk in memory, as its footer and its dictionary tell them.
 pub(super) fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u64 {
-    const LENGTH_BYTES: u64 = 4;
     /// Values of a smaller chunk are not long on average.
     const SMALL_BYTES: u64 = 64 << 10;
     let values = column.num_values() as u64;
@@ -340,6 +343,19 @@ pub(super) fn told_bytes(file: &RangeReader, column: &ColumnChunkMetaData) -> u6
             None => encoded,
         },
     }
+}
+
+/// Bytes of the values of any length in a column chunk, at least, without their lengths. Dictionaries have each value once,
+/// so that they tell less.
+fn text_bytes(column: &ColumnChunkMetaData) -> u64 {
+    if column.column_type() != Type::BYTE_ARRAY {
+        return 0;
+    }
+    let lengths = (column.num_values() as u64).saturating_mul(LENGTH_BYTES);
+    let stored = (column.uncompressed_size() as u64).saturating_sub(lengths);
+    let told = column.unencoded_byte_array_data_bytes();
+    told.and_then(|bytes| u64::try_from(bytes).ok())
+        .unwrap_or(stored)
 }
 
 /// Says for each top-level column whether it is dictionary encoded in every chunk of every leaf.

@@ -115,9 +115,11 @@ pub(super) fn parts(group: Group, chunks: &[(PageRuns, u64)]) -> Vec<Group> {
     if parts.len() <= 1 {
         return vec![group];
     }
+    let text_share = group.text_bytes as f64 / group.memory_bytes.max(1) as f64;
     let group = |part: Part| Group {
         rows: part.rows,
         memory_bytes: part.bytes as u64,
+        text_bytes: (part.bytes * text_share) as u64,
     };
     parts.into_iter().map(group).collect()
 }
@@ -167,6 +169,7 @@ mod tests {
         let group = Group {
             rows: 130_000,
             memory_bytes: 31_040_000,
+            text_bytes: 0,
         };
         let pages: Vec<_> = (0..30).map(|_| (1, 1_000_000)).collect();
         let chunk = chunk(&[&[(129_970, 1_000_000)], &pages[..]].concat());
@@ -179,6 +182,7 @@ mod tests {
         let group = Group {
             rows: 1_000,
             memory_bytes: 50_000_000,
+            text_bytes: 0,
         };
         let even = chunk(&vec![(10, 400_000); 100]);
         assert_eq!(sizes(&parts(group, &[even])), [(1_000, 50_000_000)]);
@@ -195,6 +199,7 @@ mod tests {
         let group = Group {
             rows: u64::MAX,
             memory_bytes: u64::MAX,
+            text_bytes: u64::MAX,
         };
         for pages in [
             &[(0, 0)][..],

@@ -1,0 +1,137 @@
+"""Files as an input: how they are measured, cut, read and sampled."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.decoding import decoding_bytes
+from exoshuffle.dataset.inputs.file_sizes import measured, num_together, stretches
+from exoshuffle.dataset.inputs.hive import partitions_of
+from exoshuffle.dataset.inputs.inputs import Input, by_bytes, evenly
+from exoshuffle.dataset.inputs.reading import bounded, is_text, schema_of
+from exoshuffle.dataset.inputs.weighing import UNEVEN_PERCENT, sampling
+from exoshuffle.futures import Ref
+from exoshuffle.operators.core.inputs import BatchInput, SplitInput
+from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.core.readers import FileReader, splits_of
+from exoshuffle.operators.core.shuffle import Side, rows_config
+from exoshuffle.operators.steps.sample import Numbered
+from exoshuffle.operators.steps.step import Step, required_columns
+from exoshuffle.plan.workload import Workload
+
+#: Numbers of files of an input, and of parts of a shuffle, fit into this many bits.
+FILE_BITS = 32
+#: Where rows of text files are numbered, splits have at least this size, and there are at most about this many.
+NUMBERED_BYTES = 1_000_000
+MAX_NUMBERED = 16_384
+#: Size of stretches from which keys are sampled where there are steps: these stretches are read whole.
+SAMPLED_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class FileInput:
+    """Files, with steps on the way.
+
+    Attributes:
+        source: The files.
+        steps: Applied to the rows as they are read, before the steps of the shuffle.
+        first_file: Number of the first file, where rows of several inputs must be told apart.
+    """
+
+    source: _native.Source
+    steps: tuple[Step, ...] = ()
+    first_file: int = 0
+
+    def measure(self, side: Side) -> Workload:
+        """See ``Input``."""
+        if self.source.bytes == 0:
+            return Workload(0, 0)
+        decoding_bytes = self.decoding_bytes(side)
+        # Sizes of text are sizes of the files, which lack the values of partition columns.
+        is_widened = is_text(self.source) and partitions_of(self.source).num_columns
+        map_input = self._stepped(side) if is_widened else self.map_input(side)
+        return dataclasses.replace(
+            measured(self.source, map_input, decoding_bytes, self._columns(side)),
+            decoding_bytes=decoding_bytes,
+            num_columns=len(side.schema),
+        )
+
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+        """See ``Input``."""
+        del side
+        # Where the size of travelling rows is unknown, the size of the files counts.
+        total = max(workload.total_bytes, workload.read_bytes) or max(self.source.memory_bytes, 1)
+        target = max(1, split_bytes * self.source.memory_bytes // total)
+        if workload.dense_percent > UNEVEN_PERCENT:
+            target = max(1, target * 100 // workload.dense_percent)
+        num_bytes = target
+        if self._numbers_text:
+            # The files alone determine these splits.
+            num_bytes = max(NUMBERED_BYTES, self.source.bytes // MAX_NUMBERED)
+        together = self.source.splits_together(num_bytes, target, self.first_file)
+        return [tuple(splits) if len(splits) > 1 else splits[0] for splits in together]
+
+    @property
+    def _numbers_text(self) -> bool:
+        """Whether rows are numbered that come from files which do not tell the numbers of rows."""
+        return bool(self.steps) and isinstance(self.steps[0], Numbered) and is_text(self.source)
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        sizes = [sum(split.size for split in splits_of(item)) for item in items]
+        return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
+
+    def pieces(self, num_bytes: int) -> list[_native.Split]:
+        """Cuts the files into splits of about this size."""
+        return self.source.splits(num_bytes, self.first_file)
+
+    def map_input(self, side: Side) -> SplitInput | BatchInput:
+        """See ``Input``."""
+        if self.steps + side.steps:
+            return self._stepped(side)
+        source = self.source
+        return SplitInput(RowsConfig(bounded(source), source.schema_ipc, side.order), side.tag)
+
+    def _stepped(self, side: Side) -> BatchInput:
+        steps = self.steps + side.steps
+        columns = required_columns(steps, schema_of(self.source), side.schema.names)
+        reader = FileReader(bounded(self.source), self.source.schema_ipc, columns)
+        return BatchInput(reader, steps, rows_config(side.schema, side.order), side.tag)
+
+    def decoding_bytes(self, side: Side) -> int:
+        """See ``Input``."""
+        return decoding_bytes(self.source, self._columns(side))
+
+    def _columns(self, side: Side) -> Sequence[str]:
+        """Returns the columns that are read."""
+        steps = self.steps + side.steps
+        schema = schema_of(self.source)
+        return required_columns(steps, schema, side.schema.names) if steps else schema.names
+
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+        """See ``Input``."""
+        map_input = self.map_input(side)
+        run = sampling(map_input, self.decoding_bytes(side))
+        if isinstance(map_input, BatchInput):
+            # Steps cannot be applied to single rows of a split, so short stretches stand for the split.
+            every = stretches(self.source, SAMPLED_BYTES)
+            count = num_together(self.source, every, SAMPLED_BYTES)
+            chosen = evenly(every, len(items) * count)
+            read = [split.beginning(SAMPLED_BYTES) for split in chosen]
+            groups = [tuple(read[at : at + count]) for at in range(0, len(read), count)]
+            items = [(index, group) for (index, _), group in zip(items, groups, strict=False)]
+        return [run.remote(map_input, index, item, num_rows) for index, item in items]
+
+
+def told_apart(inputs: Sequence[Input]) -> list[Input]:
+    """Numbers the files of a union's inputs: no two files get one number, and no file gets that of a part."""
+    return [
+        dataclasses.replace(source, first_file=number << FILE_BITS)
+        if isinstance(source, FileInput)
+        else source
+        for number, source in enumerate(inputs, 1)
+    ]

@@ -1,0 +1,230 @@
+"""Measures the rows of files before a shuffle, from a few stretches of them.
+
+Guarantee: a stretch has a bounded size. Where parts of files must have larger rows than the stretches have shown, some
+of these parts are read whole: a few of their rows have most of their bytes. 3 texts of 20 MB among 20,000 short rows
+seemed to have 8 MB of 786, and a join that took them for small peaked at 1.8 GB within 600 MB.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exoshuffle import _native
+from exoshuffle.dataset.inputs.inputs import evenly
+from exoshuffle.dataset.inputs.key_samples import may_be_long
+from exoshuffle.dataset.inputs.reading import bounded, schema_of
+from exoshuffle.dataset.inputs.weighing import (
+    MEASURED_STRETCHES,
+    dense_percent,
+    executor_for,
+    together,
+    weighed,
+)
+from exoshuffle.futures import current_engine
+from exoshuffle.operators.core.inputs import BatchInput, SplitInput
+from exoshuffle.operators.core.readers import FileReader
+from exoshuffle.plan.workload import Workload
+
+#: Number of rows of a stretch that are measured.
+MEASURED_ROWS = 256
+#: Size of a stretch: a few pages of each column are decoded for it (for 4 GB, 64 MB took 0.38 s in all, 4 MB 0.03 s).
+MEASURED_BYTES = 4_000_000
+#: Stretches are chosen from the beginnings of at most this many splits, however large the input is.
+MAX_CANDIDATES = 1024
+#: Most stretches that are read together, where files are small.
+MAX_TOGETHER = 16
+#: Memory for reading a part whole, in its bytes: its page, its rows, and their copies.
+PART_COPIES = 4
+
+Splits = Sequence[_native.Split]
+
+
+def measured(
+    source: _native.Source,
+    map_input: SplitInput | BatchInput,
+    decoding_bytes: int,
+    columns: Sequence[str],
+) -> Workload:
+    """Returns the size of the rows as they will travel.
+
+    Args:
+        source: The files.
+        map_input: Reads them, as the maps will.
+        decoding_bytes: Memory that reading any stretch takes, beside buffers and rows.
+        columns: The columns that are read.
+    """
+    every = stretches(source, MEASURED_BYTES)
+    if not every:
+        return Workload(0, 0)
+    look: _Look = (
+        _Stepped(source, map_input, decoding_bytes)
+        if isinstance(map_input, BatchInput)
+        else _Plain(source, map_input, decoding_bytes, tuple(columns))
+    )
+    seen, row_bytes = look.at_stretches(every)
+    schema = schema_of(source)
+    has_long = any(may_be_long(schema.field(name).type) for name in columns)
+    parts = source.larger_parts(row_bytes) if has_long else []
+    if not parts:
+        return seen
+    found = look.at_parts(parts)
+    if not found:
+        return seen
+    others = _outside(every, parts)
+    rest = [look.at_stretches(others)[0]] if others else []
+    return together([*rest, *found])
+
+
+class _Look(Protocol):
+    """A way of measuring rows."""
+
+    def at_stretches(self, every: Splits) -> tuple[Workload, int]:
+        """Estimates the rows of all stretches from a few; returns them, and the bytes of a row that is not large."""
+
+    def at_parts(self, parts: Splits) -> Sequence[Workload]:
+        """Estimates the rows of parts whose sizes were missed; returns nothing if the parts are as expected."""
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Measures rows as they are in the files."""
+
+    source: _native.Source
+    map_input: SplitInput
+    decoding_bytes: int
+    columns: tuple[str, ...]
+
+    def at_stretches(self, every: Splits) -> tuple[Workload, int]:
+        """See ``_Look``."""
+        chosen = evenly(list(every), MEASURED_STRETCHES)
+        sorter = self.map_input.config.build()
+        found = [sorter.measure([split], MEASURED_ROWS, 0) for split in chosen]
+        largest = max(most for *_, most in found)
+        told_bytes = sum(split.bytes for split in every)
+        if self.source.rows is None:
+            total = sum(row_bytes for _, row_bytes, _ in found)
+            mean = max(1.0, total / max(sum(rows for rows, *_ in found), 1))
+            return Workload(told_bytes, int(told_bytes / mean), largest), int(mean)
+        # Weighs by the bytes that files tell: a stretch of large rows has few rows, but as many bytes as the others.
+        sizes = [
+            (max(1, split.bytes), split.size * row_bytes / max(rows, 1))
+            for split, (rows, row_bytes, _) in zip(chosen, found, strict=True)
+        ]
+        share = sum(size for _, size in sizes) / sum(told for told, _ in sizes)
+        num_rows = _num_rows(every)
+        total = max(num_rows, int(told_bytes * share))
+        seen = Workload(total, num_rows, largest, dense_percent=dense_percent(sizes))
+        return seen, min(row_bytes // max(rows, 1) for rows, row_bytes, _ in found)
+
+    def at_parts(self, parts: Splits) -> Sequence[Workload]:
+        """See ``_Look``."""
+        chosen = _some(parts)
+        sorter = self.map_input.config.build()
+        known: list[Workload] = []
+        unlike: list[_native.Split] = []
+        for part in chosen:
+            rows, row_bytes, most = sorter.measure([part], MEASURED_ROWS, 0)
+            num_bytes = row_bytes * part.size // max(rows, 1)
+            if 2 * num_bytes < part.bytes:
+                unlike.append(part)
+            else:
+                known.append(Workload(num_bytes, part.size, most))
+        if not unlike:
+            return []
+        reader = FileReader(bounded(self.source), self.source.schema_ipc, self.columns)
+        rows_of = BatchInput(reader, (), self.map_input.config)
+        found = together([*known, *_whole(rows_of, unlike, self.decoding_bytes)])
+        share = sum(part.bytes for part in parts) / sum(part.bytes for part in chosen)
+        total = int(share * found.total_bytes)
+        return [Workload(total, _num_rows(parts), found.max_row_bytes)]
+
+
+@dataclass(frozen=True)
+class _Stepped:
+    """Measures rows after steps.
+
+    Small files are measured with their neighbours, as maps read them, because few keys come twice in one small file.
+    Measured one by one, 10,000 files with the same 1,000 keys seemed to have 6.3 million groups.
+    """
+
+    source: _native.Source
+    map_input: BatchInput
+    decoding_bytes: int
+
+    def at_stretches(self, every: Splits) -> tuple[Workload, int]:
+        """See ``_Look``."""
+        count = num_together(self.source, every, MEASURED_BYTES)
+        groups = [tuple(every[at : at + count]) for at in range(0, len(every), count)]
+        chosen = evenly(groups, MEASURED_STRETCHES)
+        read = [tuple(split.beginning(MEASURED_BYTES) for split in group) for group in chosen]
+        rows = max(1, sum(map(_num_rows, read)))
+        share = len(groups) / len(chosen) * max(1, sum(map(_num_rows, chosen))) / rows
+        # A worker process may die in any stretch; then a function runs again over that stretch only.
+        count = len(read) if executor_for(self.map_input) == "process" else min(2, len(read))
+        items = [read[at::count] for at in range(count)]
+        seen = together(weighed(self.map_input, items, share, self.decoding_bytes))
+        return seen, int(seen.read_bytes / share / rows)
+
+    def at_parts(self, parts: Splits) -> Sequence[Workload]:
+        """See ``_Look``."""
+        chosen = _some(parts)
+        share = sum(part.bytes for part in parts) / sum(part.bytes for part in chosen)
+        return _whole(self.map_input, chosen, self.decoding_bytes, share)
+
+
+def _some(parts: Splits) -> list[_native.Split]:
+    """Returns a few parts, evenly spread, with the one whose rows are the largest on average."""
+    densest = max(parts, key=lambda part: part.bytes / max(part.size, 1))
+    chosen = evenly(list(parts), MEASURED_STRETCHES)
+    return chosen if densest in chosen else [*chosen, densest]
+
+
+def _whole(
+    map_input: BatchInput, parts: Splits, decoding_bytes: int, share: float = 1
+) -> list[Workload]:
+    """Reads parts whole and weighs their rows; takes them for one row as told where memory has no room."""
+    most = current_engine().budget_bytes // 2
+    memory = [decoding_bytes + PART_COPIES * part.bytes for part in parts]
+    readable = [
+        [(part,)] for part, num_bytes in zip(parts, memory, strict=True) if num_bytes <= most
+    ]
+    found = weighed(map_input, readable, share, max(min(size, most) for size in memory))
+    for part, num_bytes in zip(parts, memory, strict=True):
+        if num_bytes > most:
+            told = int(share * part.bytes)
+            found.append(Workload(told, int(share * part.size), part.bytes, read_bytes=told))
+    return found
+
+
+def _outside(every: Splits, parts: Splits) -> list[_native.Split]:
+    """Returns the stretches that have no rows of any part; both are in the order of the files."""
+    starts = [(part.file_index, part.first_row) for part in parts]
+    others = []
+    for split in every:
+        before = bisect.bisect_right(starts, (split.file_index, split.first_row)) - 1
+        part = parts[max(before, 0)]
+        is_inside = part.file_index == split.file_index and (
+            part.first_row <= split.first_row < part.end
+        )
+        if not is_inside:
+            others.append(split)
+    return others
+
+
+def stretches(source: _native.Source, num_bytes: int) -> list[_native.Split]:
+    """Returns the stretches that files are looked into by: splits of ``num_bytes``, or larger ones of a large input."""
+    return source.splits(max(num_bytes, source.memory_bytes // MAX_CANDIDATES))
+
+
+def num_together(source: _native.Source, every: Splits, num_bytes: int) -> int:
+    """Returns how many stretches have ``num_bytes`` together; 1 where files are not small."""
+    mean = max(1, source.memory_bytes // max(len(every), 1))
+    return min(MAX_TOGETHER, max(1, num_bytes // mean))
+
+
+def _num_rows(splits: Splits) -> int:
+    """Returns the number of rows of splits, 0 where that is not known."""
+    return sum(split.rows or 0 for split in splits)
