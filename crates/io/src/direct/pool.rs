@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::PAGE;
 use crate::error::{IoError, Result};
+use crate::storage::PAGE;
 
 /// Sizes that are recycled; a larger buffer gets its own mapping, which goes when it is dropped.
 const CLASSES: [usize; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];

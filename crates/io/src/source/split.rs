@@ -11,12 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::conform::retyped;
 use super::constants::Widening;
 use super::reorder::Reordered;
-use super::{
-    places, projected, FileStamp, LargePages, PartitionValue, ReadOptions, SourceFile, Span,
-};
+use super::{places, projected, LargePages, PartitionValue, ReadOptions, SourceFile, Span};
 use crate::direct::{known, RangeReader};
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
+use crate::storage::FileStamp;
 use crate::{travel, Format};
 
 /// A part of one file. Any process that has the file can read the part, without the [`Source`](super::Source).

@@ -8,8 +8,9 @@ use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 
 use super::chunk::{Chunk, Window};
-use crate::direct::{page_ceil, page_floor, BufferPool, PooledBuffer, RangeReader};
+use crate::direct::{BufferPool, PooledBuffer, RangeReader};
 use crate::error::{IoError, Result};
+use crate::storage::{page_ceil, page_floor};
 
 /// A thread that reads ahead; it starts with the first request.
 pub(super) struct Prefetcher {

@@ -18,8 +18,9 @@ use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::{PageLimits, Regions};
 use super::FORMAT;
-use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
+use crate::direct::{BufferPool, RangeReader, WINDOW};
 use crate::error::IoError;
+use crate::storage::{page_ceil, page_floor, PAGE};
 use crate::turns::Turn;
 
 /// Bytes that are read to find the header of a page: headers have some dozens of bytes unless statistics are long.
