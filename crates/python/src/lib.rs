@@ -16,6 +16,7 @@ mod idle;
 mod ipc;
 mod memory;
 mod merge;
+mod pickle;
 mod read_options;
 mod records;
 mod row_kind;
