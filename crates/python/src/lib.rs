@@ -19,7 +19,6 @@ mod merge;
 mod pickle;
 mod read_options;
 mod records;
-mod row_kind;
 mod row_source;
 mod rows;
 mod scattered;
