@@ -3,8 +3,8 @@
 //! Table rows on the map side: `RowLayout` says how rows look, an `Assignment` which partition each belongs to
 //! (`sample` and `choose_boundaries` split the key space). `Scatter` writes the rows of each partition to a slice. On
 //! the reduce side, `Sections` takes slices apart, and `GatheredRows` finds their rows, sorts them and hands them out
-//! as batches. Both check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row, and
-//! `rows` does all this for each kind of row: of tables, records, or in random order.
+//! as batches. Both check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row.
+//! `rows` does all this for each kind: rows of tables, records, and rows in random order.
 
 #[cfg(target_endian = "big")]
 compile_error!(

@@ -16,7 +16,7 @@ pub struct Sections(CheckedSections);
 #[pymethods]
 impl Sections {
     /// Opens the slices of a partition, and keeps them alive. They hold the output of the maps from `first` to before
-    /// `end`, or of as many as there are; of any maps if `first` is None.
+    /// `end`, or of as many as there are. If `first` is None, they hold that of any maps.
     #[new]
     #[pyo3(signature = (slices, partition=0, first=Some(0), end=None))]
     fn new(

@@ -5,8 +5,8 @@
 //! nobody wanted for [`IDLE_FOR`] goes too. A reduce needs a tenth of the buffers of a map, and the buffers that maps
 //! leave idle would count against the memory limit.
 //!
-//! A process may fork at any time. Its child has the pool as it was between two uses, never in the middle of a use by a
-//! thread that the child does not have.
+//! A process may fork at any time. Its child has the pool as it was between two uses. It never has the pool in the
+//! middle of a use by a thread that the child lacks.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

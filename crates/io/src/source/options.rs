@@ -117,8 +117,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The same options, with the longest row of text and the largest page that memory has room for: in one task, and in
-    /// several at once.
+    /// The same options, with the longest row of text and the largest page that memory has room for. `shared_bytes` is for
+    /// several tasks at once, the others are for one.
     #[must_use]
     pub fn with_limits(
         &self,
