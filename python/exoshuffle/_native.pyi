@@ -327,8 +327,6 @@ class ReadOptions:
         schema: Types of columns, as an Arrow IPC schema.
         record_bytes: Size of a fixed-length record; None for that of gensort.
         key_bytes: Size of its key; None for that of gensort.
-        max_row_bytes: The longest row of text that memory has room for.
-        max_page_bytes: The largest page of Parquet that memory has room for.
 
     Raises:
         OptionsError: An option has a value that cannot work.
@@ -351,8 +349,6 @@ class ReadOptions:
         schema: bytes | None = None,
         record_bytes: int | None = None,
         key_bytes: int | None = None,
-        max_row_bytes: int | None = None,
-        max_page_bytes: int | None = None,
     ) -> ReadOptions: ...
     @classmethod
     def from_bytes(cls, state: bytes) -> ReadOptions:
@@ -422,8 +418,9 @@ class Split:
     ``rows 0 to 500 of in.parquet``.
     """
 
-    def __new__(cls, state: builtins.bytes) -> Split:
-        """Returns the split that ``__reduce__`` made these bytes of; a ``Source`` makes new splits.
+    @classmethod
+    def from_bytes(cls, state: builtins.bytes) -> Split:
+        """Returns the split that pickle made these bytes of; a ``Source`` makes new splits.
 
         Raises:
             InputError: The bytes were made by another version, or are damaged.
@@ -469,7 +466,7 @@ class Split:
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
-    def __reduce__(self) -> tuple[type[Split], tuple[builtins.bytes]]: ...
+    def __reduce__(self) -> tuple[Callable[..., Split], tuple[builtins.bytes]]: ...
 
 @final
 class Sorter:

@@ -26,7 +26,7 @@ _ARENA = "/memfd:exoshuffle (deleted)"
 #: How the names of native threads begin, and those of threads that an engine has as long as it is open. The system
 #: keeps 15 characters of a name.
 _NATIVE = ("exoshuffle-", "xs-")
-_NATIVE_OF_ENGINE = ("exoshuffle-guar", "exoshuffle-spil")
+_NATIVE_OF_ENGINE = ("exoshuffle-guar", "exoshuffle-rele", "exoshuffle-spil")
 #: Where engines spill by default.
 _DEFAULT_SPILL_DIRS = (tempfile.gettempdir(), "/var/tmp")  # noqa: S108  looked at
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  likewise

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use memchr::memrchr2;
 
+use crate::direct::place;
 use crate::error::{IoError, Result};
 use crate::source::list_files;
+use crate::storage::{self, Kind};
 use crate::Format;
 
 /// Bytes that are read, and written, at a time.
@@ -87,10 +89,11 @@ fn codec_of_name(path: &Path) -> Option<Codec> {
 /// Reads the first bytes. A file that cannot be read here is refused later, by its reader.
 fn codec_of_start(path: &Path) -> Option<Codec> {
     let mut start = [0; 4];
-    if !path.is_file() {
+    let storage = storage::of(path);
+    if !storage.is(Kind::File, path) {
         return None;
     }
-    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    storage.stream(path).ok()?.read_exact(&mut start).ok()?;
     codec_of(&start)
 }
 
@@ -116,7 +119,9 @@ pub fn decompress(
     bounds: Bounds,
     stop: &dyn Fn() -> bool,
 ) -> Result<u64> {
-    let file = File::open(crate::direct::place(from)).map_err(|e| IoError::read(from, e))?;
+    let place = place(from);
+    let file = storage::of(place).stream(place);
+    let file = file.map_err(|e| IoError::read(from, e))?;
     let mut input = BufReader::with_capacity(PIECE_BYTES, file);
     if input
         .fill_buf()
@@ -154,7 +159,11 @@ pub fn decompress(
     }
 }
 
-fn decoder(input: BufReader<File>, codec: Codec, bounds: Bounds) -> std::io::Result<Box<dyn Read>> {
+fn decoder(
+    input: BufReader<Box<dyn Read>>,
+    codec: Codec,
+    bounds: Bounds,
+) -> std::io::Result<Box<dyn Read>> {
     Ok(match codec {
         Codec::Gzip => Box::new(MultiGzDecoder::new(input)),
         Codec::Zstd => {

@@ -66,7 +66,7 @@ pub(crate) trait FileFormat: Sync {
     /// Inspects all files together as far as that is needed; returns a function that inspects each.
     fn inspect<'a>(&self, paths: &'a [PathBuf], options: &'a ReadOptions) -> Result<Inspect<'a>>;
 
-    /// Places of the input's columns in a file with this schema; empty if they are in the same order, or if the format finds
+    /// Places of the input's columns in a file with this schema. Empty if they are in the same order, or if the format finds
     /// columns by their names.
     fn column_order(&self, _all: &Schema, _file: &Schema) -> Vec<usize> {
         Vec::new()

@@ -12,6 +12,7 @@ mod format;
 mod formats;
 mod guard;
 mod source;
+mod storage;
 mod told;
 mod travel;
 mod turns;
@@ -22,13 +23,15 @@ pub use compression::Compression;
 pub use direct::{located, place, shown, BufferPool, ChunkWriter};
 pub use error::{ColumnOrigin, IoError, Result};
 pub use format::Format;
+pub use formats::ipc::StreamBatches;
 pub use formats::records::schema as record_schema;
 pub use formats::text::Encoding;
 pub use source::{
-    bad_rows, open_source, open_split, pattern_finds, sample_split, sample_splits, together,
-    union_schema, BadRows, BatchStream, CsvOptions, FileStamp, GivenOptions, Header, LargePages,
+    bad_rows, open_source, open_split, open_splits, pattern_finds, sample_split, sample_splits,
+    together, union_schema, BadRows, BatchStream, CsvOptions, GivenOptions, Header, LargePages,
     PartitionValue, ReadOptions, Sample, Source, SourceFile, Split, Syntax,
 };
+pub use storage::FileStamp;
 pub use told::told;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,

@@ -1,7 +1,7 @@
 //! Turns of tasks that read rows so large that memory has room for one of them at a time.
 //!
-//! No plan knows where such rows are: text does not tell the size of a row before its end, and a page of Parquet tells only
-//! the size of all its rows. Six texts of 20 MB among 100,000 short ones took 376 MB within 300, because two tasks came to
+//! No plan knows where such rows are. Text does not tell the size of a row before its end. A page of Parquet tells only the
+//! size of all its rows. Six texts of 20 MB among 100,000 short ones took 376 MB within 300, because two tasks came to
 //! one each at the same time.
 //!
 //! Guarantee: a turn limits memory, but never stops progress. A task that has waited for [`PATIENCE`] goes on without the

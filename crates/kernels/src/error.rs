@@ -5,6 +5,7 @@
 use arrow_schema::{ArrowError, DataType};
 
 use crate::check::CheckError;
+use crate::records::RecordError;
 
 /// The result of every fallible kernel.
 pub type Result<T, E = KernelError> = std::result::Result<T, E>;
@@ -137,6 +138,20 @@ pub enum KernelError {
         /// The most allowed.
         limit: usize,
     },
+    /// Rows of a table are needed, and others were given.
+    #[error(
+        "a sorter of records and one of random order can only sort; make one with Sorter.table"
+    )]
+    OnlySorts,
+    /// A batch holds other columns than records of this width.
+    #[error("a batch holds no records of {record_bytes} bytes; pass one fixed-size binary column of that width without nulls")]
+    NoRecords {
+        /// Bytes of a record.
+        record_bytes: usize,
+    },
+    /// An error of fixed-length records.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// Rows were not conserved.
     #[error(transparent)]
     Check(#[from] CheckError),

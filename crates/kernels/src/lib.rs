@@ -4,6 +4,7 @@
 //! (`sample` and `choose_boundaries` split the key space). `Scatter` writes the rows of each partition to a slice. On
 //! the reduce side, `Sections` takes slices apart, and `GatheredRows` finds their rows, sorts them and hands them out
 //! as batches. Both check that nothing was lost. `order` sorts (prefix, location) entries for any kind of row.
+//! `rows` does all this for each kind: rows of tables, records, and rows in random order.
 
 #[cfg(target_endian = "big")]
 compile_error!(
@@ -38,6 +39,7 @@ mod prefix;
 mod ranks;
 pub mod records;
 mod row_hash;
+pub mod rows;
 mod sample;
 mod scatter;
 mod sections;

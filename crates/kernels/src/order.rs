@@ -1,13 +1,13 @@
 //! Sorting entries: a key prefix and the location of its row.
 //!
-//! This is an MSD radix sort. A pass deals entries into buckets by the topmost bits in which they differ at all, and
-//! each bucket again until it is small. Small buckets are sorted by comparison. Locations take part like further bits
-//! of the key, so the result is stable although dealing is not. Presorted and all-equal input costs one pass, few
-//! distinct keys a few.
+//! This is an MSD radix sort. The digit of a pass is the topmost bits in which entries differ at all. A pass scatters
+//! entries into buckets by their digit, and further passes scatter each bucket until it is small. Small buckets are
+//! sorted by comparison. Locations take part like further bits of the key, so the result is stable although a pass is
+//! not. Presorted and all-equal input costs one pass, few distinct keys a few.
 //!
-//! It works in place, because fresh memory is dear: touching 16 bytes for the first time costs more than dealing them.
-//! Entries that fit into the first-level cache are dealt by way of a copy there, into so many buckets that hardly
-//! anything is left to do.
+//! A pass works in place, because fresh memory is dear: touching 16 bytes for the first time costs more than moving
+//! them. Entries that fit into the first-level cache are scattered into a copy there. That pass has so many buckets
+//! that hardly anything is left to do.
 
 /// Bits of a location that hold the byte offset; the slice index lies above them.
 pub const OFFSET_BITS: u32 = 48;
@@ -134,13 +134,13 @@ pub fn slice_and_offset(loc: u64) -> (usize, usize) {
     )
 }
 
-/// Up to this many entries are compared rather than dealt.
+/// Up to this many entries are sorted by comparison rather than by passes.
 const SMALL: usize = 24;
-/// Buckets of one pass, in bits: few enough that their open ends stay in the cache.
+/// The widest digit of a pass: few enough that their open ends stay in the cache.
 const MAX_DIGIT_BITS: u32 = 10;
 /// A pass over more than can be copied leaves about 2 to the power of this entries in a bucket.
 const BUCKET_BITS: u32 = 8;
-/// Up to this many entries are dealt by way of a copy. Most buckets have some 256 entries, which take 8 KiB with their
+/// Up to this many entries are scattered by way of a copy. Most buckets have some 256 entries, which take 8 KiB with their
 /// copy.
 const COPIED: usize = 2048;
 /// If all buckets of the copy are at most this large, they are sorted together.
@@ -150,12 +150,12 @@ const TINY: u32 = 16;
 ///
 /// # Cost
 /// 9 to 11 ns per entry for 30,000 to a million random prefixes, 2 ns for presorted ones. Measured; comparing alone
-/// takes 19 to 24 ns, dealing without the copy 16 to 22.
+/// takes 19 to 24 ns, passes without the copy 16 to 22.
 pub fn sort_entries<P: Prefix>(
     entries: &mut [Entry<P>],
     mut resolve_ties: impl FnMut(&mut [Entry<P>]),
 ) {
-    deal(entries, &mut Desk::new(entries.len()));
+    sort_by_digits(entries, &mut Scratch::new(entries.len()));
     for run in entries.chunk_by_mut(|a, b| a.prefix == b.prefix) {
         if run.len() > 1 {
             resolve_ties(run);
@@ -163,36 +163,36 @@ pub fn sort_entries<P: Prefix>(
     }
 }
 
-/// Memory in the cache for dealing: a copy of few entries, and the ends of their buckets.
-struct Desk<P> {
+/// Memory in the cache for a pass over few entries: their copy, and the starts of their buckets.
+struct Scratch<P> {
     copy: Vec<Entry<P>>,
-    ends: Vec<u32>,
+    starts: Vec<u32>,
 }
 
-impl<P: Prefix> Desk<P> {
+impl<P: Prefix> Scratch<P> {
     fn new(num_entries: usize) -> Self {
         Self {
             copy: vec![Entry::default(); num_entries.min(COPIED)],
-            ends: Vec::new(),
+            starts: Vec::new(),
         }
     }
 
-    /// Deals entries into about as many buckets as there are entries, and returns the size of the largest.
-    fn deal(&mut self, entries: &mut [Entry<P>], digit: &Digit) -> u32 {
-        self.ends.clear();
-        self.ends.resize(1 << digit.bits, 0);
+    /// Scatters entries into about as many buckets as there are entries, and returns the size of the largest.
+    fn scatter(&mut self, entries: &mut [Entry<P>], digit: &Digit) -> u32 {
+        // The histogram becomes the ends of the buckets, and these become their starts while entries go in backwards.
+        self.starts.clear();
+        self.starts.resize(1 << digit.bits, 0);
         for entry in entries.iter() {
-            self.ends[digit.of(entry)] += 1;
+            self.starts[digit.of(entry)] += 1;
         }
         let (mut end, mut largest) = (0, 0);
-        for size in &mut self.ends {
+        for size in &mut self.starts {
             largest = largest.max(*size);
             end += *size;
             *size = end;
         }
-        // Backwards, so that ends become starts.
         for entry in entries.iter().rev() {
-            let place = &mut self.ends[digit.of(entry)];
+            let place = &mut self.starts[digit.of(entry)];
             *place -= 1;
             self.copy[*place as usize] = *entry;
         }
@@ -201,7 +201,8 @@ impl<P: Prefix> Desk<P> {
     }
 }
 
-fn deal<P: Prefix>(entries: &mut [Entry<P>], desk: &mut Desk<P>) {
+/// Sorts entries by a pass over their topmost digit, and each of its buckets in the same way.
+fn sort_by_digits<P: Prefix>(entries: &mut [Entry<P>], scratch: &mut Scratch<P>) {
     if entries.len() <= SMALL {
         entries.sort_unstable();
         return;
@@ -210,38 +211,37 @@ fn deal<P: Prefix>(entries: &mut [Entry<P>], desk: &mut Desk<P>) {
         return;
     };
     if entries.len() > COPIED {
-        let sizes = digit.permute(entries);
-        deal_all(entries, sizes, desk);
-    } else if desk.deal(entries, &digit) <= TINY {
-        insert_all(entries);
+        let sizes = digit.scatter_in_place(entries);
+        sort_buckets(entries, sizes, scratch);
+    } else if scratch.scatter(entries, &digit) <= TINY {
+        insertion_sort(entries);
     } else {
-        let starts = std::mem::take(&mut desk.ends);
+        let starts = std::mem::take(&mut scratch.starts);
         let ends = starts[1..].iter().copied().chain([entries.len() as u32]);
         let sizes = starts
             .iter()
             .zip(ends)
             .map(|(start, end)| (end - start) as usize);
-        deal_all(entries, sizes, desk);
+        sort_buckets(entries, sizes, scratch);
     }
 }
 
-/// Sorts bucket by bucket.
-fn deal_all<P: Prefix>(
+fn sort_buckets<P: Prefix>(
     mut entries: &mut [Entry<P>],
     sizes: impl IntoIterator<Item = usize>,
-    desk: &mut Desk<P>,
+    scratch: &mut Scratch<P>,
 ) {
     for size in sizes {
         let (bucket, rest) = std::mem::take(&mut entries).split_at_mut(size);
         entries = rest;
         if size > 1 {
-            deal(bucket, desk);
+            sort_by_digits(bucket, scratch);
         }
     }
 }
 
 /// Sorts entries that are all near their places.
-fn insert_all<P: Prefix>(entries: &mut [Entry<P>]) {
+fn insertion_sort<P: Prefix>(entries: &mut [Entry<P>]) {
     for at in 1..entries.len() {
         let entry = entries[at];
         let mut place = at;
@@ -253,7 +253,7 @@ fn insert_all<P: Prefix>(entries: &mut [Entry<P>]) {
     }
 }
 
-/// The bits that one pass deals by.
+/// The bits that one pass scatters by.
 struct Digit {
     of_prefix: bool,
     shift: u32,
@@ -305,7 +305,7 @@ impl Digit {
     }
 
     /// Moves every entry into the bucket of its digit, and returns the sizes of the buckets.
-    fn permute<P: Prefix>(&self, entries: &mut [Entry<P>]) -> Vec<usize> {
+    fn scatter_in_place<P: Prefix>(&self, entries: &mut [Entry<P>]) -> Vec<usize> {
         let mut sizes = vec![0; 1 << self.bits];
         for entry in entries.iter() {
             sizes[self.of(entry)] += 1;

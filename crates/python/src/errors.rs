@@ -90,7 +90,7 @@ pub fn io_error(error: IoError) -> PyErr {
     }
 }
 
-/// Returns the exception for an error of the table kernels.
+/// Returns the exception for an error of the kernels.
 pub fn kernel_error(error: KernelError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -100,7 +100,10 @@ pub fn kernel_error(error: KernelError) -> PyErr {
         KernelError::PartitionCount { .. } | KernelError::NoKeys | KernelError::NotANumber => {
             OptionsError::new_err(message)
         }
+        KernelError::NoRecords { .. } => SchemaError::new_err(message),
+        KernelError::OnlySorts => OptionsError::new_err(message),
         KernelError::Check(_) => ShuffleCheckError::new_err(message),
+        KernelError::Record(error) => record_error(error),
         _ => InputError::new_err(message),
     }
 }
@@ -139,10 +142,8 @@ pub fn schema_error(message: String) -> PyErr {
 pub enum RowError {
     /// An error of reading files.
     Io(IoError),
-    /// An error of the table kernels.
+    /// An error of the kernels.
     Kernel(KernelError),
-    /// An error of the record kernels.
-    Record(RecordError),
     /// An error of an Arrow stream that another library produces or has written.
     Stream(String),
 }
@@ -152,9 +153,14 @@ impl fmt::Display for RowError {
         match self {
             Self::Io(error) => told(error).fmt(f),
             Self::Kernel(error) => error.fmt(f),
-            Self::Record(error) => error.fmt(f),
             Self::Stream(message) => message.fmt(f),
         }
+    }
+}
+
+impl From<KernelError> for RowError {
+    fn from(error: KernelError) -> Self {
+        Self::Kernel(error)
     }
 }
 
@@ -163,7 +169,6 @@ impl From<RowError> for PyErr {
         match error {
             RowError::Io(error) => io_error(error),
             RowError::Kernel(error) => kernel_error(error),
-            RowError::Record(error) => record_error(error),
             RowError::Stream(message) => InputError::new_err(message),
         }
     }

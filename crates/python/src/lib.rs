@@ -1,7 +1,7 @@
 //! The PyO3 module `exoshuffle._native`: shims only.
 //!
-//! What each call does is said once, in the stub `python/exoshuffle/_native.pyi`, which is the description of the boundary; a
-//! shim names the type or function that it wraps.
+//! The stub `python/exoshuffle/_native.pyi` describes the boundary: what each call does is said there, once. A shim names
+//! the type or function that it wraps.
 //!
 //! A shim takes owned, typed arguments, releases the GIL, makes one call into the other crates and wraps the result. Bytes
 //! cross in both directions by Python's buffer protocol, so kernels do not know which engine owns them.
@@ -16,9 +16,9 @@ mod idle;
 mod ipc;
 mod memory;
 mod merge;
+mod pickle;
 mod read_options;
 mod records;
-mod row_kind;
 mod row_source;
 mod rows;
 mod scattered;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use exoshuffle_io::{BadRows, GivenOptions, Header};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::PyType;
 
 use crate::errors::io_error;
 use crate::ipc::schema_from_ipc;
+use crate::pickle::{reduced, Reduced};
 
 /// See `exoshuffle_io::ReadOptions`.
 #[pyclass(frozen, eq, hash, from_py_object, module = "exoshuffle._native")]
@@ -20,7 +21,7 @@ impl ReadOptions {
     #[pyo3(signature = (
         *, format=None, csv_delimiter=None, csv_quote=None, csv_escape=None, csv_comment=None, csv_names=None,
         csv_skip_rows=0, csv_null_values=None, csv_encoding=None, skip_bad_rows=false, hive=true, schema=None,
-        record_bytes=None, key_bytes=None, max_row_bytes=None, max_page_bytes=None
+        record_bytes=None, key_bytes=None
     ))]
     #[expect(
         clippy::too_many_arguments,
@@ -41,8 +42,6 @@ impl ReadOptions {
         schema: Option<&[u8]>,
         record_bytes: Option<i128>,
         key_bytes: Option<i128>,
-        max_row_bytes: Option<i128>,
-        max_page_bytes: Option<i128>,
     ) -> PyResult<Self> {
         let given = GivenOptions {
             format,
@@ -63,8 +62,6 @@ impl ReadOptions {
             schema: schema.map(schema_from_ipc).transpose()?,
             record_bytes,
             key_bytes,
-            max_row_bytes,
-            max_page_bytes,
         };
         Ok(Self(Arc::new(given.checked().map_err(io_error)?)))
     }
@@ -75,13 +72,8 @@ impl ReadOptions {
         Ok(Self(Arc::new(options)))
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let state = self.0.to_bytes().map_err(io_error)?;
-        let from_bytes = py.get_type::<Self>().getattr("from_bytes")?;
-        Ok((from_bytes, (PyBytes::new(py, &state),)))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced::<Self>(py, self.0.to_bytes())
     }
 
     fn with_limits(

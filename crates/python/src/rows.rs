@@ -11,6 +11,7 @@ use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use exoshuffle_io::{PartFile, PartWriter, PartitionedWriter, PendingParts};
 use exoshuffle_kernels::cast_to_user_schema;
+use exoshuffle_kernels::rows::BATCH_BYTES;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -21,7 +22,7 @@ use crate::columns::column_index;
 use crate::errors::{arrow_error, io_error, RowError};
 use crate::ipc::{schema_from_ipc, IpcStream, IpcStreams};
 use crate::read_options::ReadOptions;
-use crate::row_source::{RowSource, BATCH_BYTES};
+use crate::row_source::RowSource;
 use crate::split::Split;
 use crate::write_options::WriteOptions;
 

@@ -10,16 +10,17 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use exoshuffle_io::{open_split, sample_split, sample_splits};
 use exoshuffle_kernels::records::RecordShape;
-use exoshuffle_kernels::{sample_rows, Assignment, Permutation, RowLayout, SortKey};
+use exoshuffle_kernels::rows::{follow, placed, Measured, Placed, RowKind, RowOrigin};
+use exoshuffle_kernels::{Assignment, Permutation, RowLayout, SortKey};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow_stream::{import, stream_error};
 use crate::columns::{check_names, sort_key, unsortable};
-use crate::errors::{io_error, kernel_error, record_error};
+use crate::errors::{io_error, kernel_error, record_error, RowError};
 use crate::ipc::schema_from_ipc;
 use crate::read_options::ReadOptions;
-use crate::row_kind::{follow, placed, Origin, Placed, RowKind};
+use crate::row_source::RowSource;
 use crate::rows::Rows;
 use crate::scattered::Scattered;
 use crate::sections::Sections;
@@ -63,7 +64,7 @@ impl Sorter {
         let shape = RecordShape::try_new(record_bytes, key_bytes).map_err(record_error)?;
         let schema = exoshuffle_io::record_schema(record_bytes);
         Ok(Self {
-            kind: RowKind::Records(shape),
+            kind: RowKind::Records(shape, Arc::clone(&schema)),
             schema,
             options: read_options,
         })
@@ -99,7 +100,7 @@ impl Sorter {
         seed: u64,
     ) -> PyResult<(u64, u64, u64)> {
         py.detach(|| {
-            let (mut rows, mut bytes, mut largest) = (0, 0, 0);
+            let mut sizes = Measured::default();
             for split in &splits {
                 let (batch, _) = sample_split(
                     split.borrow(),
@@ -110,13 +111,9 @@ impl Sorter {
                     seed,
                 )
                 .map_err(io_error)?;
-                // All rows at once: otherwise bytes that nested columns take whatever their number would be counted for
-                // each row.
-                bytes += self.kind.row_bytes(&batch)?;
-                largest = largest.max(self.kind.largest_row_bytes(&batch)?);
-                rows += batch.num_rows() as u64;
+                sizes = sizes.and(self.kind.measure(&batch).map_err(kernel_error)?);
             }
-            Ok((rows, bytes, largest))
+            Ok((sizes.rows, sizes.bytes, sizes.largest))
         })
     }
 
@@ -138,7 +135,7 @@ impl Sorter {
                 seed.wrapping_add(u64::from(index)),
             )
             .map_err(io_error)?;
-            self.kind.sample_all(&samples, index)
+            self.kind.sample_all(&samples, index).map_err(kernel_error)
         })?;
         Ok(PyBytes::new(py, &sample))
     }
@@ -153,20 +150,8 @@ impl Sorter {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let batches = self.batches(batches)?;
         let sample = py.detach(|| {
-            // Copies all keys, since an imported column keeps the whole batch, which may be large.
-            let mut keys = Vec::new();
-            for batch in batches {
-                for key in self.kind.project(&[batch?])? {
-                    let (schema, num_rows) = (key.schema(), key.num_rows());
-                    let (copy, _) = sample_rows(&schema, std::slice::from_ref(&key), num_rows, 0)
-                        .map_err(kernel_error)?;
-                    keys.push(copy);
-                }
-            }
             let seed = seed.wrapping_add(u64::from(index));
-            let (batch, rows) =
-                sample_rows(&keys[0].schema(), &keys, num_rows, seed).map_err(kernel_error)?;
-            self.kind.sample(&batch, &rows, index)
+            self.kind.sample_batches(batches, index, num_rows, seed)
         })?;
         Ok(PyBytes::new(py, &sample))
     }
@@ -182,7 +167,8 @@ impl Sorter {
         let side = sections.side(0);
         let sample = py.detach(|| {
             let seed = seed.wrapping_add(u64::from(index));
-            self.kind.sample_sections(&side, index, num_rows, seed)
+            let sample = self.kind.sample_sections(&side, index, num_rows, seed);
+            sample.map_err(kernel_error)
         })?;
         Ok(PyBytes::new(py, &sample))
     }
@@ -194,8 +180,8 @@ impl Sorter {
         num_partitions: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
-        let bytes = self.kind.choose_boundaries(&samples, num_partitions)?;
-        Ok(PyBytes::new(py, &bytes))
+        let bytes = self.kind.choose_boundaries(&samples, num_partitions);
+        Ok(PyBytes::new(py, &bytes.map_err(kernel_error)?))
     }
 
     fn even_assignment<'py>(
@@ -203,10 +189,8 @@ impl Sorter {
         py: Python<'py>,
         num_partitions: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(
-            py,
-            &self.kind.even_assignment(num_partitions)?,
-        ))
+        let assignment = self.kind.even_assignment(num_partitions);
+        Ok(PyBytes::new(py, &assignment.map_err(kernel_error)?))
     }
 
     #[pyo3(signature = (num_partitions, level=0))]
@@ -216,7 +200,7 @@ impl Sorter {
         num_partitions: usize,
         level: u8,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let assignment = Assignment::hash_level(self.kind.table()?, num_partitions, level);
+        let assignment = Assignment::hash_level(self.table_layout()?, num_partitions, level);
         Ok(PyBytes::new(
             py,
             &assignment.map_err(kernel_error)?.to_bytes(),
@@ -228,7 +212,7 @@ impl Sorter {
         py: Python<'py>,
         num_partitions: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        self.kind.table()?;
+        self.table_layout()?;
         let assignment = Assignment::round_robin(num_partitions);
         Ok(PyBytes::new(
             py,
@@ -282,36 +266,48 @@ impl Sorter {
         let side = sections.side(tag);
         let assignment = assignment.to_vec();
         py.detach(|| {
-            let planned = self.kind.plan_sections(&side, index, &assignment)?;
-            Ok(Scattered(planned.tagged(tag)))
+            let planned = self.kind.plan_sections(&side, index, &assignment);
+            Ok(Scattered(planned.map_err(kernel_error)?.tagged(tag)))
         })
     }
 
     #[pyo3(signature = (sections, tag=0))]
     fn sort(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
-        let source = py.detach(|| self.kind.sorted(side, &self.schema))?;
-        Ok(Rows::new(source, Arc::clone(&self.schema)))
+        let rows = py.detach(|| self.kind.sorted(side)).map_err(kernel_error)?;
+        Ok(Rows::new(
+            RowSource::Partition(rows),
+            Arc::clone(&self.schema),
+        ))
     }
 
     #[pyo3(signature = (sections, tag=0))]
     fn gather(&self, py: Python<'_>, sections: &Sections, tag: u8) -> PyResult<Rows> {
         let side = sections.side(tag);
-        let source = py.detach(|| self.kind.gathered(side))?;
-        Ok(Rows::new(source, Arc::clone(&self.schema)))
+        let rows = py
+            .detach(|| self.kind.gathered(side))
+            .map_err(kernel_error)?;
+        Ok(Rows::new(
+            RowSource::Partition(rows),
+            Arc::clone(&self.schema),
+        ))
     }
 }
 
 impl Sorter {
+    fn table_layout(&self) -> PyResult<&RowLayout> {
+        self.kind.table().map_err(kernel_error)
+    }
+
     /// The batches of a split, which is opened at once; the error if it cannot be.
-    fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = PyResult<Placed>> {
+    fn read(&self, split: &exoshuffle_io::Split) -> impl Iterator<Item = Result<Placed, RowError>> {
         let opened = open_split(split, &self.schema, &self.options.0, None, BATCH_ROWS);
         let batches = opened.unwrap_or_else(|error| Box::new(iter::once(Err(error))));
-        let first = Origin {
+        let first = RowOrigin {
             source: split.file_index,
             row: split.first_row(),
         };
-        follow(batches.map(|batch| batch.map_err(io_error)), first)
+        follow(batches.map(|batch| batch.map_err(RowError::Io)), first)
     }
 
     /// Returns the batches of an object of Python, with the columns that this sorter was made for. The first batch is
@@ -319,11 +315,11 @@ impl Sorter {
     fn batches(
         &self,
         batches: &Bound<'_, PyAny>,
-    ) -> PyResult<impl Iterator<Item = PyResult<RecordBatch>> + Send + use<>> {
+    ) -> PyResult<impl Iterator<Item = Result<RecordBatch, RowError>> + Send + use<>> {
         let reader = import(batches)?;
         let schema = reader.schema();
         check_names(&self.schema, &schema)?;
-        let batches = reader.map(|batch| batch.map_err(|error| stream_error(&error).into()));
+        let batches = reader.map(|batch| batch.map_err(|error| stream_error(&error)));
         Ok(iter::once(Ok(RecordBatch::new_empty(schema))).chain(batches))
     }
 }

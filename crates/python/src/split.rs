@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use exoshuffle_io::shown;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::PyType;
 
 use crate::errors::io_error;
+use crate::pickle::{reduced, Reduced};
 
 /// See `exoshuffle_io::Split`.
 #[pyclass(frozen, eq, hash, from_py_object, module = "exoshuffle._native")]
@@ -28,21 +29,14 @@ impl Borrow<exoshuffle_io::Split> for Split {
 
 #[pymethods]
 impl Split {
-    #[new]
-    fn new(state: &[u8]) -> PyResult<Self> {
+    #[classmethod]
+    fn from_bytes(_: &Bound<'_, PyType>, state: &[u8]) -> PyResult<Self> {
         let split = exoshuffle_io::Split::from_bytes(state).map_err(io_error)?;
         Ok(split.into())
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let state = self.0.to_bytes().map_err(io_error)?;
-        Ok((
-            py.get_type::<Self>().into_any(),
-            (PyBytes::new(py, &state),),
-        ))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced::<Self>(py, self.0.to_bytes())
     }
 
     #[getter]

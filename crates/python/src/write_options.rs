@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use exoshuffle_io::{Format, IpcLayout, PartitionBy};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::PyType;
 
 use crate::errors::io_error;
 use crate::ipc::schema_from_ipc;
+use crate::pickle::{reduced, Reduced};
 
 /// See `exoshuffle_io::WriteOptions`.
 #[pyclass(frozen, eq, hash, from_py_object, module = "exoshuffle._native")]
@@ -64,13 +65,8 @@ impl WriteOptions {
         Ok(Self(Arc::new(options)))
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let state = self.0.to_bytes().map_err(io_error)?;
-        let from_bytes = py.get_type::<Self>().getattr("from_bytes")?;
-        Ok((from_bytes, (PyBytes::new(py, &state),)))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced::<Self>(py, self.0.to_bytes())
     }
 
     fn __repr__(&self) -> String {

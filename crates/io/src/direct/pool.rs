@@ -5,8 +5,8 @@
 //! nobody wanted for [`IDLE_FOR`] goes too. A reduce needs a tenth of the buffers of a map, and the buffers that maps
 //! leave idle would count against the memory limit.
 //!
-//! A process may fork at any time. Its child has the pool as it was between two uses, never in the middle of a use by a
-//! thread that the child does not have.
+//! A process may fork at any time. Its child has the pool as it was between two uses. It never has the pool in the
+//! middle of a use by a thread that the child lacks.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::PAGE;
 use crate::error::{IoError, Result};
+use crate::storage::PAGE;
 
 /// Sizes that are recycled; a larger buffer gets its own mapping, which goes when it is dropped.
 const CLASSES: [usize; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];

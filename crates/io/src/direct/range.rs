@@ -1,27 +1,15 @@
 //! Positional reads of one regular file.
 //!
-//! Bytes in the page cache are copied from there. Other bytes are read with `O_DIRECT`, so that a scan of cold data
-//! neither displaces the cache nor pays for fresh cache pages. (`RWF_NOWAIT` would tell the two apart with one call,
-//! but it starts the kernel's read-ahead and so fills the cache after all; `mincore` only looks.)
-//!
 //! A small file is read once, whole, and kept: each file of an input of thousands is asked for a dozen ranges.
 
-use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::{page_ceil, page_floor, place, BufferPool, PAGE};
+use super::{place, BufferPool};
 use crate::error::{IoError, Result};
-use crate::source::FileStamp;
-
-/// The part of a range that is looked at to tell whether it is cached. Looking at all of it took a fifth of the time of
-/// reading it from the cache.
-const LOOKED_AT_BYTES: usize = 256 << 10;
+use crate::storage::{self, page_ceil, page_floor, FileStamp, StoredFile, PAGE};
 
 /// A range that is a smaller part of its buffer is copied out of it. Without this, each of 5,000 batches of one row of
 /// 200 bytes kept a buffer of 64 KiB. A filter, which holds many of them, took 235 MB within 200.
@@ -32,39 +20,26 @@ pub(crate) const SMALL_FILE_BYTES: u64 = 128 << 10;
 /// A file opened for reads at any position, from several threads.
 pub struct RangeReader {
     path: PathBuf,
-    file: File,
-    direct: OnceLock<Option<File>>,
+    file: Box<dyn StoredFile>,
+    stamp: FileStamp,
     /// The content of the file, if it is small and was read.
     whole: OnceLock<Bytes>,
-    /// Set when a direct read was refused although the open was not.
-    refused: AtomicBool,
-    stamp: FileStamp,
 }
 
 impl RangeReader {
     /// Opens a regular file.
     pub fn open(path: &Path) -> Result<Self> {
-        // Opening a pipe waits for its writer. So do not wait, and refuse it below.
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NONBLOCK);
-        let file = options
-            .open(place(path))
-            .map_err(|e| IoError::read(path, e))?;
-        let metadata = file.metadata().map_err(|e| IoError::read(path, e))?;
-        if !metadata.is_file() {
-            return Err(IoError::NotRegular {
-                path: path.to_path_buf(),
-            });
-        }
-        let stamp = FileStamp::of(&metadata);
-        let (direct, refused) = (OnceLock::new(), AtomicBool::new(false));
+        let place = place(path);
+        let file = storage::of(place).open(place);
+        let file = file.map_err(|e| IoError::read(path, e))?;
+        let file = file.ok_or_else(|| IoError::NotRegular {
+            path: path.to_path_buf(),
+        })?;
         Ok(Self {
             path: path.to_path_buf(),
+            stamp: file.stamp(),
             file,
-            direct,
             whole: OnceLock::new(),
-            refused,
-            stamp,
         })
     }
 
@@ -136,7 +111,8 @@ impl RangeReader {
             return Ok(whole);
         }
         let mut content = vec![0; self.len() as usize];
-        self.fill(&self.file, 0, self.len() as usize, &mut content)?;
+        let read = self.file.read_at(0, &mut content);
+        self.complete(0, content.len(), read)?;
         Ok(self.whole.get_or_init(|| Bytes::from(content)))
     }
 
@@ -145,83 +121,16 @@ impl RangeReader {
         debug_assert!(
             offset.is_multiple_of(PAGE as u64) && out.as_ptr().addr().is_multiple_of(PAGE)
         );
-        if let Some(direct) = self.direct().filter(|_| !self.is_cached(offset, wanted)) {
-            let span = page_ceil(wanted as u64) as usize;
-            match self.fill(direct, offset, wanted, &mut out[..span]) {
-                Err(IoError::Read { source, .. })
-                    if source.raw_os_error() == Some(libc::EINVAL) =>
-                {
-                    self.refused.store(true, Ordering::Relaxed);
-                }
-                result => return result,
-            }
-        }
-        self.fill(&self.file, offset, wanted, &mut out[..wanted])
+        let read = self.file.read_pages(offset, wanted, out);
+        self.complete(offset, wanted, read)
     }
 
-    fn fill(&self, file: &File, offset: u64, wanted: usize, out: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        while done < wanted {
-            // A direct read must continue at a page border; a short one ends elsewhere only at the end of the file.
-            match file.read_at(&mut out[done..], offset + done as u64) {
-                Ok(0) => return Err(self.truncated(offset + done as u64)),
-                Ok(n) => done += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(IoError::read(&self.path, e)),
-            }
+    /// Returns an error if fewer bytes than wanted were read from `offset`.
+    fn complete(&self, offset: u64, wanted: usize, read: std::io::Result<usize>) -> Result<()> {
+        match read.map_err(|e| IoError::read(&self.path, e))? {
+            read if read < wanted => Err(self.truncated(offset + read as u64)),
+            _ => Ok(()),
         }
-        Ok(())
-    }
-
-    fn direct(&self) -> Option<&File> {
-        if self.refused.load(Ordering::Relaxed) {
-            return None;
-        }
-        let open = || {
-            let file = OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_DIRECT)
-                .open(place(&self.path))
-                .ok()?;
-            // The path may name another file by now; then the file already open is the one to read.
-            let (ours, theirs) = (self.file.metadata().ok()?, file.metadata().ok()?);
-            ((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())).then_some(file)
-        };
-        self.direct.get_or_init(open).as_ref()
-    }
-
-    /// Returns whether most of the range, judged by its middle, is in the page cache. A range of which nothing is known
-    /// counts as cached, since a plain read is right then.
-    fn is_cached(&self, offset: u64, len: usize) -> bool {
-        let looked_at = len.min(LOOKED_AT_BYTES);
-        let middle = page_floor(offset + ((len - looked_at) / 2) as u64);
-        let len = looked_at;
-        let Ok(position) = libc::off_t::try_from(middle) else {
-            return true;
-        };
-        let (fd, flags) = (self.file.as_raw_fd(), libc::MAP_SHARED);
-        // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                flags,
-                fd,
-                position,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return true;
-        }
-        let mut pages = vec![0_u8; len.div_ceil(PAGE)];
-        // SAFETY: `pages` has one byte for each page of the mapping, which is removed right after.
-        let status = unsafe {
-            let status = libc::mincore(address, len, pages.as_mut_ptr());
-            libc::munmap(address, len);
-            status
-        };
-        status != 0 || pages.iter().filter(|&&page| page & 1 == 1).count() * 2 > pages.len()
     }
 
     fn truncated(&self, at: u64) -> IoError {
@@ -234,6 +143,9 @@ impl RangeReader {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn sample_file(bytes: usize) -> (tempfile::NamedTempFile, Vec<u8>) {
@@ -274,20 +186,6 @@ mod tests {
                     content[start..start + len]
                 );
             }
-        }
-    }
-
-    #[test]
-    fn cold_reads_leave_the_cache_alone() {
-        let (file, content) = sample_file(1 << 20);
-        drop_cache(file.as_file());
-        let reader = RangeReader::open(file.path()).unwrap();
-        if reader.is_cached(0, 1 << 20) || reader.direct().is_none() {
-            return; // this file system keeps everything in memory
-        }
-        assert_eq!(reader.read(0, 1 << 20).unwrap(), content);
-        if !reader.refused.load(Ordering::Relaxed) {
-            assert!(!reader.is_cached(0, 1 << 20));
         }
     }
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{page_floor, RangeReader, PAGE, WINDOW};
+use super::{RangeReader, WINDOW};
 use crate::error::{IoError, Result};
+use crate::storage::{page_floor, PAGE};
 
 /// Windows larger than this are read when they are needed.
 const LARGEST_AHEAD: u64 = 4 * WINDOW as u64;

@@ -5,16 +5,15 @@
 //! hand over a row group at once. A file of less than one buffer never starts the thread. A failure of the thread
 //! surfaces at the next write, or when the end is waited for.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::thread::JoinHandle;
 
-use super::{page_ceil, BufferPool, PooledBuffer, WINDOW};
+use super::{BufferPool, PooledBuffer, WINDOW};
 use crate::error::{IoError, Result};
+use crate::storage::{self, NewFile};
 
 /// Full buffers that wait for the thread.
 const MAX_WAITING: usize = 3;
@@ -49,33 +48,28 @@ enum Target {
 impl DirectWriter {
     /// Creates the file, which must not exist.
     pub fn create(path: &Path) -> Result<Self> {
-        let sink = Box::new(Sink::create(path)?);
-        let buffer = BufferPool::take(WINDOW)?;
-        Ok(Self {
-            path: path.to_path_buf(),
-            buffer,
-            filled: 0,
-            written: 0,
-            target: Target::Here(sink),
-        })
+        let file = storage::of(path).create(path);
+        Self::to(file.map_err(|e| IoError::write(path, e))?, path)
     }
 
     /// Writes to a file that is open and need not be able to seek; `name` is for errors.
     pub fn to_open(file: File, name: &Path) -> Result<Self> {
-        let sink = Box::new(Sink {
-            path: name.to_path_buf(),
+        Self::to(storage::stream_to(file), name)
+    }
+
+    fn to(file: Box<dyn NewFile>, path: &Path) -> Result<Self> {
+        let sink = Sink {
+            path: path.to_path_buf(),
             file,
-            direct: false,
-            seeks: false,
-            offset: 0,
+            bytes: 0,
             crc: crc32fast::Hasher::new(),
-        });
+        };
         Ok(Self {
-            path: name.to_path_buf(),
+            path: path.to_path_buf(),
             buffer: BufferPool::take(WINDOW)?,
             filled: 0,
             written: 0,
-            target: Target::Here(sink),
+            target: Target::Here(Box::new(sink)),
         })
     }
 
@@ -112,7 +106,7 @@ impl DirectWriter {
     /// Sends the rest on its way to the file, which is closed when all of it is there.
     pub fn end(mut self) -> Result<PendingFile> {
         match std::mem::replace(&mut self.target, Target::Failed) {
-            Target::Here(mut sink) => {
+            Target::Here(sink) => {
                 let written = sink.write_tail(&mut self.buffer, self.filled);
                 written.map(PendingFile::Written)
             }
@@ -223,105 +217,31 @@ fn failed_before(path: &Path) -> IoError {
     )
 }
 
-/// The file behind the buffers: whole pages until the tail.
+/// The file behind the buffers, checksummed.
 struct Sink {
     path: PathBuf,
-    file: File,
-    direct: bool,
-    seeks: bool,
-    offset: u64,
+    file: Box<dyn NewFile>,
+    bytes: u64,
     crc: crc32fast::Hasher,
 }
 
 impl Sink {
-    fn create(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o666)
-            .open(path);
-        let file = file.map_err(|e| IoError::write(path, e))?;
-        // Set after the open: an open that refuses O_DIRECT would leave an empty file behind.
-        let direct = set_direct(&file, true);
-        Ok(Self {
-            path: path.to_path_buf(),
-            file,
-            direct,
-            seeks: true,
-            offset: 0,
-            crc: crc32fast::Hasher::new(),
-        })
-    }
-
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        self.crc.update(data);
-        self.write_at(data)?;
-        self.offset += data.len() as u64;
+    fn write(&mut self, full: &[u8]) -> Result<()> {
+        self.crc.update(full);
+        let written = self.file.append(full);
+        written.map_err(|e| IoError::write(&self.path, e))?;
+        self.bytes += full.len() as u64;
         Ok(())
     }
 
-    fn write_tail(&mut self, buffer: &mut PooledBuffer, filled: usize) -> Result<WrittenFile> {
+    fn write_tail(mut self, buffer: &mut PooledBuffer, filled: usize) -> Result<WrittenFile> {
         self.crc.update(&buffer[..filled]);
-        let padded = if self.direct {
-            page_ceil(filled as u64) as usize
-        } else {
-            filled
-        };
-        buffer[filled..padded].fill(0);
-        self.write_at(&buffer[..padded])?;
-        let bytes = self.offset + filled as u64;
-        if padded != filled {
-            self.file
-                .set_len(bytes)
-                .map_err(|e| IoError::write(&self.path, e))?;
-        }
+        let written = self.file.finish(buffer, filled);
+        written.map_err(|e| IoError::write(&self.path, e))?;
         Ok(WrittenFile {
-            bytes,
-            crc32: self.crc.clone().finalize(),
+            bytes: self.bytes + filled as u64,
+            crc32: self.crc.finalize(),
         })
-    }
-
-    fn write_at(&mut self, data: &[u8]) -> Result<()> {
-        let mut done = 0;
-        while done < data.len() {
-            let written = if self.seeks {
-                self.file.write_at(&data[done..], self.offset + done as u64)
-            } else {
-                self.file.write(&data[done..])
-            };
-            match written {
-                Ok(0) => {
-                    return Err(IoError::write(
-                        &self.path,
-                        std::io::ErrorKind::WriteZero.into(),
-                    ))
-                }
-                Ok(n) => done += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                // Some file systems accept the flag and refuse the write; also after a short, unaligned write.
-                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && self.direct => {
-                    set_direct(&self.file, false);
-                    self.direct = false;
-                }
-                Err(e) => return Err(IoError::write(&self.path, e)),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Sets or clears `O_DIRECT`, and returns whether the flag is set afterwards.
-fn set_direct(file: &File, on: bool) -> bool {
-    let fd = file.as_raw_fd();
-    // SAFETY: fcntl with integer arguments on a descriptor that is open for the whole call.
-    unsafe {
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        let wanted = if on {
-            flags | libc::O_DIRECT
-        } else {
-            flags & !libc::O_DIRECT
-        };
-        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) == 0 && on
     }
 }
 
@@ -381,25 +301,8 @@ mod tests {
 
     #[test]
     fn a_full_device_is_an_error_that_names_the_path() {
-        // Opening a device with create_new fails, so the sink is put together by hand.
-        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let path = PathBuf::from("/dev/full");
-        let sink = Sink {
-            path: path.clone(),
-            file,
-            direct: false,
-            seeks: true,
-            offset: 0,
-            crc: crc32fast::Hasher::new(),
-        };
-        let buffer = BufferPool::take(WINDOW).unwrap();
-        let mut writer = DirectWriter {
-            path,
-            buffer,
-            filled: 0,
-            written: 0,
-            target: Target::Here(Box::new(sink)),
-        };
+        let device = File::options().write(true).open("/dev/full").unwrap();
+        let mut writer = DirectWriter::to_open(device, Path::new("/dev/full")).unwrap();
         let block = vec![1_u8; WINDOW];
         let error = (0..10)
             .find_map(|_| writer.append(&block).err())

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{IoError, Result};
+use crate::storage::{self, Kind, Listed};
 
 /// Whether the text has pattern characters.
 pub(super) fn is_pattern(text: &str) -> bool {
@@ -11,10 +12,7 @@ pub(super) fn is_pattern(text: &str) -> bool {
 
 /// Finds all files that match, unsorted. Hidden components match only where the pattern names the dot.
 pub(super) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
-    let (root, rest) = match pattern.strip_prefix('/') {
-        Some(rest) => (PathBuf::from("/"), rest),
-        None => (PathBuf::new(), pattern),
-    };
+    let (root, rest) = split_root(pattern);
     let components: Vec<&str> = rest.split('/').filter(|c| !c.is_empty()).collect();
     for component in &components {
         check(component).map_err(|reason| IoError::BadPattern {
@@ -23,8 +21,15 @@ pub(super) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
         })?;
     }
     let mut found = Vec::new();
-    descend(&root, &components, &mut found)?;
+    descend(Path::new(root), &components, &mut found)?;
     Ok(found)
+}
+
+/// Splits a pattern behind the root of its storage.
+fn split_root(pattern: &str) -> (&str, &str) {
+    let path = Path::new(pattern);
+    let root = storage::of(path).root_bytes(path);
+    pattern.split_at(root.unwrap_or_default())
 }
 
 fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<()> {
@@ -34,25 +39,25 @@ fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<(
     };
     if *first == "**" {
         descend(at, rest, found)?;
-        for (name, path) in entries(at)? {
+        for (name, entry) in entries(at)? {
             // A link to a directory may lead in a circle, so `**` does not follow it.
-            if !name.starts_with('.') && path.is_dir() && !path.is_symlink() {
-                descend(&path, components, found)?;
+            if !name.starts_with('.') && entry.is_directory && !entry.is_link {
+                descend(&at.join(name), components, found)?;
             }
         }
         return Ok(());
     }
     if !is_pattern(first) {
         let path = at.join(first);
-        return if path.exists() {
+        return if storage::of(&path).exists(&path) {
             descend(&path, rest, found)
         } else {
             Ok(())
         };
     }
-    for (name, path) in entries(at)? {
-        if is_found(first, &name) && (rest.is_empty() || path.is_dir()) {
-            descend(&path, rest, found)?;
+    for (name, entry) in entries(at)? {
+        if is_found(first, &name) && (rest.is_empty() || entry.is_directory) {
+            descend(&at.join(name), rest, found)?;
         }
     }
     Ok(())
@@ -63,15 +68,17 @@ fn descend(at: &Path, components: &[&str], found: &mut Vec<PathBuf>) -> Result<(
 /// `path` is absolute, and no part of it is a link. The pattern's links before its first pattern characters are followed. A
 /// malformed pattern matches nothing, nor does one in a directory that does not exist.
 pub fn pattern_finds(pattern: &str, path: &Path) -> bool {
-    let components = pattern.split('/').filter(|c| !matches!(*c, "" | "."));
+    let (root, rest) = split_root(pattern);
+    let components = rest.split('/').filter(|c| !matches!(*c, "" | "."));
     let components: Vec<&str> = components.collect();
     if components.iter().any(|component| check(component).is_err()) {
         return false;
     }
     let plain = components.iter().take_while(|c| !is_pattern(c)).count();
     let (plain, rest) = components.split_at(plain);
-    let start = if pattern.starts_with('/') { "/" } else { "." };
-    let folder = Path::new(start).join(plain.join("/")).canonicalize();
+    let start = if root.is_empty() { "." } else { root };
+    let folder = Path::new(start).join(plain.join("/"));
+    let folder = storage::of(&folder).real_path(&folder);
     let Some(below) = folder
         .ok()
         .and_then(|folder| path.strip_prefix(folder).ok())
@@ -103,24 +110,21 @@ fn is_found(component: &str, name: &str) -> bool {
     !is_hidden && matches(component.as_bytes(), name.as_bytes())
 }
 
-fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+/// Returns the entries of a directory whose names are characters; nothing for anything but a directory.
+fn entries(directory: &Path) -> Result<Vec<(String, Listed)>> {
     let readable = if directory.as_os_str().is_empty() {
         Path::new(".")
     } else {
         directory
     };
-    if !readable.is_dir() {
+    let storage = storage::of(readable);
+    if !storage.is(Kind::Directory, readable) {
         return Ok(Vec::new());
     }
-    let listing = std::fs::read_dir(readable).map_err(|e| IoError::read(readable, e))?;
-    let mut entries = Vec::new();
-    for entry in listing {
-        let name = entry.map_err(|e| IoError::read(readable, e))?.file_name();
-        if let Some(name) = name.to_str() {
-            entries.push((name.to_string(), directory.join(name)));
-        }
-    }
-    Ok(entries)
+    let listed = storage.list(readable);
+    let listed = listed.map_err(|e| IoError::read(readable, e))?.into_iter();
+    let named = |entry: Listed| Some((entry.name.to_str()?.to_owned(), entry));
+    Ok(listed.filter_map(named).collect())
 }
 
 fn check(component: &str) -> std::result::Result<(), &'static str> {

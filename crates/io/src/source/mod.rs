@@ -11,13 +11,12 @@ mod paths;
 mod rebatch;
 mod reorder;
 mod sample;
+mod sequence;
 mod spans;
 mod split;
 mod unify;
 
 use std::collections::HashSet;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +25,7 @@ use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{IoError, Result};
+use crate::storage::FileStamp;
 use crate::{travel, Format};
 
 pub(crate) use conform::{conform, places};
@@ -40,31 +40,10 @@ pub(crate) use rebatch::Rebatch;
 pub(crate) use reorder::other_order;
 pub(crate) use sample::{pick_rows, random_below, Pick};
 pub use sample::{sample_split, sample_splits, Sample};
+pub use sequence::open_splits;
 pub(crate) use spans::{even_pieces, spans_of_groups, Span};
 pub(crate) use split::Request;
 pub use split::{bad_rows, open_split, together, BatchStream, Split};
-
-/// Size and modification time of a file, to tell whether it is still the one that was listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileStamp {
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Modification time in nanoseconds since the epoch.
-    pub mtime_ns: i64,
-}
-
-impl FileStamp {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        let mtime_ns = metadata
-            .mtime()
-            .wrapping_mul(1_000_000_000)
-            .wrapping_add(metadata.mtime_nsec());
-        Self {
-            bytes: metadata.len(),
-            mtime_ns,
-        }
-    }
-}
 
 /// The name of a source in errors.
 const NAME: &str = "an input";

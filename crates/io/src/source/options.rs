@@ -117,8 +117,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The same options, with the longest row of text and the largest page that memory has room for: in one task, and in
-    /// several at once.
+    /// The same options, with the longest row of text and the largest page that memory has room for. `shared_bytes` is for
+    /// several tasks at once, the others are for one.
     #[must_use]
     pub fn with_limits(
         &self,
@@ -194,10 +194,6 @@ pub struct GivenOptions {
     pub record_bytes: Option<i128>,
     /// Bytes of its key; by default those of gensort.
     pub key_bytes: Option<i128>,
-    /// The longest row of text.
-    pub max_row_bytes: Option<i128>,
-    /// The largest page.
-    pub max_page_bytes: Option<i128>,
 }
 
 impl GivenOptions {
@@ -207,10 +203,6 @@ impl GivenOptions {
     /// A name is unknown, a text is no character, two characters are the same, or a size is none.
     pub fn checked(self) -> Result<ReadOptions> {
         let record_bytes = size("record_bytes", self.record_bytes)?.unwrap_or(GENSORT_RECORD_BYTES);
-        let (max_row_bytes, max_page_bytes) = (
-            size("max_row_bytes", self.max_row_bytes)?,
-            size("max_page_bytes", self.max_page_bytes)?,
-        );
         let format = self.format.as_deref().map(str::parse).transpose()?;
         let key_bytes = size("key_bytes", self.key_bytes)?;
         let key_bytes = key_bytes.unwrap_or(GENSORT_KEY_BYTES.min(record_bytes));
@@ -229,9 +221,7 @@ impl GivenOptions {
             hive: self.hive,
             record_bytes: Some(record_bytes),
             key_bytes,
-            max_row_bytes,
-            max_page_bytes,
-            shared_bytes: None,
+            ..ReadOptions::default()
         })
     }
 

@@ -1,11 +1,11 @@
 //! Turns the paths that a user gives (files, directories, patterns) into the sorted list of files.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::glob;
 use crate::direct::place;
 use crate::error::{IoError, Result};
+use crate::storage::{self, Kind};
 use crate::Format;
 
 /// Lists the files of all arguments: arguments in the given order, the files of each sorted by path.
@@ -17,7 +17,8 @@ pub(crate) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
     for argument in arguments {
         let path = Path::new(argument);
         // A file whose name has pattern characters is meant literally.
-        if place(path).exists() || !glob::is_pattern(argument) {
+        let place = place(path);
+        if storage::of(place).exists(place) || !glob::is_pattern(argument) {
             files.extend(files_at(path)?);
         } else {
             files.extend(files_matching(argument)?);
@@ -29,7 +30,7 @@ pub(crate) fn list_files(arguments: &[String]) -> Result<Vec<PathBuf>> {
 fn files_matching(pattern: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in glob::expand(pattern)? {
-        if path.is_dir() {
+        if storage::of(&path).is(Kind::Directory, &path) {
             walk(&path, &mut Vec::new(), &mut files)?;
         } else {
             files.push(path);
@@ -47,8 +48,9 @@ fn files_matching(pattern: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
-    let metadata = std::fs::metadata(place(path)).map_err(|e| IoError::read(path, e))?;
-    if !metadata.is_dir() {
+    let place = place(path);
+    let found = storage::of(place).metadata(place);
+    if found.map_err(|e| IoError::read(path, e))?.kind != Kind::Directory {
         return Ok(vec![path.to_path_buf()]);
     }
     let mut files = Vec::new();
@@ -64,31 +66,31 @@ fn files_at(path: &Path) -> Result<Vec<PathBuf>> {
 
 /// Adds the files of a directory; `above` has the directories around it, because a link may lead back to one.
 fn walk(directory: &Path, above: &mut Vec<(u64, u64)>, files: &mut Vec<PathBuf>) -> Result<()> {
-    let metadata = std::fs::metadata(directory).map_err(|e| IoError::read(directory, e))?;
-    let identity = (metadata.dev(), metadata.ino());
-    if above.contains(&identity) {
+    let unread = |e| IoError::read(directory, e);
+    let storage = storage::of(directory);
+    let identity = storage.metadata(directory).map_err(unread)?.identity;
+    if identity.is_some_and(|identity| above.contains(&identity)) {
         return Err(IoError::DirectoryCircle {
             path: directory.to_path_buf(),
         });
     }
-    above.push(identity);
-    for entry in std::fs::read_dir(directory).map_err(|e| IoError::read(directory, e))? {
-        let entry = entry.map_err(|e| IoError::read(directory, e))?;
-        let name = entry.file_name();
-        let name = name.as_encoded_bytes();
-        let path = entry.path();
+    let depth = above.len();
+    above.extend(identity);
+    for entry in storage.list(directory).map_err(unread)? {
+        let name = entry.name.as_encoded_bytes();
         // Skips markers and unfinished output, as every dataset writer names them; `_key=value` is a partition's folder.
-        let is_partition = name.starts_with(b"_") && name.contains(&b'=') && path.is_dir();
+        let is_partition = name.starts_with(b"_") && name.contains(&b'=') && entry.is_directory;
         if (name.starts_with(b"_") && !is_partition) || name.starts_with(b".") {
             continue;
         }
-        if path.is_dir() {
+        let path = directory.join(&entry.name);
+        if entry.is_directory {
             walk(&path, above, files)?;
         } else {
             files.push(path);
         }
     }
-    above.pop();
+    above.truncate(depth);
     Ok(())
 }
 

@@ -13,12 +13,11 @@ use super::constants::Widening;
 use super::inspect::Group;
 use super::reorder::Reordered;
 use super::spans::whole_groups;
-use super::{
-    places, projected, FileStamp, LargePages, PartitionValue, ReadOptions, SourceFile, Span,
-};
+use super::{places, projected, LargePages, PartitionValue, ReadOptions, SourceFile, Span};
 use crate::direct::{known, RangeReader};
 use crate::error::{IoError, Result};
 use crate::guard::{guarded, Guarded};
+use crate::storage::FileStamp;
 use crate::{travel, Format};
 
 /// A part of one file. Any process that has the file can read the part, without the [`Source`](super::Source).

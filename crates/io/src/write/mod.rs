@@ -19,8 +19,8 @@ pub use partitioned::{PartitionBy, PartitionedWriter};
 
 /// What errors call these options.
 const NAME: &str = "the options of a writer";
-/// Rows handed to the encoder at once when files are to reach a size, which is looked at in between: no file has fewer, but
-/// for the last.
+/// Rows handed to the encoder at once when files are to reach a size. The size is looked at in between, so no file but the
+/// last has fewer rows.
 pub const ROLL_ROWS: usize = 4096;
 
 /// How to write files.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{encode_error, PartFile, PartWriter, PendingParts, WriteOptions};
 use crate::error::{one_line, IoError, Result};
 use crate::source::NULL_PARTITION;
+use crate::storage;
 
 /// How many folders a partition makes before it counts again those of all partitions.
 const COUNTED_FOLDERS: usize = 256;
@@ -194,7 +195,8 @@ impl PartitionedWriter {
     fn open(&mut self, name: String) -> Result<()> {
         self.num_folders += 1;
         let path = self.directory.join(&name);
-        std::fs::create_dir_all(&path).map_err(|e| IoError::write(&path, e))?;
+        let created = storage::of(&path).create_directories(&path);
+        created.map_err(|e| IoError::write(&path, e))?;
         let (schema, options) = (Arc::clone(&self.schema), self.options.clone());
         let writer = PartWriter::new(&path, self.partition, schema, options)?;
         self.current = Some(Folder { name, writer });
@@ -223,15 +225,14 @@ impl PartitionedWriter {
 /// Counts the folders so deep in a directory, up to `most`.
 fn count_folders(directory: &Path, depth: usize, most: usize) -> std::io::Result<usize> {
     let mut found = 0;
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
+    for entry in storage::of(directory).list(directory)? {
         if found >= most {
             break;
         }
-        if entry.file_type()?.is_dir() {
+        if entry.is_directory && !entry.is_link {
             found += match depth {
                 0 | 1 => 1,
-                _ => count_folders(&entry.path(), depth - 1, most - found)?,
+                _ => count_folders(&directory.join(entry.name), depth - 1, most - found)?,
             };
         }
     }

@@ -3,6 +3,7 @@
 mod dictionaries;
 mod index;
 mod read;
+mod stream;
 mod views;
 mod write;
 mod write_dictionaries;
@@ -20,6 +21,8 @@ use crate::source::{
 };
 use crate::write::WriteOptions;
 use crate::Compression;
+
+pub use stream::StreamBatches;
 
 /// Arrow IPC, the file format or the stream format.
 pub(crate) const FORMAT: Format = Format::of(&Ipc);

@@ -25,12 +25,13 @@ use std::sync::OnceLock;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 
-use crate::direct::DirectWriter;
+use crate::direct::{place, DirectWriter};
 use crate::error::Result;
 use crate::format::{Encoder, FileFormat, Format, Inspect, Names};
 use crate::source::{
     spans_of_groups, BatchStream, Pick, ReadOptions, Request, Sample, SourceFile, Span,
 };
+use crate::storage;
 use crate::write::WriteOptions;
 use crate::Compression;
 
@@ -45,8 +46,9 @@ struct Parquet;
 
 /// Bytes of files on disk. A file that is gone is an error when it is opened.
 fn size_of(files: &[PathBuf]) -> u64 {
-    let sizes = files.iter().filter_map(|path| path.metadata().ok());
-    sizes.map(|metadata| metadata.len()).sum()
+    let places = files.iter().map(|path| place(path));
+    let found = places.filter_map(|place| storage::of(place).metadata(place).ok());
+    found.map(|found| found.stamp.bytes).sum()
 }
 
 impl FileFormat for Parquet {

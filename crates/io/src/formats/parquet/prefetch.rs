@@ -1,15 +1,16 @@
 //! Reads the next window of a column while the current one is decoded.
 //!
 //! A page that straddles the border of two windows must be contiguous. When the next window is requested, nobody knows how
-//! much of the page lies in the old one. So the thread leaves headroom in front of the new window, and the rest of the old
-//! window is copied there when the windows are swapped.
+//! much of the page lies in the old one. So the thread leaves headroom in front of the new window. When the windows are
+//! swapped, the rest of the old one is copied there.
 
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
 
 use super::chunk::{Chunk, Window};
-use crate::direct::{page_ceil, page_floor, BufferPool, PooledBuffer, RangeReader};
+use crate::direct::{BufferPool, PooledBuffer, RangeReader};
 use crate::error::{IoError, Result};
+use crate::storage::{page_ceil, page_floor};
 
 /// A thread that reads ahead; it starts with the first request.
 pub(super) struct Prefetcher {

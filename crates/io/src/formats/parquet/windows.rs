@@ -1,7 +1,7 @@
 //! Feeds the Parquet decoder from large reads into recycled buffers, without copying pages.
 //!
-//! The decoder asks for one page at a time. Each column chunk is therefore read in windows of up to 4 MiB, and a page in the
-//! window is a slice of it; uncompressed string values then point into the window itself. While a window is decoded, a
+//! The decoder asks for one page at a time. Each column chunk is therefore read in windows of up to 4 MiB. A page in
+//! the window is a slice of it, and uncompressed string values point into the window itself. While a window is decoded, a
 //! thread reads the next one of the same column ([`Prefetcher`]). The part of a page that lies in the old window is copied
 //! to the new one instead of being read again. All windows of one reader together stay below [`TOTAL_BYTES`], beside those
 //! that decoded batches still refer to.
@@ -18,8 +18,9 @@ use super::pages::Declared;
 use super::prefetch::{Ahead, Prefetcher};
 use super::regions::{PageLimits, Regions};
 use super::FORMAT;
-use crate::direct::{page_ceil, page_floor, BufferPool, RangeReader, PAGE, WINDOW};
+use crate::direct::{BufferPool, RangeReader, WINDOW};
 use crate::error::IoError;
+use crate::storage::{page_ceil, page_floor, PAGE};
 use crate::turns::Turn;
 
 /// Bytes that are read to find the header of a page: headers have some dozens of bytes unless statistics are long.
@@ -135,8 +136,8 @@ fn needed(chunks: &[Chunk], lanes: usize) -> Vec<u64> {
     needed
 }
 
-/// The size of each lane's windows: a whole chunk where chunks are small; where they are large, an equal share of the rest,
-/// up to `WINDOW`. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into a window are read
+/// The size of each lane's windows. A small chunk gets a window of its size. Large chunks get equal shares of the rest, up
+/// to `WINDOW`. Most bytes are in few columns, and pages (mostly of 1 MiB) that do not fit well into a window are read
 /// twice. With equal shares, a table of two numbers and a text took 1.7 reads per byte.
 fn shares(needed: &[u64]) -> Vec<u64> {
     let lanes = needed.len();
