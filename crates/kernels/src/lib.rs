@@ -30,6 +30,7 @@ mod merge;
 mod mix;
 pub mod order;
 mod output;
+mod own_views;
 mod permutation;
 mod pieces;
 mod plain;
