@@ -15,6 +15,7 @@ mod source;
 mod told;
 mod travel;
 mod turns;
+mod views;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};

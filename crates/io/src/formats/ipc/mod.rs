@@ -3,7 +3,6 @@
 mod dictionaries;
 mod index;
 mod read;
-mod views;
 mod write;
 mod write_dictionaries;
 

@@ -16,7 +16,7 @@ const MIN_BYTES: usize = 16 * 1024;
 const MAX_PER_USED: usize = 4;
 
 /// Returns the batch with buffers of about the size of the values that its rows point to.
-pub(super) fn compacted(batch: RecordBatch) -> RecordBatch {
+pub(crate) fn compacted(batch: RecordBatch) -> RecordBatch {
     let columns: Vec<ArrayRef> = batch.columns().iter().map(compact).collect();
     let pairs = columns.iter().zip(batch.columns());
     if pairs.into_iter().all(|(new, old)| Arc::ptr_eq(new, old)) {
