@@ -31,6 +31,7 @@ pub use source::{
     PartitionValue, ReadOptions, Sample, Source, SourceFile, Split, Syntax,
 };
 pub use told::told;
+pub use views::compacted;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,
     WriteOptions, ROLL_ROWS,

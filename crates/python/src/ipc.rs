@@ -8,7 +8,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::MetadataVersion;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use exoshuffle_io::ChunkWriter;
+use exoshuffle_io::{compacted, ChunkWriter};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -117,7 +117,7 @@ impl IpcStreams {
         state.has_begun = true;
         let mut stream = writer(ChunkWriter::default(), &self.schema)?;
         while let Some(rows) = batch {
-            stream.write(&rows).map_err(arrow_error)?;
+            stream.write(&compacted(rows)).map_err(arrow_error)?;
             if stream.get_ref().len() >= self.piece_bytes {
                 break;
             }
@@ -194,7 +194,7 @@ fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
 fn write<W: Write>(out: W, schema: &Schema, batches: Batches) -> PyResult<W> {
     let mut stream = writer(out, schema)?;
     for batch in batches {
-        stream.write(&batch?).map_err(arrow_error)?;
+        stream.write(&compacted(batch?)).map_err(arrow_error)?;
     }
     stream.into_inner().map_err(arrow_error)
 }
