@@ -77,6 +77,28 @@ impl Scatter {
         self.offsets[num_slices] - (sections::HEADER_BYTES * num_slices) as u64
     }
 
+    /// Returns the bytes of the longest of these rows, which are numbered batch after batch; `None` if columns lie beside
+    /// rows, whose bytes do not show here.
+    ///
+    /// # Errors
+    /// Values that are too long.
+    pub fn longest_of(&self, rows: &[usize]) -> Result<Option<u64>> {
+        if self.layout.num_framed() > 0 {
+            return Ok(None);
+        }
+        let (mut longest, mut lengths) = (0, Vec::new());
+        let mut first = 0;
+        for Assigned { columns, .. } in &self.batches {
+            let within = first..first + columns.rows;
+            for row in rows.iter().filter(|row| within.contains(row)) {
+                row_lengths(&self.layout, columns, row - first, 1, &mut lengths)?;
+                longest = longest.max(lengths[0]);
+            }
+            first = within.end;
+        }
+        Ok(Some(longest as u64))
+    }
+
     /// Writes the block.
     ///
     /// # Errors

@@ -481,6 +481,32 @@ fn a_block_must_be_given_its_exact_size() {
 }
 
 #[test]
+fn the_longest_of_some_rows_is_as_long_as_a_block_of_it() {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, false)]));
+    let layout = RowLayout::try_new(&schema, &[]).unwrap();
+    let all = Assignment::round_robin(1).unwrap();
+    let first = Position { split: 0, row: 0 };
+    let plan = |batches: &[RecordBatch]| Scatter::plan(&layout, batches, &all, first).unwrap();
+    let batch = |texts: &[&str]| one_column(StringArray::from(texts.to_vec()));
+    let scatter = plan(&[batch(&["a", "four", "bb"]), batch(&["a text", "ccc"])]);
+    for (rows, longest) in [
+        (vec![0, 2], "bb"),
+        (vec![1, 4], "four"),
+        (vec![3], "a text"),
+    ] {
+        let alone = plan(&[batch(&[longest])]).row_bytes();
+        assert_eq!(scatter.longest_of(&rows).unwrap(), Some(alone));
+    }
+    assert_eq!(scatter.longest_of(&[]).unwrap(), Some(0));
+
+    let list = Field::new("l", DataType::new_list(DataType::Int8, true), true);
+    let nested = RowLayout::try_new(&Arc::new(Schema::new(vec![list])), &[]).unwrap();
+    let empty = RecordBatch::new_empty(nested.schema().clone());
+    let scatter = Scatter::plan(&nested, &[empty], &all, first).unwrap();
+    assert_eq!(scatter.longest_of(&[0]).unwrap(), None);
+}
+
+#[test]
 fn kernels_can_move_between_threads() {
     fn check<T: Send + Sync>() {}
     check::<RowLayout>();

@@ -57,6 +57,14 @@ impl Scattered {
         }
     }
 
+    /// Returns the bytes of the longest of these rows; `None` if columns lie beside rows.
+    fn longest_of(&self, rows: Vec<usize>) -> PyResult<Option<u64>> {
+        match &self.0 {
+            Planned::Table(scatter) => scatter.longest_of(&rows).map_err(kernel_error),
+            Planned::Records(shape, ..) => Ok(Some(shape.record_bytes() as u64)),
+        }
+    }
+
     /// Fills the block.
     fn write_into(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut out = ByteViewMut::new(block)?;

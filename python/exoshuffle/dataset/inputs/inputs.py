@@ -372,10 +372,15 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
             apply_steps(map_input.steps, read.to_reader(), place), num_bytes=WEIGHED_BYTES
         ):
             rows += table.num_rows
-            num_bytes += sorter.scatter_batches(table, 0, everything).row_bytes
-            for row in evenly(list(range(table.num_rows)), WEIGHED_ROWS):
-                single = sorter.scatter_batches(table.slice(row, 1), 0, everything)
-                largest = max(largest, single.row_bytes)
+            planned = sorter.scatter_batches(table, 0, everything)
+            num_bytes += planned.row_bytes
+            weighed = evenly(list(range(table.num_rows)), WEIGHED_ROWS)
+            longest = planned.longest_of(weighed)
+            if longest is None:
+                singles = (table.slice(row, 1) for row in weighed)
+                plans = (sorter.scatter_batches(single, 0, everything) for single in singles)
+                longest = max((plan.row_bytes for plan in plans), default=0)
+            largest = max(largest, longest)
     return Workload(
         int(num_bytes * share),
         int(rows * share),
