@@ -566,7 +566,10 @@ class Scattered:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the largest row."""
+        """Bytes of the rows: those of the block without the headers of slices."""
+
+    def longest_row(self) -> int | None:
+        """Bytes of the longest row; None if columns lie beside rows, such as lists."""
 
     def write_into(self, block: Buffer) -> None:
         """Fills the block; works once."""

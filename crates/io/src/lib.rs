@@ -16,6 +16,7 @@ mod storage;
 mod told;
 mod travel;
 mod turns;
+mod views;
 mod write;
 
 pub use compressed::{codec_of, decompress, list_compressed, Bounds, Codec, ListedFile};
@@ -33,6 +34,7 @@ pub use source::{
 };
 pub use storage::FileStamp;
 pub use told::told;
+pub use views::compacted;
 pub use write::{
     check_writable, IpcLayout, PartFile, PartWriter, PartitionBy, PartitionedWriter, PendingParts,
     WriteOptions, ROLL_ROWS,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::decode::Strings;
 use crate::error::Result;
 use crate::gather::GatheredRows;
 use crate::tally::Tally;
@@ -17,6 +18,7 @@ use crate::tally::Tally;
 pub struct Batches {
     rows: Arc<GatheredRows>,
     schema: SchemaRef,
+    strings: Strings,
     step: usize,
     next: usize,
     handed_on: Tally,
@@ -24,10 +26,16 @@ pub struct Batches {
 }
 
 impl Batches {
-    pub(crate) fn new(rows: Arc<GatheredRows>, schema: SchemaRef, step: usize) -> Self {
+    pub(crate) fn new(
+        rows: Arc<GatheredRows>,
+        schema: SchemaRef,
+        strings: Strings,
+        step: usize,
+    ) -> Self {
         Self {
             rows,
             schema,
+            strings,
             step,
             next: 0,
             handed_on: Tally::default(),
@@ -40,9 +48,10 @@ impl Batches {
             self.rows.check(self.handed_on)?;
             return Ok(None);
         }
-        let (rows, handed_on) = (&self.rows, &mut self.handed_on);
-        let batch = rows.batch(&self.schema, self.next, self.step, handed_on)?;
-        self.next += self.step;
+        let end = self.next.saturating_add(self.step);
+        let (form, handed_on) = ((&self.schema, self.strings), &mut self.handed_on);
+        let batch = self.rows.batch(form, self.next..end, handed_on)?;
+        self.next = end;
         Ok(Some(batch))
     }
 }

@@ -1,8 +1,8 @@
 //! Decoding rows: one builder per column, fed with chunks of rows.
 //!
-//! Strings are not copied where views are wanted: views point into the slices that hold the rows. Where plain strings
-//! are wanted, they are copied at once, while their rows are in the cache. Made from views later, they came from memory
-//! a second time.
+//! Strings are not copied where views of the slices that hold the rows will do. Where strings as declared are wanted,
+//! plain or views with buffers of their own, they are copied at once, while their rows are in the cache. Copied later,
+//! they came from memory a second time.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::error::{KernelError, Result};
 use crate::key::{read, read_length};
 use crate::layout::RowLayout;
 use crate::order::slice_and_offset;
+use crate::own_views::{inline_view, view, OwnBytes, INLINE_BYTES};
 use crate::slot::{Column, Slot};
 
 /// The slices as data buffers of view arrays.
@@ -56,11 +57,17 @@ impl ViewBuffers {
     fn view(&self, slice: usize, offset: usize, length: usize, prefix: [u8; 4]) -> u128 {
         let buffer = self.first[slice] + (offset >> WINDOW_BITS) as u32;
         let offset = (offset & ((1 << WINDOW_BITS) - 1)) as u32;
-        u128::from(offset) << 96
-            | u128::from(buffer) << 64
-            | u128::from(u32::from_le_bytes(prefix)) << 32
-            | length as u128
+        view(buffer, offset, length, prefix)
     }
+}
+
+/// How strings and binary come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strings {
+    /// As views into the slices.
+    Pointed,
+    /// As declared, plain or views, with buffers of their own.
+    Copied,
 }
 
 /// Rows to decode: `rows[i]` starts with the row at `locs[i]`.
@@ -79,19 +86,24 @@ pub(crate) struct Decoder<'a> {
     values: MutableBuffer,
     /// Where the values of plain strings start, and where the last one ends.
     offsets: MutableBuffer,
+    /// The bytes of views that do not point into slices.
+    own: Option<OwnBytes>,
     validity: Option<MutableBuffer>,
     rows: usize,
 }
 
 impl<'a> Decoder<'a> {
-    /// Takes memory for so many rows, and so many bytes of plain strings. For more bytes the memory is doubled.
+    /// Takes memory for so many rows, and so many bytes of copied strings. For more bytes the memory is doubled.
     pub(crate) fn new(
         column: &'a Column,
         data_type: &'a DataType,
-        capacity: usize,
-        string_bytes: usize,
+        strings: Strings,
+        (capacity, string_bytes): (usize, usize),
     ) -> Self {
         let offset_bytes = offset_bytes(data_type);
+        let is_own = matches!(column.slot, Slot::Variable { .. })
+            && offset_bytes == 0
+            && strings == Strings::Copied;
         let bytes = match column.slot {
             Slot::Nothing | Slot::Framed { .. } => 0,
             Slot::Bool { .. } => capacity.div_ceil(8),
@@ -109,6 +121,7 @@ impl<'a> Decoder<'a> {
             data_type,
             values: MutableBuffer::with_capacity(bytes),
             offsets,
+            own: is_own.then(|| OwnBytes::new(string_bytes)),
             validity,
             rows: 0,
         }
@@ -138,12 +151,13 @@ impl<'a> Decoder<'a> {
             Slot::Fixed { at, width } => append_fixed(&mut self.values, rows, at, width),
             Slot::Variable { index } => {
                 let length_at = layout.lengths_at() + 4 * index;
-                match offset_bytes(self.data_type) {
-                    0 => {
+                match (offset_bytes(self.data_type), &mut self.own) {
+                    (0, Some(own)) => own.append(&mut self.values, rows, length_at, tails),
+                    (0, None) => {
                         let null_bit = self.column.null_bit;
                         append_views(&mut self.values, chunk, length_at, null_bit, tails);
                     }
-                    4 => self.append_strings::<i32>(rows, length_at, tails)?,
+                    (4, _) => self.append_strings::<i32>(rows, length_at, tails)?,
                     _ => self.append_strings::<i64>(rows, length_at, tails)?,
                 }
             }
@@ -173,7 +187,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Returns the finished column; strings and binary as views into `views`.
+    /// Returns the finished column; views that own no bytes point into `views`.
     pub(crate) fn finish(self, views: &ViewBuffers) -> Result<ArrayRef> {
         let nulls = self
             .validity
@@ -198,15 +212,18 @@ impl<'a> Decoder<'a> {
             }
             (Slot::Variable { .. }, value_type) => {
                 let pointers = ScalarBuffer::new(values, 0, self.rows);
-                let buffers = Arc::clone(&views.buffers);
+                let buffers = match self.own {
+                    Some(own) => own.finish(),
+                    None => Arc::clone(&views.buffers),
+                };
                 if matches!(
                     value_type,
                     DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
                 ) {
-                    // SAFETY: `append_views` made every view from a value whose bounds were checked when its row was
-                    // walked. The view lies in the window of its slice and has the value's own first bytes. The bytes
-                    // are UTF-8, because scatter copied them whole out of a string array, and the store verifies a
-                    // slice's checksum before handing it out.
+                    // SAFETY: every view was made from a value whose bounds were checked when its row was walked. The
+                    // view lies in the window of its slice, or in the buffer that the value was copied to, and has the
+                    // value's own first bytes. The bytes are UTF-8, because scatter copied them whole out of a string
+                    // array, and the store verifies a slice's checksum before handing it out.
                     Arc::new(unsafe { StringViewArray::new_unchecked(pointers, buffers, nulls) })
                 } else {
                     // SAFETY: as above, without a demand on the bytes.
@@ -283,7 +300,7 @@ fn append_views(
     for (((place, row), loc), tail) in places.iter_mut().zip(chunk.rows).zip(chunk.locs).zip(tails)
     {
         let length = read_length(row, length_at);
-        let view = if length > 12 {
+        let view = if length > INLINE_BYTES {
             let (slice, offset) = slice_and_offset(*loc);
             chunk
                 .views
@@ -295,20 +312,6 @@ fn append_views(
         let null = null_bit.is_some_and(|bit| row[bit / 8] >> (bit % 8) & 1 == 1);
         *place = if null { [0; 16] } else { view.to_le_bytes() };
     }
-}
-
-/// Makes the view of a value of at most 12 bytes that `rest` starts with.
-#[inline]
-fn inline_view(rest: &[u8], length: usize) -> u128 {
-    let value = match rest.first_chunk::<16>() {
-        Some(first) => u128::from_le_bytes(*first) & ((1 << (8 * length)) - 1),
-        None => {
-            let mut padded = [0; 16];
-            padded[..length].copy_from_slice(&rest[..length]);
-            u128::from_le_bytes(padded)
-        }
-    };
-    value << 32 | length as u128
 }
 
 #[cfg(test)]
@@ -329,7 +332,12 @@ mod tests {
             locs: &[0, 0],
             views: &ViewBuffers::new(&[]),
         };
-        let mut decoder = Decoder::new(&layout.columns()[0], &DataType::Utf8, 2, 0);
+        let mut decoder = Decoder::new(
+            &layout.columns()[0],
+            &DataType::Utf8,
+            Strings::Copied,
+            (2, 0),
+        );
         let tails = &mut [row.len(), row.len()];
         let error = decoder.append(&layout, &chunk, tails).unwrap_err();
         assert!(

@@ -13,12 +13,13 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::batches::Batches;
 use crate::check::CheckError;
-use crate::decode::{Chunk, Decoder, ViewBuffers};
+use crate::decode::{Chunk, Decoder, Strings, ViewBuffers};
 use crate::error::{KernelError, Result};
 use crate::framed_rows::FramedRows;
 use crate::layout::{RowLayout, CHUNK_ROWS};
 use crate::order::{location, slice_and_offset, sort_entries, Entry, Prefix, Wide};
 use crate::output::{output_schema, plain_schema, undo_wire};
+use crate::own_views::{InlineBytes, MAX_VIEW_BUFFER_BYTES};
 use crate::pieces::{pieces, recount, walk, Piece};
 use crate::prefetch::read_ahead;
 use crate::sections::Sections;
@@ -43,6 +44,8 @@ pub struct GatheredRows {
     encoded: Vec<(usize, Range<usize>)>,
     schema: SchemaRef,
     num_bytes: usize,
+    /// Bytes of values that are short enough to be held by their views, in columns that are declared as views.
+    inline_bytes: usize,
     /// Mean bytes of a row; a row is not known to be as long as that before it is read.
     mean_bytes: usize,
 }
@@ -87,10 +90,12 @@ impl GatheredRows {
         let bytes: Vec<&[u8]> = slices.iter().map(Buffer::as_slice).collect();
         let found = pieces(layout, &sections, tag).and_then(|pieces| {
             let rows = expected_rows(layout, sections.sent(tag), &pieces);
-            let (locs, framed) = find(layout, &bytes, &pieces, rows)?;
-            Ok((pieces, locs, framed))
+            let mut inline = InlineBytes::new(layout);
+            let (locs, framed) = find(layout, &bytes, (&pieces, rows), &mut inline)?;
+            Ok((pieces, locs, framed, inline.sum()))
         });
-        let (pieces, locs, framed) = found.map_err(|e| blame(layout, &sections, tag, e))?;
+        let (pieces, locs, framed, inline_bytes) =
+            found.map_err(|e| blame(layout, &sections, tag, e))?;
         let num_bytes = sections.tagged(tag).map(|s| s.range.len()).sum::<usize>();
         let encoded = |piece: &Piece| Some((piece.slice, piece.beside.as_ref()?.range.clone()));
         Ok(Self {
@@ -102,6 +107,7 @@ impl GatheredRows {
             encoded: pieces.iter().filter_map(encoded).collect(),
             schema: output_schema(layout),
             num_bytes,
+            inline_bytes,
             tag,
             sections,
         })
@@ -121,18 +127,19 @@ impl GatheredRows {
     /// follows the last batch.
     pub fn batches(self: Arc<Self>, step: usize) -> Batches {
         let schema = Arc::clone(&self.schema);
-        Batches::new(self, schema, step)
+        Batches::new(self, schema, Strings::Pointed, step)
     }
 
-    /// Like `batches`, with strings and binary as declared, not as views; dictionaries are plain values here, too.
+    /// Like `batches`, with strings and binary as declared, in buffers of their own; dictionaries are plain values here,
+    /// too.
     pub fn plain_batches(self: Arc<Self>, step: usize) -> Batches {
         let schema = plain_schema(&self.layout);
-        Batches::new(self, schema, step)
+        Batches::new(self, schema, Strings::Copied, step)
     }
 
     /// Returns the most that the buffers of `batches` of `step` rows take with the declared types of the first columns.
     /// Each buffer is padded to a multiple of `alignment`. `None` where it depends on the values: dictionaries, nested
-    /// columns, views.
+    /// columns.
     pub fn declared_bytes(
         &self,
         declared: &Schema,
@@ -141,7 +148,10 @@ impl GatheredRows {
     ) -> Option<usize> {
         let layout = &self.layout;
         let num_batches = self.num_rows().div_ceil(step.max(1));
-        let mut bytes = self.num_bytes - self.num_rows() * layout.fixed_bytes();
+        let text_bytes = self.num_bytes - self.num_rows() * layout.fixed_bytes();
+        // Views that own their bytes begin another buffer where two values would not fit into one.
+        let further_buffers = text_bytes / (MAX_VIEW_BUFFER_BYTES / 2);
+        let mut bytes = text_bytes - self.inline_bytes + further_buffers * alignment;
         for (column, field) in layout.columns().iter().zip(declared.fields()) {
             let (bits, buffers) = declared_width(column, field.data_type())?;
             bytes += (self.num_rows() * bits).div_ceil(8) + num_batches * buffers * alignment;
@@ -166,8 +176,8 @@ impl GatheredRows {
         Arc::clone(&self.schema)
     }
 
-    /// Returns rows `start..start + len` in order, or as many as there are, and adds them to `handed_on`. The schema is
-    /// `output_schema`, or that with plain strings. Views point into the slices.
+    /// Returns these rows in order, or as many as there are, and adds them to `handed_on`. The schema is
+    /// `output_schema`, whose views point into the slices, or that with strings as declared, which own their bytes.
     ///
     /// # Errors
     /// Nested columns that Arrow cannot put together again.
@@ -177,22 +187,22 @@ impl GatheredRows {
     /// next finds them in the cache.
     pub(crate) fn batch(
         &self,
-        schema: &SchemaRef,
-        start: usize,
-        len: usize,
+        (schema, strings): (&SchemaRef, Strings),
+        rows: Range<usize>,
         handed_on: &mut Tally,
     ) -> Result<RecordBatch> {
-        let start = start.min(self.locs.len());
-        let locs = &self.locs[start..start.saturating_add(len).min(self.locs.len())];
+        let end = rows.end.min(self.locs.len());
+        let locs = &self.locs[rows.start.min(end)..end];
         let columns = self.layout.columns();
         // Enough for all variable bytes, for each column: memory that is not touched costs nothing. An eighth more, as
         // batches differ.
         let varying_bytes = self.mean_bytes.saturating_sub(self.layout.fixed_bytes());
         let string_bytes = varying_bytes * locs.len() / 8 * 9;
+        let capacity = (locs.len(), string_bytes);
         let mut decoders: Vec<Decoder<'_>> = columns
             .iter()
             .zip(schema.fields())
-            .map(|(c, field)| Decoder::new(c, field.data_type(), locs.len(), string_bytes))
+            .map(|(c, field)| Decoder::new(c, field.data_type(), strings, capacity))
             .collect();
         let mut rows = Vec::with_capacity(CHUNK_ROWS.min(locs.len()));
         let mut tails = Vec::with_capacity(rows.capacity());
@@ -266,6 +276,7 @@ fn declared_width(column: &Column, declared: &DataType) -> Option<(usize, usize)
         (Slot::Fixed { width, .. }, _) => Some((1 + 8 * width, 2)),
         (Slot::Variable { .. }, DataType::Utf8 | DataType::Binary) => Some((1 + 32, 3)),
         (Slot::Variable { .. }, DataType::LargeUtf8 | DataType::LargeBinary) => Some((1 + 64, 3)),
+        (Slot::Variable { .. }, DataType::Utf8View | DataType::BinaryView) => Some((1 + 128, 3)),
         (Slot::Variable { .. } | Slot::Framed { .. }, _) => None,
     }
 }
@@ -287,20 +298,27 @@ fn expected_rows(layout: &RowLayout, sent: Tally, pieces: &[Piece]) -> usize {
     usize::try_from(sent.rows()).map_or(most, |rows| rows.min(most))
 }
 
-/// Finds the locations of so many rows in the order they are wanted, and the columns beside them if there are any.
-type Find = fn(&RowLayout, &[&[u8]], &[Piece], usize) -> Result<(Vec<u64>, Option<FramedRows>)>;
+/// Finds the locations of so many rows in the order they are wanted, and the columns beside them if there are any. Counts
+/// the bytes that views will hold.
+type Find = fn(
+    &RowLayout,
+    &[&[u8]],
+    (&[Piece], usize),
+    &mut InlineBytes,
+) -> Result<(Vec<u64>, Option<FramedRows>)>;
 
 fn sorted_locs<P: Prefix>(
     layout: &RowLayout,
     slices: &[&[u8]],
-    pieces: &[Piece],
-    rows: usize,
+    (pieces, rows): (&[Piece], usize),
+    inline: &mut InlineBytes,
 ) -> Result<(Vec<u64>, Option<FramedRows>)> {
     let mut entries: Vec<Entry<P>> = Vec::with_capacity(rows);
     let mut prefixes = [P::default(); CHUNK_ROWS];
     for piece in pieces {
         let slice = slices[piece.slice];
         walk(layout, slice, piece, |starts, _| {
+            inline.add(slice, starts);
             let prefixes = &mut prefixes[..starts.len()];
             layout.prefix().fill(|i| &slice[starts[i]..], prefixes);
             entries.extend(prefixes.iter().zip(starts).map(|(&prefix, &start)| Entry {
@@ -319,12 +337,14 @@ fn sorted_locs<P: Prefix>(
 fn locs_in_order(
     layout: &RowLayout,
     slices: &[&[u8]],
-    pieces: &[Piece],
-    rows: usize,
+    (pieces, rows): (&[Piece], usize),
+    inline: &mut InlineBytes,
 ) -> Result<(Vec<u64>, Option<FramedRows>)> {
     let mut locs = Vec::with_capacity(rows);
     for piece in pieces {
-        walk(layout, slices[piece.slice], piece, |starts, _| {
+        let slice = slices[piece.slice];
+        walk(layout, slice, piece, |starts, _| {
+            inline.add(slice, starts);
             locs.extend(starts.iter().map(|&start| location(piece.slice, start)));
         })?;
     }

@@ -31,6 +31,7 @@ mod merge;
 mod mix;
 pub mod order;
 mod output;
+mod own_views;
 mod permutation;
 mod pieces;
 mod plain;

@@ -13,8 +13,7 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-/// A view holds values of up to so many bytes itself.
-const INLINE_BYTES: usize = 12;
+use crate::own_views::INLINE_BYTES;
 
 /// Returns the array with offsets, if it has views and offsets of the wanted width reach so far.
 pub(crate) fn from_views(array: &ArrayRef, wanted: &DataType) -> Option<ArrayRef> {

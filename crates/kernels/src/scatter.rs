@@ -77,6 +77,22 @@ impl Scatter {
         self.offsets[num_slices] - (sections::HEADER_BYTES * num_slices) as u64
     }
 
+    /// Returns the bytes of the longest row; `None` if columns lie beside rows, whose bytes do not show here.
+    ///
+    /// # Errors
+    /// Values that are too long.
+    pub fn longest_row(&self) -> Result<Option<u64>> {
+        if self.layout.num_framed() > 0 {
+            return Ok(None);
+        }
+        let (mut longest, mut lengths) = (0, Vec::new());
+        for Assigned { columns, .. } in &self.batches {
+            row_lengths(&self.layout, columns, 0, columns.rows, &mut lengths)?;
+            longest = lengths.iter().copied().fold(longest, usize::max);
+        }
+        Ok(Some(longest as u64))
+    }
+
     /// Writes the block.
     ///
     /// # Errors

@@ -6,8 +6,12 @@ mod support;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StringViewArray,
+};
 use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use exoshuffle_kernels::{
@@ -73,8 +77,68 @@ fn collect(schema: &SchemaRef, rows: GatheredRows, step: usize) -> RecordBatch {
         assert_eq!(batch.unwrap().schema(), output_schema);
     }
     let collected = declared(Arc::clone(&rows).batches(step));
+    check_size(schema, &rows, step);
     assert_eq!(collected, declared(rows.plain_batches(step)));
     collected
+}
+
+/// Checks that the buffers of batches as declared are no longer than was said before.
+fn check_size(schema: &SchemaRef, rows: &Arc<GatheredRows>, step: usize) {
+    const ALIGNMENT: usize = 64;
+    let Some(most) = rows.declared_bytes(schema, step, ALIGNMENT) else {
+        return;
+    };
+    let padded = |data: &ArrayData| -> usize {
+        let buffers = data.buffers().iter().map(Buffer::len);
+        let nulls = data.nulls().map(|_| data.len().div_ceil(8));
+        buffers
+            .chain(nulls)
+            .map(|bytes| bytes.next_multiple_of(ALIGNMENT))
+            .sum()
+    };
+    let batches = Arc::clone(rows).plain_batches(step);
+    let size = |batch: RecordBatch| -> usize {
+        let columns = batch.columns().iter();
+        columns.map(|column| padded(&column.to_data())).sum()
+    };
+    let made: usize = batches.map(|batch| size(batch.unwrap())).sum();
+    assert!(made <= most, "{made} bytes were made, and {most} foretold");
+}
+
+#[test]
+fn batches_of_declared_views_have_the_bytes_of_their_own_rows_alone() {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let layout = RowLayout::try_new(&schema, &[]).unwrap();
+    let texts: Vec<Option<String>> = (0..1000)
+        .map(|i| match i % 4 {
+            0 => None,
+            1 => Some(format!("short {i}")),
+            _ => Some(format!("a text that no view holds {i:04}")),
+        })
+        .collect();
+    let slices = scatter_split(
+        &layout,
+        &ranges(&layout, &[], 1),
+        0,
+        &[one_column(StringArray::from(texts.clone()))],
+    );
+    let rows = Arc::new(sorted(&layout, slices));
+    let long_bytes = 30 * 500;
+    let mut held = 0;
+    for (batch, expected) in Arc::clone(&rows).plain_batches(100).zip(texts.chunks(100)) {
+        let batch = batch.unwrap();
+        let column = batch.column(0).as_string_view();
+        assert_eq!(column, &StringViewArray::from_iter(expected));
+        held += column.data_buffers().iter().map(|b| b.len()).sum::<usize>();
+    }
+    assert_eq!(held, long_bytes);
+    // Ten batches of a hundred rows: views, null bits, the long texts, and what batches are rounded up by.
+    let most = rows.declared_bytes(&schema, 100, 1).unwrap();
+    let exact = 1000 * 16 + 1000usize.div_ceil(8) + long_bytes;
+    assert!(
+        (exact..exact + 10 * 16).contains(&most),
+        "{most}, not {exact}"
+    );
 }
 
 fn check_round_trip(shape: &Shape) {
@@ -414,6 +478,31 @@ fn a_block_must_be_given_its_exact_size() {
             actual: 49
         }
     ));
+}
+
+#[test]
+fn the_longest_row_is_as_long_as_a_block_of_it() {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, false)]));
+    let layout = RowLayout::try_new(&schema, &[]).unwrap();
+    let all = Assignment::round_robin(1).unwrap();
+    let first = Position { split: 0, row: 0 };
+    let plan = |batches: &[RecordBatch]| Scatter::plan(&layout, batches, &all, first).unwrap();
+    let batch = |texts: &[&str]| one_column(StringArray::from(texts.to_vec()));
+    for batches in [
+        &[&["a", "a text", "bb"][..], &["four"]],
+        &[&["a"][..], &["ccc", "a text"]],
+    ] {
+        let scatter = plan(&batches.map(batch));
+        let alone = plan(&[batch(&["a text"])]).row_bytes();
+        assert_eq!(scatter.longest_row().unwrap(), Some(alone));
+    }
+    assert_eq!(plan(&[]).longest_row().unwrap(), Some(0));
+
+    let list = Field::new("l", DataType::new_list(DataType::Int8, true), true);
+    let nested = RowLayout::try_new(&Arc::new(Schema::new(vec![list])), &[]).unwrap();
+    let empty = RecordBatch::new_empty(nested.schema().clone());
+    let scatter = Scatter::plan(&nested, &[empty], &all, first).unwrap();
+    assert_eq!(scatter.longest_row().unwrap(), None);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::MetadataVersion;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
-use exoshuffle_io::ChunkWriter;
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use exoshuffle_io::{compacted, ChunkWriter};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -20,6 +20,8 @@ use crate::errors::{arrow_error, options_error};
 const ALIGNMENT: usize = 64;
 /// How much longer the description of a batch may be than that of a batch without rows, whose zeros are left out.
 const LEFT_OUT_BYTES: usize = 256;
+/// The place of a buffer in the description of a batch. Views have a buffer more in batches with rows.
+const BUFFER_PLACE_BYTES: usize = 16;
 
 /// Serialises a schema.
 pub fn schema_to_ipc(schema: &Schema) -> PyResult<Vec<u8>> {
@@ -115,7 +117,7 @@ impl IpcStreams {
         state.has_begun = true;
         let mut stream = writer(ChunkWriter::default(), &self.schema)?;
         while let Some(rows) = batch {
-            stream.write(&rows).map_err(arrow_error)?;
+            stream.write(&compacted(rows)).map_err(arrow_error)?;
             if stream.get_ref().len() >= self.piece_bytes {
                 break;
             }
@@ -182,13 +184,17 @@ fn around(schema: &Schema, num_batches: usize) -> Result<usize, ArrowError> {
     let before = writer.get_ref().len();
     writer.write(&batch)?;
     let empty = writer.get_ref().len() - before;
-    Ok(writer.into_inner()?.len() - empty + num_batches * (empty + LEFT_OUT_BYTES))
+    let fields = schema.fields().iter();
+    let views = fields
+        .filter(|field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView));
+    let left_out = LEFT_OUT_BYTES + views.count() * BUFFER_PLACE_BYTES;
+    Ok(writer.into_inner()?.len() - empty + num_batches * (empty + left_out))
 }
 
 fn write<W: Write>(out: W, schema: &Schema, batches: Batches) -> PyResult<W> {
     let mut stream = writer(out, schema)?;
     for batch in batches {
-        stream.write(&batch?).map_err(arrow_error)?;
+        stream.write(&compacted(batch?)).map_err(arrow_error)?;
     }
     stream.into_inner().map_err(arrow_error)
 }

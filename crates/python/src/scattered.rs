@@ -24,6 +24,11 @@ impl Scattered {
         self.0.row_bytes()
     }
 
+    /// Returns the bytes of the longest row; `None` if columns lie beside rows.
+    fn longest_row(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        py.detach(|| self.0.longest_row()).map_err(kernel_error)
+    }
+
     /// Fills the block.
     fn write_into(&self, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut out = ByteViewMut::new(block)?;

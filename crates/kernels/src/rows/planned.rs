@@ -43,6 +43,17 @@ impl Planned {
         }
     }
 
+    /// Returns the bytes of the longest row; `None` if columns lie beside rows.
+    ///
+    /// # Errors
+    /// Values that the layout does not fit.
+    pub fn longest_row(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Table(scatter) => scatter.longest_row(),
+            Self::Records(shape, ..) => Ok(Some(shape.record_bytes() as u64)),
+        }
+    }
+
     /// Fills the block.
     ///
     /// # Errors

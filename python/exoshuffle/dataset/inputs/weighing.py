@@ -27,7 +27,7 @@ MEASURED_STRETCHES = 8
 UNEVEN_PERCENT, MOST_UNEVEN_PERCENT = 150, 100 * MEASURED_STRETCHES
 #: Weighing holds this much of the steps' results at a time.
 WEIGHED_BYTES = 8_000_000
-#: Number of rows in a stretch that are measured one by one, to find the largest.
+#: Number of rows in a table with nested columns that are measured one by one, to find the largest.
 WEIGHED_ROWS = 32
 #: Where these rows have less than half of the bytes that they should have, the largest row is searched for, in ranges
 #: of rows that have more bytes than this.
@@ -56,10 +56,13 @@ def weigh(map_input: BatchInput, items: Any, share: float) -> Workload:
         for table in chunks_of(
             apply_steps(map_input.steps, read.to_reader(), place), num_bytes=WEIGHED_BYTES
         ):
-            size = weight(table)
+            planned = sorter.scatter_batches(table, 0, everything)
+            longest = planned.longest_row()
+            if longest is None:
+                longest = _largest_row_bytes(table, planned.row_bytes, weight)
             rows += table.num_rows
-            num_bytes += size
-            largest = max(largest, _largest_row_bytes(table, size, weight))
+            num_bytes += planned.row_bytes
+            largest = max(largest, longest)
     return Workload(
         int(num_bytes * share),
         int(rows * share),

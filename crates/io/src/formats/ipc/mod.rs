@@ -4,7 +4,6 @@ mod dictionaries;
 mod index;
 mod read;
 mod stream;
-mod views;
 mod write;
 mod write_dictionaries;
 

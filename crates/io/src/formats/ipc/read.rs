@@ -11,10 +11,10 @@ use arrow_schema::SchemaRef;
 
 use super::dictionaries;
 use super::index::{self, corrupt, Index};
-use super::views::compacted;
 use crate::direct::{RangeReader, ReadAhead};
 use crate::error::Result;
 use crate::source::{conform, pick_rows, BatchStream, Pick, Rebatch, Request};
+use crate::views::compacted;
 
 /// A batch is read whole, so samples look at few.
 const SAMPLE_REGIONS: u64 = 4;

@@ -12,6 +12,7 @@ use super::FORMAT;
 use crate::direct::{DirectWriter, PendingFile};
 use crate::error::{IoError, Result};
 use crate::format::Encoder;
+use crate::views::compacted;
 use crate::write::{encode_error, to_schema, IpcLayout, WriteOptions};
 use crate::Compression;
 
@@ -57,7 +58,8 @@ impl IpcFile {
 
 impl Encoder for IpcFile {
     fn write(&mut self, path: &Path, batch: &RecordBatch) -> Result<()> {
-        let batch = to_schema(batch, &self.schema, (path, FORMAT))?;
+        // All buffers of views are written, also those of a whole partition.
+        let batch = compacted(to_schema(batch, &self.schema, (path, FORMAT))?);
         let written = match &mut self.writer {
             Writer::File(writer, dictionaries) => dictionaries
                 .adopt(&batch)

@@ -4,10 +4,7 @@
 //! A page is decoded in one piece and stays in memory until its last row. 2,000 columns with pages of 320 kB took 1.2 GB for
 //! a split of 62 rows; a few columns at a time take only their pages, and those rows.
 
-use std::sync::Arc;
-
 use arrow_array::cast::AsArray;
-use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use parquet::file::metadata::ParquetMetaData;
@@ -86,26 +83,6 @@ fn sizes(
 
 fn number_of_roots(schema: &SchemaDescriptor) -> usize {
     schema.root_schema().get_fields().len()
-}
-
-/// Copies strings that keep much more memory than they have bytes, so that their pages can be freed.
-pub(super) fn compact(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Utf8View => compact_views::<StringViewType>(array),
-        DataType::BinaryView => compact_views::<BinaryViewType>(array),
-        _ => Arc::clone(array),
-    }
-}
-
-fn compact_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
-    let views = array.as_byte_view::<T>();
-    let held: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
-    // Values that repeat have more bytes in all than the buffers that they are views of.
-    if views.total_buffer_bytes_used() < held / 4 * 3 {
-        Arc::new(views.gc())
-    } else {
-        Arc::clone(array)
-    }
 }
 
 /// Bytes of a batch's strings if each is written out; the page of a dictionary has far fewer.

@@ -23,6 +23,7 @@ use super::FORMAT;
 use super::{columns, footer};
 use crate::error::{IoError, Result};
 use crate::source::{conform, pick_rows, BatchStream, Pick, Request};
+use crate::views::compact;
 
 /// Size of windows for samples: pages between the stretches are skipped, so large reads would be wasted.
 const SAMPLE_WINDOW: usize = 64 << 10;
@@ -290,7 +291,7 @@ impl<'a> Reading<'a> {
             let batch = batch.map_err(|e| self.request.corrupt(e))?;
             drop(found);
             fields.extend(schema.fields().iter().cloned());
-            arrays.extend({ batch.columns().iter() }.map(columns::compact));
+            arrays.extend({ batch.columns().iter() }.map(compact));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(num_rows));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
