@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
@@ -134,10 +135,10 @@ class Engine(Protocol):
     def stats(self) -> dict[str, int]:
         """Returns counters: bytes used, spilled, restored, tasks run."""
 
-    def add_observer(self, observer: Callable[[Any], None]) -> None:
+    def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
 
-    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+    def remove_observer(self, observer: Observer) -> None:
         """Stops the calls that ``add_observer`` started."""
 
     def close(self) -> None:

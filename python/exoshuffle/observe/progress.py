@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any, TextIO
 
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.units import format_bytes
 
 #: Plain lines are this far apart, so that a log of an hour has a few hundred.

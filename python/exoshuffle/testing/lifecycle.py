@@ -9,7 +9,7 @@ import pytest
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError
 from exoshuffle.futures import Engine, raise_errors, slice_bytes
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import Counter, helper, poll
 from exoshuffle.testing.programs import big, double

@@ -46,9 +46,9 @@ from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home
 from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
-from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 
 

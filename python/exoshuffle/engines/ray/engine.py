@@ -44,10 +44,10 @@ from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
 from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 from exoshuffle.observe.activity import Activity
-from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
 

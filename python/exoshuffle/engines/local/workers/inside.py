@@ -14,6 +14,7 @@ from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.engines.local.workers.questions import Questions
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.engine import Node
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
 
@@ -162,13 +163,13 @@ class WorkerEngine:
         stats: dict[str, int] = self._questions.ask("stats")
         return stats
 
-    def add_observer(self, observer: Callable[[Any], None]) -> None:
+    def add_observer(self, observer: Observer) -> None:
         """Refuses: events happen in the process of the engine."""
         raise EngineError(
             f"{observer!r} observes from the program that called init(), not from a task"
         )
 
-    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+    def remove_observer(self, observer: Observer) -> None:
         """See ``add_observer``."""
 
     def close(self) -> None:
