@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from exoshuffle.cli.options import (
+    Common,
     finish,
     input_output,
     open_input,
@@ -18,6 +19,9 @@ from exoshuffle.cli.options import (
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_names
 from exoshuffle.operators.group_by.text import parse_aggregate_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _seed = click.option(
     "--seed", type=int, help="Of the random order. Default: a fresh one, which the summary tells."
@@ -34,7 +38,13 @@ _seed = click.option(
 )
 @partitions_option
 @shuffle_options
-def shuffle_command(**arguments: Any) -> None:
+def shuffle_command(
+    inputs: tuple[str, ...],
+    seed: int | None,
+    window: str | None,
+    partitions: int | None,
+    **common: Unpack[Common],
+) -> None:
     """Put all rows into random order: every order is as likely as any other.
 
     \b
@@ -42,15 +52,14 @@ def shuffle_command(**arguments: Any) -> None:
       exoshuffle shuffle samples/ shuffled/ --seed 7 --memory-limit 2GB
       exoshuffle shuffle samples/ shuffled/ --window 64MB
     """
-    start(arguments)
-    window = arguments["window"]
-    dataset = open_input(arguments["inputs"], arguments).random_shuffle(
-        arguments["seed"],
+    start(common)
+    dataset = open_input(inputs, common).random_shuffle(
+        seed,
         window=int(window) if window is not None and re.fullmatch("[0-9]+", window) else window,
-        strategy=arguments["strategy"],
-        num_partitions=arguments["partitions"],
+        strategy=common["strategy"],
+        num_partitions=partitions,
     )
-    finish(dataset, "shuffle", arguments)
+    finish(dataset, "shuffle", common)
 
 
 @click.command(name="sample")
@@ -59,7 +68,13 @@ def shuffle_command(**arguments: Any) -> None:
 @click.option("--fraction", type=float, help="Instead: keep each row with this probability.")
 @_seed
 @shuffle_options
-def sample_command(**arguments: Any) -> None:
+def sample_command(
+    inputs: tuple[str, ...],
+    n: int | None,
+    fraction: float | None,
+    seed: int | None,
+    **common: Unpack[Common],
+) -> None:
     """Choose rows at random, without replacement.
 
     \b
@@ -67,11 +82,9 @@ def sample_command(**arguments: Any) -> None:
       exoshuffle sample events/ few/ --rows 10000 --seed 7
       exoshuffle sample events/ tenth/ --fraction 0.1
     """
-    start(arguments)
-    dataset = open_input(arguments["inputs"], arguments).sample(
-        arguments["n"], fraction=arguments["fraction"], seed=arguments["seed"]
-    )
-    finish(dataset, "sample", arguments)
+    start(common)
+    dataset = open_input(inputs, common).sample(n, fraction=fraction, seed=seed)
+    finish(dataset, "sample", common)
 
 
 @click.command(name="repartition")
@@ -85,7 +98,14 @@ def sample_command(**arguments: Any) -> None:
     help="With --by: equal values meet (hash, the default), or partitions follow each other in order (range).",
 )
 @shuffle_options
-def repartition_command(**arguments: Any) -> None:
+def repartition_command(
+    inputs: tuple[str, ...],
+    partitions: int | None,
+    target_size: str | None,
+    by: str | None,
+    method: str | None,
+    **common: Unpack[Common],
+) -> None:
     """Cut rows into other partitions.
 
     \b
@@ -93,15 +113,15 @@ def repartition_command(**arguments: Any) -> None:
       exoshuffle repartition small-files/ parts/ --target-size 256MB
       exoshuffle repartition events/ parts/ --partitions 32 --by user
     """
-    start(arguments)
-    dataset = open_input(arguments["inputs"], arguments).repartition(
-        arguments["partitions"],
-        target_size=arguments["target_size"],
-        by=_columns("--by", arguments["by"]),
-        method=arguments["method"],
-        strategy=arguments["strategy"],
+    start(common)
+    dataset = open_input(inputs, common).repartition(
+        partitions,
+        target_size=target_size,
+        by=_columns("--by", by),
+        method=method,
+        strategy=common["strategy"],
     )
-    finish(dataset, "repartition", arguments)
+    finish(dataset, "repartition", common)
 
 
 @click.command(name="groupby")
@@ -110,20 +130,22 @@ def repartition_command(**arguments: Any) -> None:
 @click.option("--agg", required=True, help='"n=count(), total=sum(x), p90=quantile(x, 0.9)".')
 @partitions_option
 @shuffle_options
-def groupby_command(**arguments: Any) -> None:
+def groupby_command(
+    inputs: tuple[str, ...], by: str, agg: str, partitions: int | None, **common: Unpack[Common]
+) -> None:
     """Aggregate groups of rows with equal keys.
 
     \b
     Example:
       exoshuffle groupby sales/ totals/ --by "shop, day" --agg "n=count(), total=sum(price)"
     """
-    start(arguments)
-    grouped = open_input(arguments["inputs"], arguments).group_by(
-        *parse_names(arguments["by"]),
-        strategy=arguments["strategy"],
-        num_partitions=arguments["partitions"],
+    start(common)
+    grouped = open_input(inputs, common).group_by(
+        *parse_names(by),
+        strategy=common["strategy"],
+        num_partitions=partitions,
     )
-    finish(grouped.agg(**parse_aggregate_text(arguments["agg"])), "groupby", arguments)
+    finish(grouped.agg(**parse_aggregate_text(agg)), "groupby", common)
 
 
 @click.command(name="distinct")
@@ -131,20 +153,22 @@ def groupby_command(**arguments: Any) -> None:
 @click.option("--on", help="Columns to compare, with commas; default: all.")
 @partitions_option
 @shuffle_options
-def distinct_command(**arguments: Any) -> None:
+def distinct_command(
+    inputs: tuple[str, ...], on: str | None, partitions: int | None, **common: Unpack[Common]
+) -> None:
     """Drop duplicates: of rows with equal values, the first stays.
 
     \b
     Example:
       exoshuffle distinct documents/ unique/ --on url
     """
-    start(arguments)
-    dataset = open_input(arguments["inputs"], arguments).distinct(
-        _columns("--on", arguments["on"]),
-        strategy=arguments["strategy"],
-        num_partitions=arguments["partitions"],
+    start(common)
+    dataset = open_input(inputs, common).distinct(
+        _columns("--on", on),
+        strategy=common["strategy"],
+        num_partitions=partitions,
     )
-    finish(dataset, "distinct", arguments)
+    finish(dataset, "distinct", common)
 
 
 @click.command(name="join")
@@ -165,7 +189,17 @@ def distinct_command(**arguments: Any) -> None:
 )
 @partitions_option
 @shuffle_options
-def join_command(**arguments: Any) -> None:
+def join_command(
+    left: str,
+    right: str,
+    on: str | None,
+    left_on: str | None,
+    right_on: str | None,
+    how: str,
+    suffix: str,
+    partitions: int | None,
+    **common: Unpack[Common],
+) -> None:
     """Join two datasets where keys are equal.
 
     Without --strategy and --partitions, nothing is shuffled where one side is small (up to 16 MB and a sixteenth of
@@ -176,20 +210,18 @@ def join_command(**arguments: Any) -> None:
     Example:
       exoshuffle join lineitem/ orders/ joined/ --left-on l_orderkey --right-on o_orderkey
     """
-    start(arguments)
-    keys = {
-        name: _columns(option, arguments[name])
-        for name, option in (("on", "--on"), ("left_on", "--left-on"), ("right_on", "--right-on"))
-    }
-    dataset = open_input([arguments["left"]], arguments).join(
-        open_input([arguments["right"]], arguments),
-        how=arguments["how"],
-        suffix=arguments["suffix"],
-        strategy=arguments["strategy"],
-        num_partitions=arguments["partitions"],
-        **keys,
+    start(common)
+    dataset = open_input([left], common).join(
+        open_input([right], common),
+        how=how,
+        suffix=suffix,
+        strategy=common["strategy"],
+        num_partitions=partitions,
+        on=_columns("--on", on),
+        left_on=_columns("--left-on", left_on),
+        right_on=_columns("--right-on", right_on),
     )
-    finish(dataset, "join", arguments)
+    finish(dataset, "join", common)
 
 
 def _columns(option: str, text: str | None) -> list[str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref
@@ -46,7 +45,7 @@ class Auto:
         by_name = {strategy.name: strategy for strategy in (*library, *given)}
         self.alternatives: tuple[PlannedStrategy, ...] = tuple(by_name.values())
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``; runs the strategy that the plan names.
 
         Raises:
@@ -66,7 +65,7 @@ def strategy_names() -> list[str]:
     return list(_LIBRARY)
 
 
-def check_strategy(strategy: Any, names: Sequence[str]) -> None:
+def check_strategy(strategy: object, names: Sequence[str]) -> None:
     """Raises ``OptionsError`` unless the value is one of these names, or a strategy itself."""
     known = ", ".join(names)
     if isinstance(strategy, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
-from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
+from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
 from exoshuffle.operators.core.sink import Sink, handed, sink_steps
@@ -58,7 +58,7 @@ class LookedAt:
     """
 
     block: Ref
-    edge: Ref | None
+    edge: SliceRef | None
     piece: Piece
 
 
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
     left: Ref
     right: Ref | None
-    edge: Ref | None
+    edge: SliceRef | None
     keeps_beyond: bool
 
 
@@ -76,7 +76,7 @@ class Fetched(NamedTuple):
 
     left: pa.Table
     right: pa.Table | None
-    edge: Any | None
+    edge: pa.Table | None
     keeps_beyond: bool
 
 
@@ -115,22 +115,21 @@ class MergeJoinJob:
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
         memory = self.task_bytes + functions_bytes(sink_steps(sink))
-        options = {
-            "num_returns": sink.num_returns,
-            "memory": memory,
-            "name": self.join.name,
-            "executor": executor_of("thread", sink_steps(sink)),
-        }
         joining = Joining(self.join, sink)
         found = [_found(lefts, rights, meeting) for meeting in meetings]
-        if self._may_hold(memory):
-            many = remote(joining.many, **options)
-            for index, part in enumerate(self._parts(found)):
-                yield many.remote(index, part)
-        else:
-            two = remote(joining.two, **options)
-            for index, meeting in enumerate(found):
-                yield two.remote(index, *meeting)
+        holds_many = self._may_hold(memory)
+        run = remote(
+            joining.many if holds_many else joining.two,
+            num_returns=sink.num_returns,
+            memory=memory,
+            name=self.join.name,
+            executor=executor_of("thread", sink_steps(sink)),
+        )
+        pieces: Iterable[Sequence[object]] = (
+            ((part,) for part in self._parts(found)) if holds_many else found
+        )
+        for index, arguments in enumerate(pieces):
+            yield run.remote(index, *arguments)
 
     @property
     def piece_bytes(self) -> int:
@@ -203,7 +202,7 @@ class MergeJoinJob:
         )
         streams: list[RefStream] = []
 
-        def looks() -> Iterator[tuple[Ref, Ref, Ref]]:
+        def looks() -> Iterator[tuple[Ref, SliceRef, SliceRef]]:
             for stream in in_advance(_noted(job.run(sink), streams), 2):
                 for block in stream:
                     piece, edge = run.remote(self.join, side, block)

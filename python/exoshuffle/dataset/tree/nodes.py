@@ -69,7 +69,7 @@ class Files:
     source: _native.Source
     left_out: LeftOut | None = None
     num_pruned: int = 0
-    kept: tuple[Any, ...] = ()
+    kept: tuple[object, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:

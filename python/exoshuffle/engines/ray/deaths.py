@@ -17,8 +17,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import ray
 from ray._private import worker as ray_worker
@@ -162,7 +163,7 @@ def _folder() -> Path:
     return folder
 
 
-def _hear(event: str, args: tuple[Any, ...]) -> None:
+def _hear(event: str, args: Sequence[object]) -> None:
     """As an audit hook, notes signals that this process sends to itself."""
     if event == "os.kill" and _current is not None and args[0] == os.getpid() and args[1]:
-        _current.write(f"{_SIGNAL} {int(args[1])}")
+        _current.write(f"{_SIGNAL} {args[1]}")

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from exoshuffle import _native
-from exoshuffle.futures import allocate_block
+from exoshuffle.futures import Value, allocate_block
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.inputs import MapInput
@@ -131,7 +132,7 @@ class TableTasks:
             scattered.write_into(block)
         return block
 
-    def merge(self, *blocks: Any) -> Any:
+    def merge(self, *blocks: Value) -> BlockBuffer:
         """Concatenates blocks slice by slice. Cost: one copy of their bytes."""
         # If an object has one slice, its value is that slice, not a list of one.
         slices = [block if isinstance(block, list) else [block] for block in blocks]

@@ -184,7 +184,7 @@ class PieceTasks(DividedTasks):
                 yield from self.sink(partition, self.finish(sections))
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: object) -> str:
     """Returns a value of a key as text for a message."""
     text = repr(value)
     return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"

@@ -319,7 +319,7 @@ def parameter_sql(function: str, given: Sequence[Any]) -> str:
         OptionsError: It is not what the function needs.
     """
     wanted = FUNCTIONS[function].parameter
-    value: Any = given[0] if given else None
+    value: object = given[0] if given else None
     if not wanted:
         if given:
             raise OptionsError(

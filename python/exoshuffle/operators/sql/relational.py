@@ -37,7 +37,7 @@ _WIDE = {
 }
 
 
-def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
+def query(sql: str, **tables: object) -> pa.RecordBatchReader:
     """Runs a query over Arrow tables or streams, which keywords name; the result streams.
 
     Cost: about 1.5 ms beside the work itself; the GIL is released while DuckDB works.
@@ -45,7 +45,7 @@ def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
     return _run(sql, tables).to_arrow_reader()
 
 
-def computed(sql: str, **tables: Any) -> pa.Table:
+def computed(sql: str, **tables: object) -> pa.Table:
     """Runs a ``query`` and reads it whole.
 
     Raises:

@@ -206,5 +206,5 @@ def _columns(schema: pa.Schema) -> list[str]:
     return [f"{field.name}: {field.type}" for field in schema]
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
