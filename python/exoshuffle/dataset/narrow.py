@@ -206,7 +206,7 @@ def _num_steps(node: Node) -> int:
     return max(map(_num_steps, node.children), default=0) if isinstance(node, United) else 0
 
 
-def check_datasets(operator: str, others: Sequence[Any]) -> None:
+def check_datasets(operator: str, others: Sequence[object]) -> None:
     """Raises ``OptionsError`` unless all are datasets."""
     for other in others:
         if not isinstance(other, Narrow):

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import in_advance
@@ -32,6 +32,7 @@ from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 #: Most bytes of left pieces that a task joins: they become one part of the result.
 PART_BYTES = 256_000_000
@@ -57,7 +58,7 @@ class LookedAt:
         piece: The facts about it.
     """
 
-    block: Ref
+    block: Ref | SliceRef
     edge: SliceRef | None
     piece: Piece
 
@@ -65,8 +66,8 @@ class LookedAt:
 class Found(NamedTuple):
     """A meeting of pieces in the store; see ``Meeting``."""
 
-    left: Ref
-    right: Ref | None
+    left: Ref | SliceRef
+    right: Ref | SliceRef | None
     edge: SliceRef | None
     keeps_beyond: bool
 
@@ -110,7 +111,7 @@ class MergeJoinJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
@@ -200,9 +201,9 @@ class MergeJoinJob:
             name=f"{self.join.name}: look",
             executor="thread",
         )
-        streams: list[RefStream] = []
+        streams: list[Ref | RefStream] = []
 
-        def looks() -> Iterator[tuple[Ref, SliceRef, SliceRef]]:
+        def looks() -> Iterator[tuple[Ref | SliceRef, SliceRef, SliceRef]]:
             for stream in in_advance(_noted(job.run(sink), streams), 2):
                 for block in stream:
                     piece, edge = run.remote(self.join, side, block)
@@ -229,7 +230,7 @@ class MergeJoinJob:
         return last[-1].is_sorted and self.join.follow(last)
 
 
-def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
+def look_at(join: MergeJoin, side: int, block: Buffer) -> tuple[Piece | None, pa.Table | None]:
     """Task: returns the facts about a piece, None without rows; and the row that neighbours have to know."""
     with own_errors():
         table = _table(block)
@@ -252,19 +253,24 @@ class Joining:
     join: MergeJoin
     sink: Sink
 
-    def many(self, index: int, part: Sequence[Found]) -> Any:
+    def many(self, index: int, part: Sequence[Found]) -> object:
         """Task: fetches and joins pieces that meet, one meeting after the other."""
         return handed(self.sink, self._joined(index, _fetched(part)))
 
     def two(
-        self, index: int, left: Any, right: Any | None, edge: Any | None, keeps_beyond: bool
-    ) -> Any:
+        self,
+        index: int,
+        left: Buffer,
+        right: Buffer | None,
+        edge: pa.Table | None,
+        keeps_beyond: bool,
+    ) -> object:
         """Task: joins two pieces that are its arguments."""
         rights = None if right is None else _table(right)
         meeting = Fetched(_table(left), rights, edge, keeps_beyond)
         return handed(self.sink, self._joined(index, iter([meeting])))
 
-    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[Any]:
+    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[object]:
         import pyarrow as pa
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -278,7 +284,7 @@ class Joining:
 
 def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
     """Yields the meetings of a task with their rows; fetches a piece once that neighbours share, as most of them do."""
-    last: dict[Ref, pa.Table] = {}
+    last: dict[Ref | SliceRef, pa.Table] = {}
     for left, right, edge, keeps_beyond in part:
         wanted = [ref for ref in (left, right) if ref is not None]
         last = {ref: last[ref] if ref in last else _table(get(ref)) for ref in wanted}
@@ -286,7 +292,7 @@ def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
         yield Fetched(last[left], rights, None if edge is None else get(edge), keeps_beyond)
 
 
-def _table(block: Any) -> pa.Table:
+def _table(block: Buffer) -> pa.Table:
     return as_reader(_native.Rows.from_ipc(block)).read_all()
 
 
@@ -296,13 +302,15 @@ def _found(lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeti
     return Found(lefts[meeting.left].block, right, edge, meeting.keeps_beyond)
 
 
-def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
+def _noted(
+    streams: Iterator[Ref | RefStream], noted: list[Ref | RefStream]
+) -> Iterator[Ref | RefStream]:
     for stream in streams:
         noted.append(stream)
         yield stream
 
 
-def _cancelled(streams: Sequence[RefStream]) -> None:
+def _cancelled(streams: Sequence[Ref | RefStream]) -> None:
     """Cancels streams whose results nobody takes, and waits for their ends."""
     for stream in streams:
         cancel(stream)

@@ -10,13 +10,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from exoshuffle.dataset.inputs.inputs import FileInput, Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
-from exoshuffle.futures import Engine
+from exoshuffle.futures import Engine, Ref, RefStream, Value
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
@@ -169,7 +168,7 @@ class ShuffleJob:
         return self.options.num_partitions
 
     @cached_property
-    def items(self) -> list[list[Any]]:
+    def items(self) -> list[list[Value]]:
         """The items of the maps, input by input."""
         return [
             source.cut(side, self.split_bytes, work)
@@ -181,7 +180,7 @@ class ShuffleJob:
         """The number of maps."""
         return sum(map(len, self.items))
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """Submits everything but the reduces; taking their references submits these.
 
         Raises:

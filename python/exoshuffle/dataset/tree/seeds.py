@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, Windowed
@@ -20,7 +19,7 @@ from exoshuffle.operators.steps.sample import Chosen, Numbered
 _FRESH_BITS = 53
 
 
-def seed_or_fresh(seed: Any) -> int:
+def seed_or_fresh(seed: object) -> int:
     """Returns the seed, or a fresh one for None.
 
     Raises:
