@@ -36,10 +36,15 @@ class Auto:
             such as ``Push(merge_bytes="100MB")``.
 
     Raises:
-        OptionsError: One of them is no strategy.
+        OptionsError: One of them is no strategy, or is itself an ``Auto``.
     """
 
     def __init__(self, *strategies: Strategy) -> None:
+        if any(isinstance(strategy, Auto) for strategy in strategies):
+            raise OptionsError(
+                "Auto(...) got another Auto(...), which is a choice and no strategy; give its strategies to one Auto, "
+                "such as Auto(TwoLevel(), Push())"
+            )
         given = [get_strategy(strategy) for strategy in strategies]
         library = [get_strategy(name) for name in _COMPARED]
         by_name = {strategy.name: strategy for strategy in (*library, *given)}
