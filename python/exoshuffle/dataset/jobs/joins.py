@@ -19,7 +19,7 @@ from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.operators.core.order import ByKeys, round_robin
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.payload import BATCH_BYTES
@@ -96,8 +96,8 @@ class CrossJob:
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
-        memory = cross_memory_bytes(self.engine) + functions_bytes(sink_steps(sink))
-        executor = executor_of("thread", sink_steps(sink))
+        memory = cross_memory_bytes(self.engine) + functions_bytes(sink.all_steps)
+        executor = executor_of("thread", sink.all_steps)
         run = remote(
             cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
         )

@@ -22,7 +22,7 @@ from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.sql.relational import row_numbers, take
@@ -115,7 +115,7 @@ class MergeJoinJob:
         """See ``Job``."""
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
-        memory = self.task_bytes + functions_bytes(sink_steps(sink))
+        memory = self.task_bytes + functions_bytes(sink.all_steps)
         joining = Joining(self.join, sink)
         found = [_found(lefts, rights, meeting) for meeting in meetings]
         holds_many = self._may_hold(memory)
@@ -124,7 +124,7 @@ class MergeJoinJob:
             num_returns=sink.num_returns,
             memory=memory,
             name=self.join.name,
-            executor=executor_of("thread", sink_steps(sink)),
+            executor=executor_of("thread", sink.all_steps),
         )
         pieces: Iterable[Sequence[object]] = (
             ((part,) for part in self._parts(found)) if holds_many else found

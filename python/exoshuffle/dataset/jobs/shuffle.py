@@ -21,7 +21,7 @@ from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
-from exoshuffle.operators.core.sink import Sink, sink_steps
+from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
@@ -200,7 +200,7 @@ class ShuffleJob:
             self._assignment(map_inputs, starts),
             self.shuffle.finish,
             sink,
-            executor_of(self.executor, sink_steps(sink)),
+            executor_of(self.executor, sink.all_steps),
         )
         return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
 

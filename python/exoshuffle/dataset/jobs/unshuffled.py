@@ -20,7 +20,7 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.streams import as_reader, own_errors
 from exoshuffle.operators.steps.first import First
@@ -80,11 +80,11 @@ class ScanJob:
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *sink_steps(sink)])
+        executor = executor_of("thread", (*steps, *sink.all_steps))
         run = remote(
             scan,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
             name="scan",
             executor=executor,
         )
@@ -135,11 +135,11 @@ class LimitJob:
 
     def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
-        executor = executor_of("thread", sink_steps(sink))
+        executor = executor_of("thread", sink.all_steps)
         run = remote(
             rewrite,
             num_returns=sink.num_returns,
-            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink_steps(sink)),
+            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink.all_steps),
             name="limit",
             executor=executor,
         )

@@ -24,7 +24,7 @@ from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
 from exoshuffle.operators.core.readers import FileItem
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
@@ -85,11 +85,11 @@ class WindowJob:
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *sink_steps(sink)])
+        executor = executor_of("thread", (*steps, *sink.all_steps))
         run = remote(
             shuffle_windows,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
             name="window",
             executor=executor,
         )

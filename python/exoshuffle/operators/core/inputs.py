@@ -12,7 +12,6 @@ from exoshuffle.futures import Value
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.readers import Reader, splits_of
 from exoshuffle.operators.core.streams import as_reader, as_rows
-from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step, apply_steps
 
 if TYPE_CHECKING:
@@ -29,6 +28,11 @@ class MapInput(Protocol):
     @property
     def config(self) -> RowsConfig:
         """The configuration of the rows that it scatters."""
+        ...
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that it applies to rows on their way."""
         ...
 
     def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
@@ -52,6 +56,11 @@ class SplitInput:
 
     config: RowsConfig
     tag: int = 0
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
 
     def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
@@ -107,7 +116,7 @@ class BatchInput:
     @property
     def _num_numberings(self) -> int:
         """Steps that number rows come first: see ``dataset.tree.sampling``."""
-        return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
+        return sum(1 for _ in itertools.takewhile(lambda s: s.numbers is not None, self.steps))
 
     def read(self, item: Value) -> pa.RecordBatchReader:
         """Returns the batches of an item, before the steps."""

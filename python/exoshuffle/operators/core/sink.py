@@ -22,18 +22,16 @@ class Sink(Protocol):
         """Whether a partition whose rows are only handed on has to stay one result: somebody counts on its file."""
         ...
 
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps that it, and the sinks behind it, apply to rows before taking them."""
+        ...
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Takes the partition and yields the results of the task: one, unless ``num_returns`` says otherwise."""
 
     def within(self, partition: int) -> Sink:
         """Returns the sink for the parts of a partition, which take its place."""
-
-
-def sink_steps(sink: Sink) -> tuple[Step, ...]:
-    """Returns the steps that a sink, and those behind it, apply to rows before taking them."""
-    behind = getattr(sink, "sink", None)
-    steps: tuple[Step, ...] = getattr(sink, "steps", ())
-    return steps if behind is None else (*steps, *sink_steps(behind))
 
 
 def handed(sink: Sink, results: Iterator[object]) -> object:

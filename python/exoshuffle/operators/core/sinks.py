@@ -60,6 +60,11 @@ class WriteSink:
         """See ``Sink``."""
         return True
 
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
         attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
@@ -111,6 +116,11 @@ class BlocksSink:
         """See ``Sink``: readers of blocks do not mind how many there are."""
         return False
 
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the blocks, at least one."""
         del partition
@@ -139,6 +149,11 @@ class TableSink:
     def keeps_partitions(self) -> bool:
         """See ``Sink``."""
         return False
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
 
     def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the table."""
@@ -188,6 +203,11 @@ class SteppedSink:
     def num_returns(self) -> int | Literal["streaming"]:
         """See ``Sink``."""
         return self.sink.num_returns
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return (*self.steps, *self.sink.all_steps)
 
     @property
     def keeps_partitions(self) -> bool:

@@ -22,7 +22,7 @@ from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import RowsConfig, by_hash_level
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import own_errors
 from exoshuffle.operators.steps.step import Step, functions_bytes
 
@@ -172,10 +172,10 @@ class TableTasks:
     def functions_bytes(self, name: str) -> int:
         """Returns the memory declared by the users' functions that run in the tasks of this name."""
         if name in ("map", "sample"):
-            return max(functions_bytes(getattr(source, "steps", ())) for source in self.inputs)
+            return max(functions_bytes(source.steps) for source in self.inputs)
         if name not in ("reduce", "stream", "rejoin"):
             return 0
-        return functions_bytes((*self.finish.steps, *sink_steps(self.sink)))
+        return functions_bytes((*self.finish.steps, *self.sink.all_steps))
 
     def divide(self, large: Large) -> Division:
         """See ``DividingTaskSet``."""

@@ -12,6 +12,7 @@ from exoshuffle import _native
 from exoshuffle.operators.core.checks import opened
 from exoshuffle.operators.core.inputs import SAMPLE_SEED
 from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -30,6 +31,11 @@ class SliceInput:
     config: RowsConfig
     tag: int
     partition: int
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
 
     def scatter(self, index: int, item: list[Buffer], assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""

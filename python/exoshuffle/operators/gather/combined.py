@@ -14,6 +14,7 @@ from exoshuffle.operators.core.inputs import SAMPLE_SEED
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,11 @@ class CombinedInput:
     def config(self) -> RowsConfig:
         """See ``MapInput``: the configuration of combined rows."""
         return self.combined.config
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
 
     def scatter(self, index: int, item: list[Buffer], assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
 from exoshuffle.operators.steps.place import Place
-from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.steps.step import RowNumbers, Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,6 +105,11 @@ class Numbered(Step):
     window: int | None = None
     place: Place = _NO_PLACE
 
+    @property
+    def numbers(self) -> RowNumbers:
+        """See ``Step``."""
+        return RowNumbers(self.column, self.seed)
+
     def at(self, place: Place) -> Numbered:
         """Returns the step for rows of this place."""
         return replace(self, place=place)
@@ -162,6 +167,11 @@ class Chosen(Step):
 
     fraction: float
     column: str
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """See ``Step``."""
+        return (self.column,)
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
