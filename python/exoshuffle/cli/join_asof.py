@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 @click.argument("output", metavar="OUTPUT")
 @click.option("--on", help="The column of both sides that has to be near.")
 @click.option("--left-on", help="The column of the left side, where names differ.")
-@click.option("--right-on", help="That of the right side.")
-@click.option("--by", help="Columns of both sides that have to be equal, with commas.")
+@click.option("--right-on", help="The column of the right side, where names differ.")
+@click.option("--by", help="Columns of both sides that have to be equal, separated by commas.")
 @click.option("--direction", type=click.Choice(DIRECTIONS), default="backward", show_default=True)
 @click.option("--tolerance", help="Rows further apart do not match: 5, 0.1, 10s, 1h30m …")
 @click.option(
-    "--suffix", default="_right", show_default=True, help="For names that both sides have."
+    "--suffix",
+    default="_right",
+    show_default=True,
+    help="Ending of names of the right side that both sides have.",
 )
 @shuffle_options
 def join_asof_command(
@@ -42,8 +45,8 @@ def join_asof_command(
 ) -> None:
     """Join each row with the nearest row of another dataset.
 
-    Every row of LEFT comes once, in the order of --by and then --on. A side that is in the order of --on already is not
-    sorted again, if there is no --by and no --strategy.
+    Every row of LEFT comes once, in the order of --by and then --on. A side that is already in the order of --on is
+    not sorted again, if there is no --by and no --strategy.
 
     \b
     Example:

@@ -66,23 +66,27 @@ _FORMAT_OPTIONS = [
     click.option(
         "--partition-by",
         metavar="COLUMNS",
-        help="Columns that become folders key=value of the output, with commas, the outermost first.",
+        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
-    click.option("--delimiter", help="Of CSV input. Default: a comma, a tab for .tsv."),
+    click.option("--delimiter", help="Delimiter of CSV input. Default: a comma, a tab for .tsv."),
     click.option("--quote", help="Quote of CSV input; '' for none. Default: a double quote."),
-    click.option("--escape", help="Stands before quotes within quotes, in CSV input."),
-    click.option("--comment", help="What lines of CSV input begin with that are left out."),
+    click.option(
+        "--escape", help="Character that stands before a quote within quotes, in CSV input."
+    ),
+    click.option("--comment", help="Leave out lines of CSV input that begin with this character."),
     click.option(
         "--null-value",
         "null_values",
         multiple=True,
         metavar="TEXT",
-        help="Text that is null in CSV input, beside nothing at all. Repeatable.",
+        help="Text that is null in CSV input, as an empty field is. Repeatable.",
     ),
     click.option("--skip-rows", type=int, help="Lines to leave out at the start of CSV input."),
-    click.option("--encoding", help="Of CSV input: utf-8 (default), latin-1 or windows-1252."),
+    click.option(
+        "--encoding", help="Encoding of CSV input: utf-8 (default), latin-1 or windows-1252."
+    ),
     click.option(
         "--bad-rows",
         metavar="raise|skip|PATH",
@@ -107,21 +111,35 @@ _FORMAT_OPTIONS = [
 ]
 _RUN_OPTIONS: list[Callable[..., object]] = [
     click.option(
-        "--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."
+        "--memory-limit",
+        metavar="SIZE",
+        help="Limit for the whole program. Default: 70 % of memory.",
     ),
-    click.option("--spill-dir", "spill_dirs", multiple=True, metavar="DIR", help="Repeatable."),
+    click.option(
+        "--spill-dir",
+        "spill_dirs",
+        multiple=True,
+        metavar="DIR",
+        help="Directory for data that does not fit into memory. Repeatable.",
+    ),
     click.option(
         "--strategy",
         default="auto",
         show_default=True,
         type=click.Choice(["auto", *strategy_names()]),
-        help="How tasks are arranged; auto takes the fastest by prediction. Options of strategies are for Python.",
+        help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
     ),
-    click.option("--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)),
+    click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        type=click.Choice(ENGINE_NAMES),
+        help="What runs the tasks.",
+    ),
     click.option(
         "--address",
         metavar="HOST:PORT",
-        help="Of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
+        help="Address of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
     overwrite_option,

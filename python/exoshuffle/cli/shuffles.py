@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _seed = click.option(
-    "--seed", type=int, help="Of the random order. Default: a fresh one, which the summary tells."
+    "--seed",
+    type=int,
+    help="Seed of the random order. Default: a fresh one, which the summary tells.",
 )
 
 
@@ -34,7 +36,7 @@ _seed = click.option(
 @click.option(
     "--window",
     metavar="ROWS|SIZE",
-    help="Cheap and partial: windows of so many rows, or of this size, in random order, and the rows of each.",
+    help="Cheap and partial: put windows of so many rows, or of this size, into random order, and the rows of each.",
 )
 @partitions_option
 @shuffle_options
@@ -65,7 +67,9 @@ def shuffle_command(
 @click.command(name="sample")
 @input_output
 @click.option("--rows", "n", type=int, help="How many rows, in random order.")
-@click.option("--fraction", type=float, help="Instead: keep each row with this probability.")
+@click.option(
+    "--fraction", type=float, help="Instead of --rows: keep each row with this probability."
+)
 @_seed
 @shuffle_options
 def sample_command(
@@ -90,8 +94,14 @@ def sample_command(
 @click.command(name="repartition")
 @input_output
 @click.option("--partitions", type=int, help="Number of output partitions.")
-@click.option("--target-size", metavar="SIZE", help="About how large, instead of how many.")
-@click.option("--by", help="Columns whose values decide, with commas; default: in turn.")
+@click.option(
+    "--target-size",
+    metavar="SIZE",
+    help="About the size of an output partition, instead of their number.",
+)
+@click.option(
+    "--by", help="Columns whose values decide, separated by commas. Default: rows go in turn."
+)
 @click.option(
     "--method",
     type=click.Choice(["hash", "range", "round-robin"]),
@@ -106,7 +116,7 @@ def repartition_command(
     method: str | None,
     **common: Unpack[Common],
 ) -> None:
-    """Cut rows into other partitions.
+    """Divide rows into other partitions.
 
     \b
     Examples:
@@ -126,7 +136,11 @@ def repartition_command(
 
 @click.command(name="groupby")
 @input_output
-@click.option("--by", default="", help="Columns to group by, with commas; default: all rows.")
+@click.option(
+    "--by",
+    default="",
+    help="Columns to group by, separated by commas. Default: all rows are one group.",
+)
 @click.option("--agg", required=True, help='"n=count(), total=sum(x), p90=quantile(x, 0.9)".')
 @partitions_option
 @shuffle_options
@@ -150,7 +164,7 @@ def groupby_command(
 
 @click.command(name="distinct")
 @input_output
-@click.option("--on", help="Columns to compare, with commas; default: all.")
+@click.option("--on", help="Columns to compare, separated by commas. Default: all.")
 @partitions_option
 @shuffle_options
 def distinct_command(
@@ -175,17 +189,21 @@ def distinct_command(
 @click.argument("left", metavar="LEFT")
 @click.argument("right", metavar="RIGHT")
 @click.argument("output", metavar="OUTPUT")
-@click.option("--on", help="Key columns of both sides, with commas.")
+@click.option("--on", help="Key columns of both sides, separated by commas.")
 @click.option("--left-on", help="Key columns of the left side, where names differ.")
-@click.option("--right-on", help="As many of the right side.")
+@click.option("--right-on", help="As many key columns of the right side.")
 @click.option(
     "--how",
     type=click.Choice(["inner", "left", "right", "full", "semi", "anti", "cross"]),
     default="inner",
     show_default=True,
+    help="Which rows come out.",
 )
 @click.option(
-    "--suffix", default="_right", show_default=True, help="For names that both sides have."
+    "--suffix",
+    default="_right",
+    show_default=True,
+    help="Ending of names of the right side that both sides have.",
 )
 @partitions_option
 @shuffle_options
@@ -202,9 +220,9 @@ def join_command(
 ) -> None:
     """Join two datasets where keys are equal.
 
-    Without --strategy and --partitions, nothing is shuffled where one side is small (up to 16 MB and a sixteenth of
-    the budget): it is given to every task that reads the other. So the right side of inner, left, semi and anti
-    joins, the left side of inner and right joins, and either side of cross joins.
+    Without --strategy and --partitions, nothing is shuffled where one side is small: up to 16 MB and a sixteenth of
+    the budget. It is given to every task that reads the other side. It may be the right side of inner, left, semi and
+    anti joins, the left side of inner and right joins, and either side of cross joins.
 
     \b
     Example:

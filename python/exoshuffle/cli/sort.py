@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _by = click.option("--by", help='Columns to sort by: "ts desc nulls last, id".')
-_limit = click.option("--limit", type=int, help="Only so many rows, the first ones of the order.")
+_limit = click.option(
+    "--limit", type=int, help="Keep only so many rows, the first ones of the order."
+)
 
 
 @click.command(name="sort")
@@ -41,8 +43,8 @@ def sort_command(
 ) -> None:
     """Sort files into a directory, a file or standard output, within a memory limit.
 
-    INPUT is a file, a directory, a glob, or - for standard input; OUTPUT a directory, or a file if it has an ending,
-    which appears complete or not at all; - is standard output.
+    INPUT is a file, a directory, a glob, or - for standard input. OUTPUT is a directory, or a file if it has an
+    ending, and appears complete or not at all; - is standard output.
 
     \b
     Examples:
@@ -68,7 +70,7 @@ def explain_command(
     partitions: int | None,
     **common: Unpack[Common],
 ) -> None:
-    """Print what a sort would take, without running it: the arguments of sort.
+    """Print what a sort would take, without running it. The arguments are those of sort.
 
     Every other command that shuffles does the same with --explain.
 

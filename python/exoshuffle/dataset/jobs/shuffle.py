@@ -124,8 +124,8 @@ class ShuffleJob:
         needed = self.shuffle.alone_bytes(work.total_bytes, work.num_rows)
         if needed > plan.alone_bytes:
             raise MemoryLimitError(
-                f"all rows are one group, which needs {format_bytes(needed)} of memory, and the memory limit of "
-                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it: use functions that "
+                f"all rows are one group, which needs {format_bytes(needed)} of memory; the memory limit of "
+                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it; use functions that "
                 "need no group whole (approx_quantile for median and quantile), or raise memory_limit to "
                 f"{format_bytes(plan.limit_for(needed, plan.alone_bytes))}"
             )

@@ -118,7 +118,7 @@ class Note:
         if num_unexplained > self._max_retries + UNEXPLAINED:
             raise WorkerDiedError(
                 f"{num_unexplained} worker processes ended under task {self._name}, on other nodes or when its "
-                "function was over: look whether it closes what belongs to its process, or nodes fail too often"
+                "function was over; see whether it closes what belongs to its process, and whether nodes fail too often"
             )
         if not self._begun:
             return
@@ -133,9 +133,9 @@ class Note:
             seconds = now - min(begun, default=now)
             if num_deaths > bound and seconds >= PATIENCE_SECONDS:
                 raise WorkerDiedError(
-                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s: functions end them, or the "
-                    "system does for want of memory, which tasks should declare (memory=), or somebody ends processes "
-                    "too often, so that tasks should do less in one call"
+                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s; functions may end them; or "
+                    "the system does for want of memory, so declare with memory= what tasks take; or somebody ends "
+                    "processes too often, so let tasks do less in one call"
                 )
 
     def _tell_and_exit(self, status: int) -> NoReturn:

@@ -133,9 +133,9 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
 def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
     """Returns the error of a task that Ray has ended in all its tries since a node ran out of memory."""
     return FunctionMemoryError(
-        f"task {name} was ended by Ray, whose node had no memory left: declare with memory= what its function takes, "
-        "so that no more tasks run at once than there is room for, let it take fewer rows at a time, or give nodes "
-        f"more memory ({text})"
+        f"task {name} was ended by Ray, whose node had no memory left; declare with memory= what its function takes, "
+        "so that no more tasks run at once than fit; or let it take fewer rows at a time, or give nodes more memory "
+        f"({text})"
     )
 
 

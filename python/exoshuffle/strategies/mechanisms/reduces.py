@@ -83,7 +83,7 @@ def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
     if largest > plan.max_whole_bytes:
         raise LargeGroupError(
             f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
-            f"{format_bytes(plan.max_whole_bytes)} for one, which strategy='streaming' keeps in one piece: choose "
+            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece; choose "
             "another strategy, which divides it, ask for more partitions, or raise memory_limit"
         )
 

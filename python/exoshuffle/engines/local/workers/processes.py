@@ -205,10 +205,10 @@ class WorkerProcess:
         others = f" and {num_started} that it started" if num_started else ""
         raise FunctionMemoryError(
             f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
-            f"{format_bytes(self._allowed_bytes)} were set apart for it, and the memory limit of "
-            f"{format_bytes(self._home.memory_limit)} had no more: declare with memory= what it takes beside its "
-            "rows, so that no more tasks run at once than there is room for, let it take fewer rows at a time, or "
-            "raise memory_limit"
+            f"and {format_bytes(self._allowed_bytes)} were set apart for it; the memory limit of "
+            f"{format_bytes(self._home.memory_limit)} had no more; declare with memory= what it takes beside its "
+            "rows, so that no more tasks run at once than fit; or let it take fewer rows at a time, or raise "
+            "memory_limit"
         ) from error
 
     def _running(self, task: Task) -> str:
