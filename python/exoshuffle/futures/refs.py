@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias, overload
 
-#: The value of an object. A user's function returned it or ``put`` took it, so only that user knows its type; whoever
-#: gets it says what it is.
+#: A user's value: a function returned it or ``put`` took it, and tasks get it for a reference. Only that user knows its
+#: type, so whoever gets it says what it is.
 Value: TypeAlias = Any
 
 

@@ -15,7 +15,7 @@ from exoshuffle.dataset.inputs.inputs import FileInput, Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
-from exoshuffle.futures import Engine, Ref, RefStream, Value
+from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
@@ -168,7 +168,7 @@ class ShuffleJob:
         return self.options.num_partitions
 
     @cached_property
-    def items(self) -> list[list[Value]]:
+    def items(self) -> list[list[object]]:
         """The items of the maps, input by input."""
         return [
             source.cut(side, self.split_bytes, work)

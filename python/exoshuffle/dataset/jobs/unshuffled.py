@@ -68,7 +68,7 @@ class ScanJob:
         return sum(map(len, self.items))
 
     @cached_property
-    def items(self) -> list[list[Value]]:
+    def items(self) -> list[list[object]]:
         """The items that the tasks read, input by input."""
         size, unknown = piece_bytes(self.engine), Workload(0, 0)
         return [source.cut(self._side, size, unknown) for source in self.inputs]

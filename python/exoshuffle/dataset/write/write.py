@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
@@ -92,7 +92,7 @@ class WriteResult:
     seeds: tuple[int, ...] = ()
     bad_rows: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the result as a dictionary, for JSON."""
         return dataclasses.asdict(self)
 
@@ -214,7 +214,7 @@ def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
     return ref
 
 
-def empty(schema: pa.Schema, sink: Sink) -> Any:
+def empty(schema: pa.Schema, sink: Sink) -> object:
     """Task: hands a part without rows to a sink."""
     return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
 
