@@ -44,8 +44,8 @@ from benchmarks.experiments.experiment import (
 from benchmarks.rounds import spread
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.dataset.tree.nodes import Shuffled
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.futures.options import Executor
-from exoshuffle.observe.events import TaskFinished
 
 BUDGET_BYTES = 600_000_000
 RECORD_BYTES = 100

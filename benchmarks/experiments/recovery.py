@@ -37,7 +37,7 @@ from benchmarks.experiments.experiment import Finding, engine, in_turn, parser, 
 from benchmarks.experiments.loss import lose
 from benchmarks.rounds import spread
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 
 BUDGET_BYTES = 300_000_000
 INLINE_BYTES = 1_000

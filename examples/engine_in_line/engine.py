@@ -12,7 +12,7 @@ from examples.engine_in_line.values import Block, Handle, handle_of, resolved
 from exoshuffle.errors import ActorDiedError, ClosedError, OptionsError
 from exoshuffle.futures import ActorOptions, Node, Ref, RefStream, SliceRef, TaskOptions
 from exoshuffle.futures.engine import set_task_engine
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import Observer, TaskFinished
 
 
 class InLineEngine:
@@ -27,7 +27,7 @@ class InLineEngine:
         self.memory_limit = self.budget_bytes = 1_000_000_000
         self.spill_dirs: list[str] = []
         self._resources = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
-        self._observers: list[Callable[[Any], None]] = []
+        self._observers: list[Observer] = []
         self._num_tasks = 0
         self._depth = 0
         self._closed = False
@@ -146,11 +146,11 @@ class InLineEngine:
         """Returns counters; the summary of a dataset shows ``spilled_bytes``."""
         return {"num_tasks": self._num_tasks, "spilled_bytes": 0}
 
-    def add_observer(self, observer: Callable[[Any], None]) -> None:
+    def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with events."""
         self._observers.append(observer)
 
-    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+    def remove_observer(self, observer: Observer) -> None:
         """Ends ``add_observer``."""
         self._observers.remove(observer)
 

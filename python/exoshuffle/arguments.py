@@ -6,34 +6,34 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import TypeGuard
 
 from exoshuffle.errors import OptionsError, shown
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Returns whether a value is a whole number, of any type that says so."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Returns whether a value is a number with an order, which NaN is too."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: object) -> None:
     """Raises ``OptionsError`` unless an argument of this name is True or False."""
     if not isinstance(value, bool):
         raise OptionsError(f"{name} is {shown(value)}; write True or False")
 
 
-def check_function(name: str, value: Any) -> None:
+def check_function(name: str, value: object) -> None:
     """Raises ``OptionsError`` unless an argument of this name can be called."""
     if not callable(value):
         raise OptionsError(f"{name} is {shown(value)}; it must be a function")
 
 
-def check_instance(name: str, value: Any, kind: type) -> None:
+def check_instance(name: str, value: object, kind: type) -> None:
     """Raises ``OptionsError`` unless an argument of this name is of a class; the class needs no arguments."""
     if not isinstance(value, kind):
         made = kind.__name__

@@ -37,7 +37,7 @@ import operator
 import sys
 from collections.abc import Sequence
 from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
-from typing import Any, cast
+from typing import cast
 
 #: Characters of a value that a message shows.
 _SHOWN = 80
@@ -204,7 +204,7 @@ class TaskError(ExoshuffleError):
         node: Name of the node where it ran; empty if it never started.
     """
 
-    def __new__(cls, *args: Any) -> TaskError:  # noqa: PYI034  of a class below it
+    def __new__(cls, *args: object) -> TaskError:  # noqa: PYI034  of a class below it
         """Makes an instance that is also of the cause's class, where it can be."""
         cause = args[2] if len(args) > 2 else None
         if cls is TaskError and isinstance(cause, Exception):
@@ -259,7 +259,7 @@ def _as_instance_of(cause: Exception) -> TaskError:
         if isinstance(found, MemberDescriptorType | GetSetDescriptorType) and name[:2] != "__"
     }
     # These attributes are ours, even if the class has others of the same names.
-    ours: dict[str, Any] = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
+    ours: dict[str, object] = {"task_name": "", "attempt": 0, "node": "", "_message": ""}
     words = {"__module__": __name__, "__qualname__": "TaskError", "__doc__": TaskError.__doc__}
     ours["__setattr__"] = BaseException.__setattr__
     made = type("TaskError", (TaskError, kind), {**fields, **ours, **words})

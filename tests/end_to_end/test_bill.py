@@ -18,7 +18,7 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.jobs import shuffle as shuffle_job
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.errors import DiskFullError
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.strategies import Streaming
 
 NUM_ROWS = 700_000

@@ -14,7 +14,7 @@ import pytest
 import exoshuffle as xs
 from examples.strategy_two_level import TwoLevel, groups
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.strategies import (
     Auto,
     Basis,

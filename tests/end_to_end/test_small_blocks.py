@@ -13,7 +13,7 @@ import exoshuffle as xs
 from exoshuffle.dataset import Dataset, execute
 from exoshuffle.dataset.inputs import block_input
 from exoshuffle.engines.local import LocalEngine
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from tests.support.generated import generated, query
 from tests.support.oracle import assert_same, write_files
 

@@ -142,6 +142,7 @@ class FailingSink:
         self.sink = sink
         self.script = script
         self.num_returns = sink.num_returns
+        self.all_steps = sink.all_steps
 
     def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
         yield from self.sink(partition, rows)

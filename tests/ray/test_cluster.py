@@ -26,7 +26,7 @@ from exoshuffle.errors import (
     WorkerDiedError,
 )
 from exoshuffle.futures import Ref
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.strategies import ShufflePlan, Simple, TaskSet
 from tests.ray.cluster import STORE_BYTES, unused_port
 from tests.support.oracle import write_files

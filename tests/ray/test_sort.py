@@ -16,7 +16,7 @@ import exoshuffle as xs
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.engines.ray import RayEngine
 from exoshuffle.errors import CorruptFileError
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from tests.ray.outputs import contents
 
 STRATEGIES = ["simple", "push", "pre_shuffle_merge"]

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from exoshuffle.cloudsort import gensort, valsort
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.observe import progress
-from exoshuffle.observe.events import TaskFinished
 from exoshuffle.observe.progress import LINE_SECONDS, Progress
 
 MB = 1_000_000

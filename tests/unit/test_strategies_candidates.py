@@ -227,6 +227,10 @@ def test_what_runs_is_what_was_chosen() -> None:
     ("make", "message"),
     [
         (lambda: Auto(TwoLevel), "strategy is the class TwoLevel; pass an instance of it"),
+        (
+            lambda: Auto(Auto()),
+            r"Auto\(...\) got another Auto\(...\).*; give its strategies to one Auto",
+        ),
         (lambda: Auto(3), "strategy is 3; pass a name .* or an object with a method shuffle"),
         (lambda: Auto("two_level"), "unknown strategy 'two_level'; known are simple, push"),
     ],

@@ -16,8 +16,8 @@ import exoshuffle as xs
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.engines.local.tasks.activity import activities
 from exoshuffle.errors import OptionsError
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.observe.activity import Activity, Frame, telling_frame
-from exoshuffle.observe.events import TaskFinished
 from exoshuffle.observe.watchdog import Watchdog
 from exoshuffle.units import format_bytes
 from tests.support.limits import small_memory_limit

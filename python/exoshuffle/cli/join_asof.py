@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from exoshuffle.cli.options import finish, open_input, shuffle_options, start
+from exoshuffle.cli.options import Common, finish, open_input, shuffle_options, start
 from exoshuffle.operators.asof.asof import DIRECTIONS
 from exoshuffle.operators.core.keys import parse_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @click.command(name="join-asof")
@@ -17,34 +20,48 @@ from exoshuffle.operators.core.keys import parse_names
 @click.argument("output", metavar="OUTPUT")
 @click.option("--on", help="The column of both sides that has to be near.")
 @click.option("--left-on", help="The column of the left side, where names differ.")
-@click.option("--right-on", help="That of the right side.")
-@click.option("--by", help="Columns of both sides that have to be equal, with commas.")
+@click.option("--right-on", help="The column of the right side, where names differ.")
+@click.option("--by", help="Columns of both sides that have to be equal, separated by commas.")
 @click.option("--direction", type=click.Choice(DIRECTIONS), default="backward", show_default=True)
 @click.option("--tolerance", help="Rows further apart do not match: 5, 0.1, 10s, 1h30m …")
 @click.option(
-    "--suffix", default="_right", show_default=True, help="For names that both sides have."
+    "--suffix",
+    default="_right",
+    show_default=True,
+    help="Ending of names of the right side that both sides have.",
 )
 @shuffle_options
-def join_asof_command(**arguments: Any) -> None:
+def join_asof_command(
+    left: str,
+    right: str,
+    on: str | None,
+    left_on: str | None,
+    right_on: str | None,
+    by: str | None,
+    direction: str,
+    tolerance: str | None,
+    suffix: str,
+    **common: Unpack[Common],
+) -> None:
     """Join each row with the nearest row of another dataset.
 
-    Every row of LEFT comes once, in the order of --by and then --on. A side that is in the order of --on already is not
-    sorted again, if there is no --by and no --strategy.
+    Every row of LEFT comes once, in the order of --by and then --on. A side that is already in the order of --on is
+    not sorted again, if there is no --by and no --strategy.
 
     \b
     Example:
       exoshuffle join-asof trades/ quotes/ joined/ --on ts --by symbol --tolerance 10s
     """
-    start(arguments)
-    dataset = open_input([arguments["left"]], arguments).join_asof(
-        open_input([arguments["right"]], arguments),
-        on=arguments["on"],
-        left_on=arguments["left_on"],
-        right_on=arguments["right_on"],
-        by=None if arguments["by"] is None else parse_names(arguments["by"]),
-        direction=arguments["direction"],
-        tolerance=arguments["tolerance"],
-        suffix=arguments["suffix"],
-        strategy=arguments["strategy"],
+    start(common)
+    dataset = open_input([left], common).join_asof(
+        open_input([right], common),
+        on=on,
+        left_on=left_on,
+        right_on=right_on,
+        by=None if by is None else parse_names(by),
+        direction=direction,
+        tolerance=tolerance,
+        suffix=suffix,
+        strategy=common["strategy"],
     )
-    finish(dataset, "join-asof", arguments)
+    finish(dataset, "join-asof", common)

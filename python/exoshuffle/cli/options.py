@@ -6,7 +6,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -15,8 +15,9 @@ from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
 from exoshuffle.dataset.files.place import STANDARD, format_of, kind_of
 from exoshuffle.dataset.inputs.column_types import TYPE_NAMES
-from exoshuffle.dataset.read import open_dataset, schema_option
+from exoshuffle.dataset.read import ReadArguments, open_dataset, schema_option
 from exoshuffle.dataset.tree.nodes import sources
+from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
@@ -28,7 +29,7 @@ from exoshuffle.strategies.library import strategy_names
 from exoshuffle.units import counted, format_bytes
 
 
-def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def overwrite_option(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the two options that say what an output may replace, as the parameter ``overwrite``."""
 
     @click.option(
@@ -38,7 +39,7 @@ def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option("--overwrite-anything", is_flag=True, help="Replace whatever is there.")
     @functools.wraps(command)
-    def run(overwrite: bool, overwrite_anything: bool, **arguments: Any) -> Any:
+    def run(overwrite: bool, overwrite_anything: bool, **arguments: object) -> object:
         return command(overwrite="anything" if overwrite_anything else overwrite, **arguments)
 
     return run
@@ -65,23 +66,27 @@ _FORMAT_OPTIONS = [
     click.option(
         "--partition-by",
         metavar="COLUMNS",
-        help="Columns that become folders key=value of the output, with commas, the outermost first.",
+        help="Columns, separated by commas, that become folders key=value of the output; the outermost first.",
     ),
     click.option("--record-size", type=int, help="Bytes per record, with --format records."),
     click.option("--key-size", type=int, help="Bytes of the key at the start of a record."),
-    click.option("--delimiter", help="Of CSV input. Default: a comma, a tab for .tsv."),
+    click.option("--delimiter", help="Delimiter of CSV input. Default: a comma, a tab for .tsv."),
     click.option("--quote", help="Quote of CSV input; '' for none. Default: a double quote."),
-    click.option("--escape", help="Stands before quotes within quotes, in CSV input."),
-    click.option("--comment", help="What lines of CSV input begin with that are left out."),
+    click.option(
+        "--escape", help="Character that stands before a quote within quotes, in CSV input."
+    ),
+    click.option("--comment", help="Leave out lines of CSV input that begin with this character."),
     click.option(
         "--null-value",
         "null_values",
         multiple=True,
         metavar="TEXT",
-        help="Text that is null in CSV input, beside nothing at all. Repeatable.",
+        help="Text that is null in CSV input, as an empty field is. Repeatable.",
     ),
     click.option("--skip-rows", type=int, help="Lines to leave out at the start of CSV input."),
-    click.option("--encoding", help="Of CSV input: utf-8 (default), latin-1 or windows-1252."),
+    click.option(
+        "--encoding", help="Encoding of CSV input: utf-8 (default), latin-1 or windows-1252."
+    ),
     click.option(
         "--bad-rows",
         metavar="raise|skip|PATH",
@@ -104,23 +109,37 @@ _FORMAT_OPTIONS = [
         "--no-hive", is_flag=True, help="Make no columns of folders that are named key=value."
     ),
 ]
-_RUN_OPTIONS: list[Callable[..., Any]] = [
+_RUN_OPTIONS: list[Callable[..., object]] = [
     click.option(
-        "--memory-limit", metavar="SIZE", help="For the whole program. Default: 70 % of memory."
+        "--memory-limit",
+        metavar="SIZE",
+        help="Limit for the whole program. Default: 70 % of memory.",
     ),
-    click.option("--spill-dir", "spill_dirs", multiple=True, metavar="DIR", help="Repeatable."),
+    click.option(
+        "--spill-dir",
+        "spill_dirs",
+        multiple=True,
+        metavar="DIR",
+        help="Directory for data that does not fit into memory. Repeatable.",
+    ),
     click.option(
         "--strategy",
         default="auto",
         show_default=True,
         type=click.Choice(["auto", *strategy_names()]),
-        help="How tasks are arranged; auto takes the fastest by prediction. Options of strategies are for Python.",
+        help="When and where tasks run; auto takes the fastest by prediction. Options of strategies are for Python.",
     ),
-    click.option("--engine", default="local", show_default=True, type=click.Choice(ENGINE_NAMES)),
+    click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        type=click.Choice(ENGINE_NAMES),
+        help="What runs the tasks.",
+    ),
     click.option(
         "--address",
         metavar="HOST:PORT",
-        help="Of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
+        help="Address of a running Ray cluster, with --engine ray. Default: Ray on this machine.",
     ),
     click.option("--num-cpus", type=int, help="Tasks that run at once. Default: all CPUs."),
     overwrite_option,
@@ -147,21 +166,54 @@ partitions_option = click.option(
 )
 
 
-def shuffle_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def shuffle_options(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the options that all commands that shuffle have."""
     decorators = [*_FORMAT_OPTIONS, *_RUN_OPTIONS]
     return functools.reduce(lambda made, option: option(made), reversed(decorators), command)
 
 
-def input_output(command: Callable[..., Any]) -> Callable[..., Any]:
+def input_output(command: Callable[..., object]) -> Callable[..., object]:
     """Adds the arguments of commands that read one dataset."""
     command = click.argument("output", metavar="OUTPUT")(command)
     return click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")(command)
 
 
-def start(arguments: dict[str, Any]) -> None:
+class Common(TypedDict):
+    """The values of the options that all commands that shuffle have, and of their output."""
+
+    output: str
+    format_: str | None
+    output_format: str | None
+    compression: str
+    target_file_size: str | None
+    partition_by: str | None
+    record_size: int | None
+    key_size: int | None
+    delimiter: str | None
+    quote: str | None
+    escape: str | None
+    comment: str | None
+    null_values: tuple[str, ...]
+    skip_rows: int | None
+    encoding: str | None
+    bad_rows: str | None
+    no_header: bool
+    column_types: tuple[str, ...]
+    no_hive: bool
+    memory_limit: str | None
+    spill_dirs: tuple[str, ...]
+    strategy: str
+    engine: str
+    address: str | None
+    num_cpus: int | None
+    overwrite: Overwrite
+    explain_only: bool
+    as_json: bool
+
+
+def start(arguments: Common) -> None:
     """Starts the engine that the options ask for."""
-    of_engine = {}
+    of_engine: dict[str, Any] = {}  # options that only one engine has, of types that it knows
     if arguments["address"] is not None:
         if arguments["engine"] != "ray":
             raise OptionsError("--address is of a Ray cluster; add --engine ray, or leave it out")
@@ -180,26 +232,30 @@ def start(arguments: dict[str, Any]) -> None:
     )
 
 
-def open_input(paths: Sequence[str], arguments: dict[str, Any]) -> Dataset:
+def open_input(paths: Sequence[str], arguments: Common) -> Dataset:
     """Opens the dataset of some paths."""
-    return open_dataset(
-        paths,
-        format=arguments["format_"],
-        record_bytes=arguments["record_size"],
-        key_bytes=arguments["key_size"],
-        csv_delimiter=arguments["delimiter"],
-        csv_names=[] if arguments["no_header"] else None,
-        **{f"csv_{name}": arguments[name] for name in ("quote", "escape", "comment", "encoding")},
-        csv_skip_rows=_num_lines(arguments["skip_rows"]),
-        csv_null_values=list(arguments["null_values"]),
-        bad_rows=arguments["bad_rows"] or "raise",
-        hive=not arguments["no_hive"],
+    options: ReadArguments = {
+        "format": arguments["format_"],
+        "record_bytes": arguments["record_size"],
+        "key_bytes": arguments["key_size"],
+        "csv_delimiter": arguments["delimiter"],
+        "csv_names": [] if arguments["no_header"] else None,
+        "csv_quote": arguments["quote"],
+        "csv_escape": arguments["escape"],
+        "csv_comment": arguments["comment"],
+        "csv_encoding": arguments["encoding"],
+        "csv_skip_rows": _num_lines(arguments["skip_rows"]),
+        "csv_null_values": list(arguments["null_values"]),
+        "hive": not arguments["no_hive"],
         **schema_option(_column_types(arguments["column_types"])),
-    )
+    }
+    return open_dataset(paths, options, bad_rows=arguments["bad_rows"] or "raise")
 
 
-def _num_lines(given: int | None) -> int | None:
-    if given is not None and not 0 <= given < 2**63:
+def _num_lines(given: int | None) -> int:
+    if given is None:
+        return 0
+    if not 0 <= given < 2**63:
         raise OptionsError(f"--skip-rows is {given}; it must be a number of lines from 0 on")
     return given
 
@@ -220,7 +276,7 @@ def _column_types(given: Sequence[str]) -> dict[str, str] | None:
     return types or None
 
 
-def finish(dataset: Dataset, label: str, arguments: dict[str, Any]) -> None:
+def finish(dataset: Dataset, label: str, arguments: Common) -> None:
     """Writes the dataset and reports, or prints its plan."""
     _check_formats(dataset, arguments)
     output = arguments["output"]
@@ -252,11 +308,12 @@ def _format_of(output: str) -> str | None:
     return said
 
 
-def _check_formats(dataset: Dataset, arguments: dict[str, Any]) -> None:
+def _check_formats(dataset: Dataset, arguments: Common) -> None:
     """Refuses options of formats that no input has."""
     formats = {source.format for source in sources(dataset.node)}
+    given: dict[str, object] = {**arguments}
     for option, parameter, fitting in _OF_FORMATS:
-        if arguments[parameter] not in (None, False, ()) and formats.isdisjoint(fitting):
+        if given[parameter] not in (None, False, ()) and formats.isdisjoint(fitting):
             raise OptionsError(
                 f"{option} is for {' and '.join(fitting)}, and the input is {' and '.join(sorted(formats))}; "
                 f"leave it out, or pass --format {' or '.join(fitting)}"

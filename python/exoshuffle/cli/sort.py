@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from exoshuffle.cli.options import (
+    Common,
     finish,
     input_output,
     open_input,
@@ -18,8 +19,13 @@ from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.core.keys import parse_by
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _by = click.option("--by", help='Columns to sort by: "ts desc nulls last, id".')
-_limit = click.option("--limit", type=int, help="Only so many rows, the first ones of the order.")
+_limit = click.option(
+    "--limit", type=int, help="Keep only so many rows, the first ones of the order."
+)
 
 
 @click.command(name="sort")
@@ -28,11 +34,17 @@ _limit = click.option("--limit", type=int, help="Only so many rows, the first on
 @_limit
 @partitions_option
 @shuffle_options
-def sort_command(**arguments: Any) -> None:
+def sort_command(
+    inputs: tuple[str, ...],
+    by: str | None,
+    limit: int | None,
+    partitions: int | None,
+    **common: Unpack[Common],
+) -> None:
     """Sort files into a directory, a file or standard output, within a memory limit.
 
-    INPUT is a file, a directory, a glob, or - for standard input; OUTPUT a directory, or a file if it has an ending,
-    which appears complete or not at all; - is standard output.
+    INPUT is a file, a directory, a glob, or - for standard input. OUTPUT is a directory, or a file if it has an
+    ending, and appears complete or not at all; - is standard output.
 
     \b
     Examples:
@@ -41,8 +53,8 @@ def sort_command(**arguments: Any) -> None:
       exoshuffle sort sales/ best/ --by "price desc" --limit 100
       exoshuffle sort records/ sorted/ --format records --record-size 100 --key-size 10
     """
-    start(arguments)
-    finish(_sorted(arguments), "sort", arguments)
+    start(common)
+    finish(_sorted(inputs, by, limit, partitions, common), "sort", common)
 
 
 @click.command(name="explain")
@@ -51,8 +63,14 @@ def sort_command(**arguments: Any) -> None:
 @_limit
 @partitions_option
 @shuffle_options
-def explain_command(**arguments: Any) -> None:
-    """Print what a sort would take, without running it: the arguments of sort.
+def explain_command(
+    inputs: tuple[str, ...],
+    by: str | None,
+    limit: int | None,
+    partitions: int | None,
+    **common: Unpack[Common],
+) -> None:
+    """Print what a sort would take, without running it. The arguments are those of sort.
 
     Every other command that shuffles does the same with --explain.
 
@@ -60,24 +78,29 @@ def explain_command(**arguments: Any) -> None:
     Example:
       exoshuffle explain events/ sorted/ --by ts --memory-limit 2GB
     """
-    start(arguments)
-    finish(_sorted(arguments), "explain", arguments | {"explain_only": True})
+    start(common)
+    common["explain_only"] = True
+    finish(_sorted(inputs, by, limit, partitions, common), "explain", common)
 
 
-def _sorted(arguments: dict[str, Any]) -> Dataset:
-    limit = arguments["limit"]
-    made = _all_sorted(open_input(arguments["inputs"], arguments), arguments)
+def _sorted(
+    inputs: tuple[str, ...],
+    by: str | None,
+    limit: int | None,
+    partitions: int | None,
+    common: Common,
+) -> Dataset:
+    made = _all_sorted(open_input(inputs, common), by, partitions, common["strategy"])
     return made if limit is None else made.limit(limit)
 
 
-def _all_sorted(dataset: Dataset, arguments: dict[str, Any]) -> Dataset:
-    options = {"strategy": arguments["strategy"], "num_partitions": arguments["partitions"]}
+def _all_sorted(dataset: Dataset, by: str | None, partitions: int | None, strategy: str) -> Dataset:
     if dataset.format == "records":
-        if arguments["by"]:
+        if by:
             raise OptionsError(
                 "--by is for tables; records are sorted by their key, so leave it out"
             )
-        return dataset.sort(**options)
-    if not arguments["by"]:
+        return dataset.sort(strategy=strategy, num_partitions=partitions)
+    if not by:
         raise OptionsError('--by is missing; write for example --by "ts desc, id"')
-    return dataset.sort_keys(parse_by(arguments["by"]), **options)
+    return dataset.sort_keys(parse_by(by), strategy=strategy, num_partitions=partitions)

@@ -7,7 +7,6 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
@@ -17,6 +16,7 @@ from exoshuffle.dataset.write.commit import OutputDirectory, Overwrite
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.observe.disks import free_bytes
 from exoshuffle.observe.progress import Progress
+from exoshuffle.operators.core.sinks import PartFile
 from exoshuffle.units import format_bytes
 
 RECORD_BYTES = 100
@@ -91,7 +91,7 @@ def gensort(  # noqa: PLR0913  the options of Ordinal's gensort
         bounds = [index * num_records // partitions for index in range(partitions + 1)]
         counts = [end - first for first, end in itertools.pairwise(bounds)]
 
-        def make(index: int, stop: _native.Stop) -> dict[str, Any]:
+        def make(index: int, stop: _native.Stop) -> PartFile:
             name, count = f"part-{index:05}.dat", counts[index]
             file = str(output.staging / name)
             size, crc32 = _native.gensort_file(

@@ -7,8 +7,9 @@ not fit. The result of each is measured anew before the next shuffle is planned.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
@@ -35,7 +36,7 @@ from exoshuffle.dataset.tree.nodes import (
     Windowed,
 )
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.futures import Engine, Ref, get, slice_bytes
+from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Side
 from exoshuffle.operators.core.sinks import BlocksSink
@@ -206,7 +207,9 @@ class Execution:
 
     def _blocks(self, job: Job) -> list[Ref]:
         """Puts the result of a job into the store."""
-        return collected(job.run(BlocksSink(piece_bytes(self.engine))), self.engine.num_cpus)
+        # The sink makes a stream of blocks of each partition.
+        streams = job.run(BlocksSink(piece_bytes(self.engine)))
+        return collected(cast("Iterator[RefStream]", streams), self.engine.num_cpus)
 
     def _table(self, job: ScanJob) -> pa.Table:
         import pyarrow as pa

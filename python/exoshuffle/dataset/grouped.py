@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
@@ -77,7 +77,7 @@ class Grouped(Generic[Dataset, Aggregated]):
 
     def map_groups(
         self,
-        function: Callable[[pa.Table], Any],
+        function: Callable[[pa.Table], object],
         *,
         schema: pa.Schema | None = None,
         memory: int | str = 0,

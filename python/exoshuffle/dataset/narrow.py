@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.results import Results
@@ -97,7 +97,7 @@ class Narrow(Results, Generic[Dataset]):
 
     def map_batches(
         self,
-        function: Callable[[pa.Table], Any],
+        function: Callable[[pa.Table], object],
         *,
         schema: pa.Schema | None = None,
         memory: int | str = 0,
@@ -206,7 +206,7 @@ def _num_steps(node: Node) -> int:
     return max(map(_num_steps, node.children), default=0) if isinstance(node, United) else 0
 
 
-def check_datasets(operator: str, others: Sequence[Any]) -> None:
+def check_datasets(operator: str, others: Sequence[object]) -> None:
     """Raises ``OptionsError`` unless all are datasets."""
     for other in others:
         if not isinstance(other, Narrow):

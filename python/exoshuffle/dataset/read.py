@@ -20,7 +20,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from exoshuffle import _native
 from exoshuffle.arguments import check_flag, is_whole
@@ -45,6 +45,24 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Hive: TypeAlias = "bool | ColumnTypes"
 
 
+class ReadArguments(TypedDict, total=False):
+    """The arguments of ``_native.ReadOptions`` that readers of files give."""
+
+    format: str | None
+    csv_delimiter: str | None
+    csv_quote: str | None
+    csv_escape: str | None
+    csv_comment: str | None
+    csv_names: Sequence[str] | None
+    csv_skip_rows: int
+    csv_null_values: Sequence[str]
+    csv_encoding: str | None
+    hive: bool
+    schema: bytes
+    record_bytes: int | None
+    key_bytes: int | None
+
+
 def read_parquet(paths: Paths, *, hive: Hive = True) -> Dataset:
     """Reads Parquet files.
 
@@ -57,7 +75,7 @@ def read_parquet(paths: Paths, *, hive: Hive = True) -> Dataset:
             differ between files.
         OptionsError: ``hive`` is something else, or gives a type to a column that no folder names.
     """
-    return open_dataset(paths, format="parquet", **hive_option(hive))
+    return open_dataset(paths, {"format": "parquet", **hive_option(hive)})
 
 
 def read_ipc(paths: Paths, *, hive: Hive = True) -> Dataset:
@@ -71,7 +89,7 @@ def read_ipc(paths: Paths, *, hive: Hive = True) -> Dataset:
         InputError: As ``read_parquet``.
         OptionsError: As ``read_parquet``.
     """
-    return open_dataset(paths, format="arrow", **hive_option(hive))
+    return open_dataset(paths, {"format": "arrow", **hive_option(hive)})
 
 
 def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
@@ -137,22 +155,21 @@ def read_csv(  # noqa: PLR0913  the options that peers have, by keyword
     for name, character in characters.items():
         if character is not None and not isinstance(character, str):
             raise OptionsError(f"{name} is {shown(character)}; give one ASCII character as text")
-        options[f"csv_{name}"] = character
-    if quote is None:
-        options["csv_quote"] = ""
     if not isinstance(encoding, str):
         raise OptionsError(f"encoding is {shown(encoding)}; give its name, such as 'utf-8'")
     if not header:
         options["csv_names"] = [] if schema is None or isinstance(schema, Mapping) else schema.names
-    return open_dataset(
-        paths,
-        bad_rows=bad_rows,
-        format="csv",
-        csv_skip_rows=int(skip_rows),
-        csv_null_values=_texts("null_values", null_values),
-        csv_encoding=encoding,
-        **options,
-    )
+    options |= {
+        "format": "csv",
+        "csv_delimiter": delimiter,
+        "csv_quote": "" if quote is None else quote,
+        "csv_escape": escape,
+        "csv_comment": comment,
+        "csv_skip_rows": int(skip_rows),
+        "csv_null_values": _texts("null_values", null_values),
+        "csv_encoding": encoding,
+    }
+    return open_dataset(paths, options, bad_rows=bad_rows)
 
 
 def _texts(name: str, texts: str | Sequence[str]) -> list[str]:
@@ -188,7 +205,7 @@ def read_json(
         OptionsError: ``schema`` has a type that JSON cannot be read as; ``bad_rows`` is not ``raise``, ``skip`` or a
             path.
     """
-    return open_dataset(paths, bad_rows=bad_rows, format="jsonl", **hive_option(hive, schema))
+    return open_dataset(paths, {"format": "jsonl", **hive_option(hive, schema)}, bad_rows=bad_rows)
 
 
 def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) -> Dataset:
@@ -208,7 +225,9 @@ def read_records(paths: Paths, *, record_size: int = 100, key_size: int = 10) ->
     for name, size in (("record_size", record_size), ("key_size", key_size)):
         if not is_whole(size) or not 1 <= size < 2**31:
             raise OptionsError(f"{name} is {size!r}; it must be a number of bytes from 1 on")
-    return open_dataset(paths, format="records", record_bytes=record_size, key_bytes=key_size)
+    return open_dataset(
+        paths, {"format": "records", "record_bytes": record_size, "key_bytes": key_size}
+    )
 
 
 def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
@@ -225,7 +244,7 @@ def read_text(paths: Paths, *, hive: Hive = True) -> Dataset:
         InputError: As ``read_parquet``; a line is no UTF-8, or longer than memory has room for. The error names it.
         OptionsError: As ``read_parquet``.
     """
-    return open_dataset(paths, format="text", **hive_option(hive))
+    return open_dataset(paths, {"format": "text", **hive_option(hive)})
 
 
 def read_binary(paths: Paths, *, hive: Hive = True) -> Dataset:
@@ -243,10 +262,10 @@ def read_binary(paths: Paths, *, hive: Hive = True) -> Dataset:
         MemoryLimitError: A file does not fit into the memory limit; the error says which limit would do.
         OptionsError: As ``read_parquet``.
     """
-    return open_dataset(paths, format="binary", **hive_option(hive))
+    return open_dataset(paths, {"format": "binary", **hive_option(hive)})
 
 
-def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
+def schema_option(schema: ColumnTypes | None) -> ReadArguments:
     """Returns the option of ``open_dataset`` that gives types of columns.
 
     Raises:
@@ -257,7 +276,7 @@ def schema_option(schema: ColumnTypes | None) -> dict[str, Any]:
     return {"schema": schema_of_types(schema).serialize().to_pybytes()}
 
 
-def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]:
+def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> ReadArguments:
     """Returns the options of ``open_dataset`` that say what becomes of folders, and give types of columns.
 
     Raises:
@@ -279,23 +298,25 @@ def hive_option(hive: Hive, schema: ColumnTypes | None = None) -> dict[str, Any]
     return schema_option({name: field.type for name, field in fields.items()})
 
 
-def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -> Dataset:
+def open_dataset(
+    paths: Paths, options: ReadArguments | None = None, *, bad_rows: BadRows = "raise"
+) -> Dataset:
     """Makes a dataset of files; without ``format`` the file extension decides.
 
     Reads metadata only, except files that ``spooled`` copies.
     """
+    options = {**(options or {})}
     action, where = checked_bad_rows(bad_rows)
-    listed: Any = paths
-    if isinstance(paths, str | bytes | os.PathLike | io.IOBase) or not isinstance(paths, Iterable):
-        listed = [paths]
+    listed: Iterable[object] = [paths]
+    if not isinstance(paths, str | bytes | os.PathLike | io.IOBase) and isinstance(paths, Iterable):
+        listed = paths
     names = [local_path(path) for path in listed]
     if where is not None:
         check_place(where, names)
     casts = _given_types(options)
     spool = spooled(names, options.get("format"))
     options["format"] = spool.format
-    given = {name: value for name, value in options.items() if value is not None}
-    read_options = _native.ReadOptions(skip_bad_rows=action == "skip", **given)
+    read_options = _native.ReadOptions(skip_bad_rows=action == "skip", **options)
     source = _opened(names, read_options, spool.paths)
     skips = action == "skip" and not FORMATS[source.format].tells_types
     left_out = LeftOut(source, where) if skips else None
@@ -303,7 +324,7 @@ def open_dataset(paths: Paths, *, bad_rows: BadRows = "raise", **options: Any) -
     return Dataset(Stepped(files, Cast(casts)) if casts else files)
 
 
-def _given_types(options: dict[str, Any]) -> tuple[tuple[str, pa.DataType], ...]:
+def _given_types(options: ReadArguments) -> tuple[tuple[str, pa.DataType], ...]:
     """Replaces types in ``options`` that no reader of text makes; returns the casts that make them afterwards."""
     import pyarrow as pa
 

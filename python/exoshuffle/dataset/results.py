@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
@@ -30,6 +30,7 @@ from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 PathLike = str | os.PathLike[str]
 
@@ -259,12 +260,12 @@ class Results:
         reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _lent_streams(self) -> Iterator[Any]:
+    def _lent_streams(self) -> Iterator[Buffer]:
         """Yields one Arrow stream per partition, in the store's memory or copied out of it.
 
         Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
         """
-        lent: list[weakref.ref[Any]] = []
+        lent: list[weakref.ref[Buffer]] = []
         for stream in self._streams():
             lent = [one for one in lent if one() is not None]
             if len(lent) < MAX_LENT:
@@ -274,7 +275,7 @@ class Results:
                 yield bytes(stream)
             del stream  # frees the block while the caller is busy
 
-    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
+    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Buffer]:
         """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
         engine = current_engine()
         with PlainErrors():
@@ -284,7 +285,7 @@ class Results:
                 check(job, engine)
             yield from streams_of(job, engine)
 
-    def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, streams: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
         """Yields the batches of Arrow streams, and checks the number of rows at the end."""
         num_rows = 0
         for batch in batches_of(streams):
@@ -301,6 +302,6 @@ def _check_size(job: Job, engine: Engine) -> None:
     if size > most:
         raise MemoryLimitError(
             f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
-            f"{format_bytes(engine.memory_limit)}: take it by iter_batches(), write it to files, or call "
+            f"{format_bytes(engine.memory_limit)}; take it by iter_batches(), write it to files, or call "
             "to_arrow(force=True), which takes memory beyond the limit"
         )

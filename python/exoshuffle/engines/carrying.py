@@ -13,7 +13,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
 from exoshuffle.errors import EngineError, RemoteTraceback, TaskError, said, shown
 
@@ -24,7 +24,7 @@ _LIBRARIES = tuple(
 )
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-Dumps = Callable[[Any], bytes]
+Dumps = Callable[[object], bytes]
 #: A value: its pickle, an exception, or a list of values that holds exceptions.
 Packed = Union[bytes, "Carried", "list[Packed]"]
 
@@ -147,7 +147,7 @@ def shown_to_come_from(error: BaseException, raised: RemoteTraceback) -> BaseExc
     return error
 
 
-def _set(error: BaseException, name: str, value: Any) -> None:
+def _set(error: BaseException, name: str, value: object) -> None:
     """Sets an attribute that every exception has, even if the user's class forbids setting attributes."""
     BaseException.__setattr__(error, name, value)
 
@@ -163,7 +163,7 @@ def _leave_out_ours(shown_error: traceback.TracebackException) -> None:
         one, seen = one.__cause__ or one.__context__, seen + 1
 
 
-def _pickled(value: Any, dumps: Dumps) -> bytes | None:
+def _pickled(value: object, dumps: Dumps) -> bytes | None:
     try:
         data = dumps(value)
         again = pickle.loads(data)  # noqa: S301  written just now
@@ -172,7 +172,7 @@ def _pickled(value: Any, dumps: Dumps) -> bytes | None:
     return data if type(again).__name__ == type(value).__name__ else None
 
 
-def _value(value: Any, dumps: Dumps) -> Packed:
+def _value(value: object, dumps: Dumps) -> Packed:
     data = _pickled(value, dumps)
     if data is not None:
         return data
@@ -183,7 +183,7 @@ def _value(value: Any, dumps: Dumps) -> Packed:
     return pickle.dumps(shown(value))
 
 
-def _unpacked(value: Packed) -> Any:
+def _unpacked(value: Packed) -> object:
     if isinstance(value, Carried):
         return value.error()
     if isinstance(value, list):

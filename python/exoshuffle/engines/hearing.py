@@ -13,18 +13,21 @@ import contextlib
 import logging
 import sys
 import traceback
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
+
+from exoshuffle.engines.saying import Said
 
 
-def hear(said: list[Any], task_name: str, process: int) -> None:
+def hear(said: Sequence[Said], task_name: str, process: int) -> None:
     """Passes on what a worker sent."""
     prefix = f"({task_name} pid={process})"
     for kind, content in said:
         try:
             if kind == "log":
-                _log(content, prefix)
+                _log(cast("dict[str, object]", content), prefix)
             else:
-                _print(kind, content, prefix)
+                _print(kind, cast("list[str]", content), prefix)
         except Exception:  # noqa: BLE001  whatever a handler of the program raises
             with contextlib.suppress(Exception):
                 traceback.print_exc()
@@ -46,8 +49,8 @@ def _print(name: str, lines: list[str], prefix: str) -> None:
         stream.flush()
 
 
-def _log(fields: dict[str, Any], prefix: str) -> None:
-    logger = logging.getLogger(fields["name"])
-    if logger.isEnabledFor(fields["levelno"]):
+def _log(fields: dict[str, object], prefix: str) -> None:
+    logger = logging.getLogger(str(fields["name"]))
+    if logger.isEnabledFor(cast("int", fields["levelno"])):
         record = logging.makeLogRecord(fields | {"msg": f"{prefix} {fields['msg']}", "args": None})
         logger.handle(record)

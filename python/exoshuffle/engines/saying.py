@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import BinaryIO, TextIO
 
 #: So many lines of a task are sent one by one.
 _AT_ONCE = 1000
@@ -44,6 +44,9 @@ _RECORD_FIELDS = (
     "stack_info",
 )
 
+#: The name of a stream with lines, or ``log`` with the fields of a record.
+Said = tuple[str, "list[str] | dict[str, object]"]
+
 
 class Speaker:
     """Collects lines and records, and sends them when it may.
@@ -53,11 +56,11 @@ class Speaker:
         turn: The lock of the connection.
     """
 
-    def __init__(self, send: Callable[[list[Any]], None], turn: Any) -> None:
+    def __init__(self, send: Callable[[list[Said]], None], turn: threading.RLock) -> None:
         self._send = send
         self._turn = turn
         # Threads of the user add to it, too. Each adds in one step, so nothing is lost.
-        self._said: collections.deque[Any] = collections.deque()
+        self._said: collections.deque[Said] = collections.deque()
         self._size = 0
         self._num_lines = 0
         self._sent_at = 0.0
@@ -68,7 +71,7 @@ class Speaker:
         self._num_lines = 0
         self.is_listened_to = True
 
-    def say(self, what: Any, size: int) -> None:
+    def say(self, what: Said, size: int) -> None:
         """Takes a line or record that was printed or logged, and sends it if it is due."""
         self._said.append(what)
         self._size += size
@@ -117,7 +120,7 @@ class TaskOutput(io.TextIOBase):
         return self._plain.encoding
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> BinaryIO:
         """The stream for bytes, which go where the program's bytes go."""
         return self._plain.buffer
 
@@ -130,7 +133,7 @@ class TaskOutput(io.TextIOBase):
         """The error handling of the stream that this one replaces."""
         return self._plain.errors
 
-    def reconfigure(self, **options: Any) -> None:
+    def reconfigure(self, **options: object) -> None:
         """Reconfigures the stream that this one replaces."""
         self._plain.reconfigure(**options)  # type: ignore[attr-defined]
 

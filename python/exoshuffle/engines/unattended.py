@@ -6,13 +6,12 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from exoshuffle.errors import EngineError
 
 _REMEDY = (
     "nobody can type into a worker process; call the function in your program, for example on a batch of "
-    'dataset.limit(1000).to_arrow(), or run the task by executor="thread", on the local engine, in a program on a '
+    'dataset.limit(1000).to_arrow(); or run the task with executor="thread", on the local engine, in a program on a '
     "terminal"
 )
 
@@ -24,16 +23,16 @@ class _NobodyTypes(io.TextIOBase):
         """Returns True, so that ``read`` is called and raises its error."""
         return True
 
-    def readline(self, *_size: Any) -> str:  # type: ignore[override]
+    def readline(self, *_size: object) -> str:  # type: ignore[override]
         """See ``read``."""
         return self.read()
 
-    def read(self, *_size: Any) -> str:
+    def read(self, *_size: object) -> str:
         """Raises the error."""
         raise EngineError(f"standard input was read: {_REMEDY}")
 
 
-def _no_debugger(*_args: Any, **_options: Any) -> None:
+def _no_debugger(*_args: object, **_options: object) -> None:
     raise EngineError(f"breakpoint() was called: {_REMEDY}")
 
 

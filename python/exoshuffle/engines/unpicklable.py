@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from exoshuffle.errors import EngineError
 
 _Pickle = TypeVar("_Pickle")
 
 
-def pickled(dumps: Callable[[Any], _Pickle], value: Any) -> _Pickle:
+def pickled(dumps: Callable[[object], _Pickle], value: object) -> _Pickle:
     """Returns the pickle of a value.
 
     Raises:
@@ -24,7 +24,7 @@ def pickled(dumps: Callable[[Any], _Pickle], value: Any) -> _Pickle:
         raise EngineError(_message(value, error)) from error
 
 
-def _message(value: Any, error: Exception) -> str:
+def _message(value: object, error: Exception) -> str:
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that nobody has awaited it
         return (

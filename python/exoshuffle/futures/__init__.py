@@ -6,6 +6,7 @@ Source: Luan et al., "Exoshuffle", §3.1 and §4.1; Wang's dissertation, ch. 2.
 from exoshuffle.futures.actors import ActorHandle, RemoteClass, kill
 from exoshuffle.futures.api import (
     RemoteFunction,
+    RemoteGenerator,
     cancel,
     get,
     locate,
@@ -18,7 +19,7 @@ from exoshuffle.futures.api import (
 )
 from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
 from exoshuffle.futures.options import ActorOptions, TaskOptions
-from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef
+from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef, Value
 from exoshuffle.futures.session import adopt, current_engine, init, shutdown
 
 __all__ = [
@@ -33,8 +34,10 @@ __all__ = [
     "Refs",
     "RemoteClass",
     "RemoteFunction",
+    "RemoteGenerator",
     "SliceRef",
     "TaskOptions",
+    "Value",
     "adopt",
     "allocate_block",
     "cancel",

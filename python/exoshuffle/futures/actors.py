@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any
+from typing import Literal, NoReturn, TypeVar, cast, overload
 
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
-from exoshuffle.futures.refs import Ref
+from exoshuffle.futures.refs import Ref, RefStream
 from exoshuffle.futures.session import current_engine
 
 #: A call is not repeated unless asked for: it may have changed the actor's state before it failed.
@@ -27,7 +27,7 @@ class RemoteClass:
         self._options = options
         functools.update_wrapper(self, cls, updated=())
 
-    def options(self, **changes: Any) -> RemoteClass:
+    def options(self, **changes: object) -> RemoteClass:
         """Returns the same class with other options (the fields of ``ActorOptions``).
 
         Raises:
@@ -35,7 +35,7 @@ class RemoteClass:
         """
         return RemoteClass(self._cls, with_changes(self._options, changes))
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, *args: object, **kwargs: object) -> ActorHandle:
         """Makes an actor; returns at once. References among the arguments are resolved, as for tasks.
 
         If the constructor fails, the calls raise its error.
@@ -47,7 +47,7 @@ class RemoteClass:
         )
         return ActorHandle(actor, self._options.name or self._cls.__name__, methods)
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuses, since a plain call would make an object here and now."""
         raise TypeError("an actor is made with .remote(...)")
 
@@ -79,15 +79,23 @@ class ActorHandle:
         return f"ActorHandle({self._name})"
 
 
-class ActorMethod:
-    """A method of an actor."""
+class _Method:
+    """Takes other options and refuses plain calls, for methods and generators alike."""
 
     def __init__(self, actor: Ref, method: str, options: TaskOptions) -> None:
         self._actor = actor
         self._method = method
         self._options = options
 
-    def options(self, **changes: Any) -> ActorMethod:
+    @overload
+    def options(
+        self, *, num_returns: Literal["streaming"], **changes: object
+    ) -> ActorGenerator: ...
+    @overload
+    def options(self, *, num_returns: int, **changes: object) -> ActorMethod: ...
+    @overload
+    def options(self: _Self, **changes: object) -> _Self: ...
+    def options(self, **changes: object) -> _Method:
         """Returns the same method with other options: ``num_returns``, ``max_retries`` or ``name``.
 
         Raises:
@@ -98,15 +106,35 @@ class ActorMethod:
                 raise OptionsError(
                     f"option {name!r} is not one of a call; num_returns, max_retries and name are"
                 )
-        return ActorMethod(self._actor, self._method, with_changes(self._options, changes))
+        options = with_changes(self._options, changes)
+        kind = ActorGenerator if options.is_streaming else ActorMethod
+        return kind(self._actor, self._method, options)
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the method and returns at once: a ``Ref``, or a ``RefStream`` if it is a generator."""
+    def _call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Ref | RefStream:
         return current_engine().call_actor(self._actor, self._method, args, kwargs, self._options)
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Refuses, since the object is elsewhere."""
         raise TypeError("a method of an actor is called with .remote(...)")
+
+
+_Self = TypeVar("_Self", bound=_Method)
+
+
+class ActorMethod(_Method):
+    """A method of an actor."""
+
+    def remote(self, *args: object, **kwargs: object) -> Ref:
+        """Calls the method and returns at once, with a reference to its result."""
+        return cast("Ref", self._call(args, kwargs))
+
+
+class ActorGenerator(_Method):
+    """A method of an actor that is a generator; made by ``options(num_returns="streaming")``."""
+
+    def remote(self, *args: object, **kwargs: object) -> RefStream:
+        """Calls the method and returns at once, with the stream of its items."""
+        return cast("RefStream", self._call(args, kwargs))
 
 
 def kill(actor: ActorHandle) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Literal, NoReturn, Protocol, TypeVar, cast, overload
 
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -14,29 +14,58 @@ from exoshuffle.futures.actors import RemoteClass
 from exoshuffle.futures.callables import check_not_async, is_generator, name_of
 from exoshuffle.futures.engine import Node
 from exoshuffle.futures.options import ActorOptions, TaskOptions, with_changes
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 from exoshuffle.futures.session import current_engine
 
+_Kind = TypeVar("_Kind")
 
-class RemoteFunction:
-    """A function that runs as a task; made by ``remote``."""
 
-    def __init__(self, fn: Callable[..., Any], options: TaskOptions) -> None:
+class _Remote:
+    """Takes other options and refuses plain calls, for functions and generators alike."""
+
+    def __init__(self, fn: Callable[..., object], options: TaskOptions) -> None:
         self._fn = fn
         self._options = options
         self._is_generator = is_generator(fn)
         functools.update_wrapper(self, fn, updated=())
 
-    def options(self, **changes: Any) -> RemoteFunction:
+    @overload
+    def options(
+        self, *, num_returns: Literal["streaming"], **changes: object
+    ) -> RemoteGenerator: ...
+    @overload
+    def options(self, *, num_returns: int, **changes: object) -> RemoteFunction: ...
+    @overload
+    def options(self: _Self, **changes: object) -> _Self: ...
+    def options(self, **changes: object) -> _Remote:
         """Returns the same function with other options (the fields of ``TaskOptions``).
 
         Raises:
             OptionsError: An unknown option or a value that cannot work.
         """
-        return RemoteFunction(self._fn, with_changes(self._options, changes))
+        return _with_options(self._fn, with_changes(self._options, changes))
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Submits a task and returns at once: a ``Ref`` to its result, or a ``RefStream`` if it is a generator.
+    def _submit(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Ref | RefStream:
+        if self._is_generator and not self._options.is_streaming:
+            raise OptionsError(
+                f'{name_of(self._fn)} is a generator; pass num_returns="streaming" to have its items one by one, or '
+                "have it return a list"
+            )
+        return current_engine().submit(self._fn, args, kwargs, self._options)
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuses, since a plain call would run here and now."""
+        raise TypeError("a remote function is called with .remote(...)")
+
+
+_Self = TypeVar("_Self", bound=_Remote)
+
+
+class RemoteFunction(_Remote):
+    """A function that runs as a task; made by ``remote``."""
+
+    def remote(self, *args: object, **kwargs: object) -> Ref:
+        """Submits a task and returns at once, with a reference to its result.
 
         References among the arguments (``Ref``, ``SliceRef``, ``Refs``, ``Column``) are resolved before the task
         starts; the function sees values. References inside containers stay references. If the last reference to the
@@ -45,27 +74,57 @@ class RemoteFunction:
         Raises:
             OptionsError: The function or an argument cannot be pickled, or no node can ever have what the task needs.
         """
-        if self._is_generator and not self._options.is_streaming:
-            raise OptionsError(
-                f'{name_of(self._fn)} is a generator; pass num_returns="streaming" to have its items one by one, or '
-                "have it return a list"
-            )
-        return current_engine().submit(self._fn, args, kwargs, self._options)
-
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Refuses, since a plain call would run here and now."""
-        raise TypeError("a remote function is called with .remote(...)")
+        return cast("Ref", self._submit(args, kwargs))
 
 
+class RemoteGenerator(_Remote):
+    """A generator that runs as a task; made by ``remote`` with ``num_returns="streaming"``."""
+
+    def remote(self, *args: object, **kwargs: object) -> RefStream:
+        """Submits a task and returns at once, with the stream of its items; see ``RemoteFunction.remote``."""
+        return cast("RefStream", self._submit(args, kwargs))
+
+
+def _with_options(
+    fn: Callable[..., object], options: TaskOptions
+) -> RemoteFunction | RemoteGenerator:
+    return (RemoteGenerator if options.is_streaming else RemoteFunction)(fn, options)
+
+
+class Decorator(Protocol):
+    """Makes the function or class that it decorates remote; made by ``remote(num_cpus=2)`` and the like."""
+
+    # A class is a callable, too; what it becomes differs, and the first signature that fits counts.
+    @overload
+    def __call__(self, fn: type, /) -> RemoteClass: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, fn: Callable[..., object], /) -> RemoteFunction: ...
+
+
+# As above: a class is a callable, too.
 @overload
-def remote(fn: type, /, **options: Any) -> RemoteClass: ...
+def remote(fn: type, /, **options: object) -> RemoteClass: ...  # type: ignore[overload-overlap]
 @overload
-def remote(fn: Callable[..., Any], /, **options: Any) -> RemoteFunction: ...
+def remote(
+    fn: Callable[..., object], /, *, num_returns: Literal["streaming"], **options: object
+) -> RemoteGenerator: ...
 @overload
-def remote(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
+def remote(
+    fn: Callable[..., object], /, *, num_returns: int = 1, **options: object
+) -> RemoteFunction: ...
+@overload
+def remote(
+    fn: Callable[..., object], /, *, num_returns: int | Literal["streaming"], **options: object
+) -> RemoteFunction | RemoteGenerator: ...
+@overload
+def remote(
+    *, num_returns: Literal["streaming"], **options: object
+) -> Callable[[Callable[..., object]], RemoteGenerator]: ...
+@overload
+def remote(*, num_returns: int = 1, **options: object) -> Decorator: ...
 
 
-def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def remote(fn: Callable[..., object] | None = None, /, **options: object) -> object:
     """Makes a function or a class remote: ``@remote``, ``@remote(num_returns=4)`` or ``remote(function, num_cpus=2)``.
 
     Functions must be deterministic and free of side effects, since the engine may run them again. Objects of a remote
@@ -84,7 +143,14 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             with_changes(ActorOptions(), options)
         else:
             with_changes(TaskOptions(), options)
-        return lambda decorated: remote(decorated, **options)
+        return functools.partial(_made, options)
+    return _made(options, fn)
+
+
+def _made(
+    options: dict[str, object], fn: Callable[..., object]
+) -> RemoteClass | RemoteFunction | RemoteGenerator:
+    """Returns the function or the class with these options."""
     if not callable(fn):
         raise OptionsError(f"remote needs a function or a class, and got {shown(fn)}")
     check_not_async("remote", fn)
@@ -92,15 +158,15 @@ def remote(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         for _, method in inspect.getmembers(fn, inspect.isfunction):
             check_not_async("remote", method)
         return RemoteClass(fn, with_changes(ActorOptions(), options))
-    return RemoteFunction(fn, with_changes(TaskOptions(), options))
+    return _with_options(fn, with_changes(TaskOptions(), options))
 
 
-def put(value: Any) -> Ref:
+def put(value: object) -> Ref:
     """Stores a value and returns a reference to it."""
     return current_engine().put(value)
 
 
-def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None = None) -> Any:
+def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None = None) -> Value:
     """Waits for one object, or for all of a sequence, and returns the value or the list of values.
 
     Raises:
@@ -112,7 +178,7 @@ def get(refs: Ref | SliceRef | Sequence[Ref | SliceRef], timeout: float | None =
     engine = current_engine()
     if isinstance(refs, Ref | SliceRef):
         return engine.get(refs, timeout)
-    wanted = _each("get", refs, Ref | SliceRef)
+    wanted: Iterator[Ref | SliceRef] = _each("get", refs, (Ref, SliceRef))
     if timeout is None:
         return [engine.get(ref) for ref in wanted]
     deadline = time.monotonic() + timeout
@@ -131,7 +197,7 @@ def wait(
             number of seconds.
     """
     _check_timeout(timeout)
-    refs = list(_each("wait", refs, Ref))
+    refs = list(_each("wait", refs, (Ref,)))
     if not is_whole(num_ready) or not 0 <= num_ready <= len(refs):
         raise OptionsError(f"num_ready is {num_ready!r} for {len(refs)} references")
     return current_engine().wait(refs, num_ready, timeout)
@@ -147,7 +213,7 @@ def slice_bytes(refs: Sequence[Ref]) -> list[list[int]]:
 
     Cost: the embedded engine reads the index of a block that was spilled; on Ray, a task reports it with its status.
     """
-    return current_engine().slice_bytes(list(_each("slice_bytes", refs, Ref)))
+    return current_engine().slice_bytes(list(_each("slice_bytes", refs, (Ref,))))
 
 
 def raise_errors(refs: Sequence[Ref]) -> None:
@@ -172,7 +238,7 @@ def cancel(ref: Ref | RefStream) -> bool:
     """
     if isinstance(ref, RefStream):
         return ref.handle.cancel()
-    return current_engine().cancel(_checked("cancel", ref, Ref))
+    return current_engine().cancel(_checked("cancel", ref, (Ref,)))
 
 
 def nodes() -> list[Node]:
@@ -182,26 +248,26 @@ def nodes() -> list[Node]:
 
 def locate(ref: Ref) -> list[str]:
     """Returns names of the nodes that have the object, in memory or on disk; empty while it does not exist."""
-    return current_engine().locate(_checked("locate", ref, Ref))
+    return current_engine().locate(_checked("locate", ref, (Ref,)))
 
 
-def _check_timeout(timeout: Any) -> None:
+def _check_timeout(timeout: object) -> None:
     if timeout is not None and not (is_number(timeout) and timeout == timeout):  # noqa: PLR0124  NaN is none
         raise OptionsError(
             f"timeout is {shown(timeout)}; it must be a number of seconds, or None to wait for as long as it takes"
         )
 
 
-def _each(function: str, refs: Any, kind: Any) -> Iterator[Any]:
+def _each(function: str, refs: object, kinds: tuple[type[_Kind], ...]) -> Iterator[_Kind]:
     """Yields the references of a list one by one; raises ``OptionsError`` for anything else."""
     # A reference is itself a sequence: of the slices of its object.
-    if isinstance(refs, Ref) or not isinstance(refs, Iterable):
+    if isinstance(refs, (Ref,)) or not isinstance(refs, Iterable):
         raise OptionsError(f"{function} takes a list of references, and got {shown(refs)}")
-    return (_checked(function, ref, kind) for ref in refs)
+    return (_checked(function, ref, kinds) for ref in refs)
 
 
-def _checked(function: str, ref: Any, kind: Any) -> Any:
-    if not isinstance(ref, kind):
+def _checked(function: str, ref: object, kinds: tuple[type[_Kind], ...]) -> _Kind:
+    if not isinstance(ref, kinds):
         raise OptionsError(
             f"{function} takes references, as remote functions and put() return them, and got {shown(ref)}"
         )

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from exoshuffle.errors import OptionsError
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """Returns the name that messages give the function."""
     return getattr(function, "__qualname__", None) or repr(function)
 
 
-def is_generator(function: Any) -> bool:
+def is_generator(function: object) -> bool:
     """Returns whether a call of the function only makes a generator."""
     return _is(inspect.isgeneratorfunction, function)
 
 
-def check_not_async(what: str, function: Any) -> None:
+def check_not_async(what: str, function: object) -> None:
     """Raises ``OptionsError`` if a call of the function only makes a coroutine or an asynchronous generator."""
     if _is(inspect.iscoroutinefunction, function) or _is(inspect.isasyncgenfunction, function):
         name = name_of(function)
@@ -29,14 +28,14 @@ def check_not_async(what: str, function: Any) -> None:
         )
 
 
-def check_plain(what: str, function: Any, remedy: str) -> None:
+def check_plain(what: str, function: object, remedy: str) -> None:
     """Does what ``check_not_async`` does, and refuses generators with a remedy."""
     check_not_async(what, function)
     if is_generator(function):
         raise OptionsError(f"{what} got {name_of(function)}, which is a generator; {remedy}")
 
 
-def _is(asks: Callable[[Any], bool], function: Any) -> bool:
+def _is(asks: Callable[[object], bool], function: object) -> bool:
     if isinstance(function, type):
         return False
     return asks(function) or asks(getattr(function, "__call__", None))  # noqa: B004  an object that can be called

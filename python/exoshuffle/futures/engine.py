@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 
 #: Version of this protocol. A driver and its workers must have the same.
 PROTOCOL = 4
@@ -61,9 +62,9 @@ class Engine(Protocol):
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """Starts a task when its arguments are ready; returns at once: a ``RefStream`` for a generator task."""
@@ -71,8 +72,8 @@ class Engine(Protocol):
     def create_actor(
         self,
         cls: type,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: ActorOptions,
     ) -> Ref:
         """Makes an actor when its arguments are ready; returns at once.
@@ -84,8 +85,8 @@ class Engine(Protocol):
         self,
         actor: Ref,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """Calls a method; calls of one caller run in the order in which they were made."""
@@ -93,10 +94,10 @@ class Engine(Protocol):
     def kill_actor(self, actor: Ref) -> None:
         """Ends an actor now, without restart; calls that are not done fail with ``ActorDiedError``."""
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """Stores a value."""
 
-    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Value:
         """Waits for an object and returns its value; raises the task's error."""
 
     def wait(
@@ -134,10 +135,10 @@ class Engine(Protocol):
     def stats(self) -> dict[str, int]:
         """Returns counters: bytes used, spilled, restored, tasks run."""
 
-    def add_observer(self, observer: Callable[[Any], None]) -> None:
+    def add_observer(self, observer: Observer) -> None:
         """Calls ``observer`` with every event from now on, on the thread where it happens."""
 
-    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+    def remove_observer(self, observer: Observer) -> None:
         """Stops the calls that ``add_observer`` started."""
 
     def close(self) -> None:

@@ -134,8 +134,10 @@ class ActorOptions:
         return _demand(self)
 
 
-def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
+def with_changes(options: _Options, changes: Mapping[str, Any]) -> _Options:
     """Returns the options with other values for some of them; ``memory`` may be a size as text.
+
+    Each option checks its own value, so a value may be of any type here.
 
     Raises:
         OptionsError: An unknown name, or a value that cannot work.
@@ -144,8 +146,9 @@ def with_changes(options: _Options, changes: dict[str, Any]) -> _Options:
     for name in changes:
         if name not in known:
             raise OptionsError(f"unknown option {name!r}; known are {', '.join(known)}")
-    if isinstance(changes.get("memory"), str):
-        changes = changes | {"memory": parse_bytes(changes["memory"])}
+    memory = changes.get("memory")
+    if isinstance(memory, str):
+        changes = {**changes, "memory": parse_bytes(memory)}
     return dataclasses.replace(options, **changes)
 
 
@@ -154,12 +157,12 @@ def _demand(options: TaskOptions | ActorOptions) -> dict[str, float]:
     return {name: amount for name, amount in needs.items() if amount > 0}
 
 
-def _check_times(name: str, times: Any) -> None:
+def _check_times(name: str, times: object) -> None:
     if not is_whole(times) or times < 0:
         raise OptionsError(f"{name} is {times!r}; it must be a whole number, not negative")
 
 
-def check_amounts(resources: Any, **amounts: Any) -> None:
+def check_amounts(resources: object, **amounts: object) -> None:
     """Raises ``OptionsError`` unless resources by name, and further amounts, are finite and not negative."""
     if not isinstance(resources, Mapping):
         raise OptionsError(

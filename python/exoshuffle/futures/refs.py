@@ -11,7 +11,11 @@ shared handle, so the driver holds O(M + R).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeAlias, overload
+
+#: A user's value: a function returned it or ``put`` took it, and tasks get it for a reference. Only that user knows its
+#: type, so whoever gets it says what it is.
+Value: TypeAlias = Any
 
 
 class ObjectHandle(Protocol):
@@ -132,7 +136,7 @@ class Refs:
     def __init__(self, refs: Iterable[Ref]) -> None:
         self._refs = tuple(refs)
         #: Scratch space of the engine: what it knows of the sequence as a whole.
-        self.engine_state: Any = None
+        self.engine_state: object = None
 
     def column(self, index: int) -> Column:
         """Returns slice ``index`` of every object, as one argument."""

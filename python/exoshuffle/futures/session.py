@@ -15,7 +15,6 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from exoshuffle.errors import ForkedEngineError, OptionsError, shown
 from exoshuffle.futures.engine import Engine, running_engine
@@ -44,7 +43,7 @@ def init(
     num_cpus: int | None = None,
     num_gpus: float = 0,
     resources: Mapping[str, float] | None = None,
-    **engine_options: Any,
+    **engine_options: object,
 ) -> Engine:
     """Starts the engine that ``remote``, datasets and the rest will use; closes the previous one.
 
@@ -92,7 +91,9 @@ def init(
         return _engine
 
 
-def _as_text(spill_dirs: Any) -> str | list[str] | None:
+def _as_text(
+    spill_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+) -> str | list[str] | None:
     """Returns one path as text, or a list of them; ``~`` is the home directory."""
     if spill_dirs is None:
         return None
@@ -132,7 +133,7 @@ def _after_in_child() -> None:
 os.register_at_fork(after_in_child=_after_in_child)
 
 
-def _starter(name: str, options: dict[str, Any]) -> Callable[[], Engine]:
+def _starter(name: str, options: dict[str, object]) -> Callable[[], Engine]:
     """Returns a function that starts an engine with these options; raises ``OptionsError`` for unknown ones."""
     if name not in _ENGINES:
         raise OptionsError(f"unknown engine {name!r}; known are {', '.join(sorted(_ENGINES))}")

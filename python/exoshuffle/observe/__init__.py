@@ -1,1 +1,1 @@
-"""Observes a running program: events, progress."""
+"""Observes a running program: progress, memory, and what runs when nothing finishes."""

@@ -9,10 +9,14 @@ import contextlib
 import sys
 import threading
 import time
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
 #: Plain lines are this far apart, so that a log of an hour has a few hundred.
 LINE_SECONDS = 10.0
@@ -34,8 +38,7 @@ class Progress:
         self._total_bytes = 0
         self._step_bytes: dict[str, float] = {}
         self._started = self._shown = time.monotonic()
-        self._bar: Any = None
-        self._bar_task: Any = None
+        self._bar: tuple[RichProgress, TaskID] | None = None
 
     def start(self, total_bytes: int, num_maps: int, num_reduces: int) -> None:
         """Begins a planned shuffle."""
@@ -66,7 +69,7 @@ class Progress:
         )
         from rich.progress import Progress as RichProgress
 
-        self._bar = RichProgress(
+        bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             DownloadColumn(),
@@ -75,8 +78,8 @@ class Progress:
             console=Console(file=self._stream),
             transient=True,
         )
-        self._bar_task = self._bar.add_task(self._label, total=self._total_bytes)
-        self._bar.start()
+        self._bar = bar, bar.add_task(self._label, total=self._total_bytes)
+        bar.start()
 
     def __call__(self, event: TaskFinished) -> None:
         """Counts a task that finished; see ``Observer``."""
@@ -89,7 +92,8 @@ class Progress:
         with self._lock:
             self._done_bytes += num_bytes
             if self._bar is not None:
-                self._bar.update(self._bar_task, completed=self._done_bytes)
+                bar, task = self._bar
+                bar.update(task, completed=self._done_bytes)
             elif time.monotonic() - self._shown >= LINE_SECONDS:
                 self._shown = time.monotonic()
                 # If the reader has gone, such as a ``head`` behind a pipe, the work goes on.
@@ -109,5 +113,5 @@ class Progress:
         """Ends the display: the work is over, or failed."""
         with self._lock:
             if self._bar is not None:
-                self._bar.stop()
+                self._bar[0].stop()
                 self._bar = None

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from exoshuffle.arguments import is_number
 from exoshuffle.errors import OptionsError
+from exoshuffle.futures.events import Observer, TaskFinished
 from exoshuffle.observe.activity import Activity
-from exoshuffle.observe.events import Observer, TaskFinished
 
 #: Default interval.
 STALL_SECONDS = 60.0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from exoshuffle.futures import Refs, SliceRef
+from exoshuffle.futures import Refs, SliceRef, Value
 from exoshuffle.futures.options import Executor
 from exoshuffle.plan.grouping import neighbours
 from exoshuffle.plan.plan import ShufflePlan
@@ -64,24 +64,56 @@ class Large:
         return [self.blocks[index][self.partition] for index in indices]
 
 
-class AgainTaskSet(Protocol):
-    """Shuffles the rows of one partition; its maps take slices."""
+class Functions(Protocol):
+    """Functions to make tasks of, which are found by name."""
 
     @property
     def executor(self) -> Executor:
-        """See ``TaskSet``."""
+        """As in ``TaskOptions``: ``"thread"`` for native code, ``"process"`` for Python code."""
         ...
 
-    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
+
+class Reduces(Functions, Protocol):
+    """Functions that finish a partition."""
+
+    def reduce(self, partition: int, slices: list[Value]) -> object:
+        """Turns the slices of one partition, in order, into its result."""
+
+
+class AssignedTaskSet(Reduces, Protocol):
+    """Functions that bring rows to partitions and finish these."""
+
+    def map(self, index: int, split: Value) -> object:
+        """Reads input ``index`` and returns a block of R slices."""
+
+
+class Rejoins(Functions, Protocol):
+    """Functions that put the results of a divided partition together."""
+
+    def rejoin(self, partition: int, results: list[Value]) -> object:
+        """Makes the result of a partition of the small results of its parts."""
+
+
+class Streams(Functions, Protocol):
+    """Functions that finish a partition of which they get a few slices at a time."""
+
+    def stream(self, partition: int, runs: list[list[SliceRef]]) -> object:
+        """Turns the slices of one partition, run by run, into its result."""
+
+
+class AgainTaskSet(Functions, Protocol):
+    """Shuffles the rows of one partition; its maps take slices."""
+
+    def sample(self, index: int, slices: list[Value], num_rows: int) -> bytes:
         """Returns keys of about ``num_rows`` rows of the slices that map ``index`` will get."""
 
-    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> Any:
-        """Returns the task set (a ``TaskSet``) that brings rows to so many partitions.
+    def assigned(self, samples: Sequence[bytes], num_partitions: int) -> AssignedTaskSet:
+        """Returns the task set that brings rows to so many partitions.
 
         Its maps return one more slice behind the slices for these, which tells ``check`` what they read.
         """
 
-    def check(self, read: list[Any]) -> None:
+    def check(self, read: list[Value]) -> None:
         """Raises unless the maps have read the whole partition.
 
         Args:
@@ -112,11 +144,11 @@ class Rejoined:
 
     Attributes:
         again: How to shuffle the partition.
-        tasks: Has ``rejoin(partition, results)``.
+        tasks: Makes the one result.
     """
 
     again: Again
-    tasks: Any
+    tasks: Rejoins
 
 
 @dataclass(frozen=True)
@@ -128,7 +160,7 @@ class Pieces:
         pieces: The slices of each piece, in order.
     """
 
-    tasks: Any
+    tasks: Reduces
     pieces: Sequence[Sequence[int]]
 
 
@@ -137,12 +169,12 @@ class Streamed:
     """Reduce the partition as one, in a task that gets few of its slices at a time.
 
     Attributes:
-        tasks: Has ``stream(partition, runs)``, which takes references to slices, run by run.
+        tasks: Takes references to slices, run by run.
         runs: The slices of each run, in order.
         memory_bytes: Working memory of the task, beside a run; default: as planned for a reduce.
     """
 
-    tasks: Any
+    tasks: Streams
     runs: Sequence[Sequence[int]]
     memory_bytes: int = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError
@@ -101,7 +100,7 @@ def enough_bytes(limit: int, more_bytes: int) -> int:
     return (limit * 100 + more_bytes * 103) * 102 // 10_000
 
 
-def check_num_partitions(number: Any) -> None:
+def check_num_partitions(number: object) -> None:
     """Raises ``OptionsError`` unless so many partitions can be asked for."""
     if not is_whole(number):
         raise OptionsError(f"num_partitions is {number!r}; it must be a whole number")

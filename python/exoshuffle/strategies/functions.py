@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.errors import InputError, Noted, OptionsError, shown
-from exoshuffle.futures import Ref
+from exoshuffle.futures import Ref, Value
 from exoshuffle.futures.callables import check_plain
 from exoshuffle.futures.options import Executor, TaskOptions
 from exoshuffle.plan.plan import ShufflePlan, check_num_partitions
@@ -37,13 +36,13 @@ class FunctionTasks:
 
     num_partitions: int
     executor: Executor
-    map_function: Callable[[int, Any], Sequence[Any]]
-    merge_function: Callable[..., Sequence[Any]] | None = None
-    reduce_function: Callable[[int, list[Any]], Any] | None = None
-    fold_function: Callable[[int, Any, list[Any]], Any] | None = None
+    map_function: Callable[[int, Value], Sequence[Value]]
+    merge_function: Callable[..., Sequence[Value]] | None = None
+    reduce_function: Callable[[int, list[Value]], Value] | None = None
+    fold_function: Callable[[int, Value, list[Value]], Value] | None = None
 
     @property
-    def functions(self) -> dict[str, Callable[..., Any] | None]:
+    def functions(self) -> dict[str, Callable[..., object] | None]:
         """The function that was given for each step, or None."""
         return {
             "map": self.map_function,
@@ -52,25 +51,25 @@ class FunctionTasks:
             "fold": self.fold_function,
         }
 
-    def map(self, index: int, split: Any) -> Any:
+    def map(self, index: int, split: Value) -> object:
         """See ``TaskSet``."""
         what = f"map of input {index}"
         with Noted(f"this was the {what}"):
             return self._block(self.map_function(index, split), what)
 
-    def merge(self, *blocks: Any) -> Any:
+    def merge(self, *blocks: Value) -> object:
         """See ``TaskSet``."""
         # The value of an object of one slice is that slice, not a list of one.
         slices = [[block] if self.num_partitions == 1 else list(block) for block in blocks]
         with Noted(f"this was a merge of {counted(len(blocks), 'block')}"):
             return self._block(self._given("merge")(*slices), "merge")
 
-    def reduce(self, partition: int, slices: list[Any]) -> Any:
+    def reduce(self, partition: int, slices: list[Value]) -> object:
         """See ``TaskSet``."""
         with Noted(f"this was the reduce of partition {partition}"):
             return self._given("reduce")(partition, slices)
 
-    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+    def fold(self, partition: int, state: Value, slices: list[Value]) -> object:
         """See ``StreamingTaskSet``."""
         with Noted(f"this was the fold of partition {partition}"):
             return self._given("fold")(partition, state, slices)
@@ -95,7 +94,7 @@ class FunctionTasks:
         if function is not None:
             check_plain(step, function, "return a list")
 
-    def _given(self, step: str) -> Callable[..., Any]:
+    def _given(self, step: str) -> Callable[..., object]:
         function = self.functions[step]
         if function is None:
             raise OptionsError(
@@ -103,7 +102,7 @@ class FunctionTasks:
             )
         return function
 
-    def _block(self, values: Sequence[Any], what: str) -> Any:
+    def _block(self, values: object, what: str) -> object:
         if not isinstance(values, Iterable):
             raise InputError(
                 f"{what} returned {values!r}; it must return a list with a value for each of {self.num_partitions} "
@@ -119,13 +118,13 @@ class FunctionTasks:
 
 
 def shuffle(  # noqa: PLR0913  the functions of a shuffle are what it is about
-    inputs: Iterable[Any],
+    inputs: Iterable[object],
     *,
-    map: Callable[[int, Any], Sequence[Any]],  # noqa: A002  its name in every paper
+    map: Callable[[int, Value], Sequence[Value]],  # noqa: A002  its name in every paper
     num_partitions: int,
-    reduce: Callable[[int, list[Any]], Any] | None = None,
-    merge: Callable[..., Sequence[Any]] | None = None,
-    fold: Callable[[int, Any, list[Any]], Any] | None = None,
+    reduce: Callable[[int, list[Value]], Value] | None = None,
+    merge: Callable[..., Sequence[Value]] | None = None,
+    fold: Callable[[int, Value, list[Value]], Value] | None = None,
     strategy: str | Strategy = "simple",
     executor: Executor = "process",
     memory: int | str = 0,

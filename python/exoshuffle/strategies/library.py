@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.futures import Ref
@@ -37,16 +36,21 @@ class Auto:
             such as ``Push(merge_bytes="100MB")``.
 
     Raises:
-        OptionsError: One of them is no strategy.
+        OptionsError: One of them is no strategy, or is itself an ``Auto``.
     """
 
     def __init__(self, *strategies: Strategy) -> None:
+        if any(isinstance(strategy, Auto) for strategy in strategies):
+            raise OptionsError(
+                "Auto(...) got another Auto(...), which is a choice and no strategy; give its strategies to one Auto, "
+                "such as Auto(TwoLevel(), Push())"
+            )
         given = [get_strategy(strategy) for strategy in strategies]
         library = [get_strategy(name) for name in _COMPARED]
         by_name = {strategy.name: strategy for strategy in (*library, *given)}
         self.alternatives: tuple[PlannedStrategy, ...] = tuple(by_name.values())
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``; runs the strategy that the plan names.
 
         Raises:
@@ -66,7 +70,7 @@ def strategy_names() -> list[str]:
     return list(_LIBRARY)
 
 
-def check_strategy(strategy: Any, names: Sequence[str]) -> None:
+def check_strategy(strategy: object, names: Sequence[str]) -> None:
     """Raises ``OptionsError`` unless the value is one of these names, or a strategy itself."""
     known = ", ".join(names)
     if isinstance(strategy, str):

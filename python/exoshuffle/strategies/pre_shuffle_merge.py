@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from exoshuffle.arguments import check_function, check_instance
 from exoshuffle.errors import OptionsError, shown
@@ -120,7 +120,7 @@ class PreShuffleMerge(PlannedStrategy):
         factors = merge_factors(most, basis.sizes.num_splits)
         return [_candidate(basis, factor, memory) for factor in factors]
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)

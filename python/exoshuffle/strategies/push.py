@@ -13,7 +13,7 @@ Source: Exoshuffle §3.2.3 and §3.3, listing 3. Two variants, which differ in o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from exoshuffle.arguments import check_flag, check_instance
 from exoshuffle.errors import OptionsError
@@ -84,7 +84,7 @@ class Push(PlannedStrategy):
             _candidate(basis, factor, copies) for factor in merge_factors(most, sizes.num_splits)
         ]
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
         run_merge = stage(tasks, "merge", num_returns=plan.num_partitions)

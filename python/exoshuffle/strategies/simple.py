@@ -8,7 +8,7 @@ for that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from exoshuffle.futures import Ref, Refs
 from exoshuffle.plan.plan import ShufflePlan
@@ -35,7 +35,7 @@ class Simple(PlannedStrategy):
         check_speculation(speculation)
         self.speculation = speculation
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         run_map = stage(tasks, "map", num_returns=plan.num_partitions, memory=plan.map_memory_bytes)
 

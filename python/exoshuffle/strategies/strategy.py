@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from exoshuffle.futures import Ref
 from exoshuffle.plan.candidate import Basis, Candidate
@@ -18,7 +18,7 @@ class Strategy(Protocol):
     """When and where the tasks of a shuffle run: a program over the futures API."""
 
     @abstractmethod
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """Submits the shuffle and yields the references to the results (or streams of them), partition by partition.
 
         The caller sets the pace: the next reduce is submitted when the next reference is asked for.
@@ -79,6 +79,6 @@ class Undescribed(PlannedStrategy):
         """See ``PlannedStrategy``."""
         return type(self._strategy).__name__
 
-    def shuffle(self, tasks: TaskSet, splits: Sequence[Any], plan: ShufflePlan) -> Iterator[Ref]:
+    def shuffle(self, tasks: TaskSet, splits: Sequence[object], plan: ShufflePlan) -> Iterator[Ref]:
         """See ``Strategy``."""
         return self._strategy.shuffle(tasks, splits, plan)

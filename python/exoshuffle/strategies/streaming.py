@@ -20,7 +20,7 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from exoshuffle.arguments import check_function, is_whole
 from exoshuffle.errors import OptionsError, shown
@@ -115,7 +115,7 @@ class Streaming(PlannedStrategy):
         ]
 
     def shuffle(
-        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
+        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[object], plan: ShufflePlan
     ) -> Iterator[Ref]:
         """See ``Strategy``; yields the states after the last round, or, if they are slices, their reduces' results.
 
@@ -134,7 +134,7 @@ class Streaming(PlannedStrategy):
             yield from states
 
     def rounds(
-        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[Any], plan: ShufflePlan
+        self, tasks: TaskSet | StreamingTaskSet, splits: Sequence[object], plan: ShufflePlan
     ) -> Iterator[Round]:
         """Yields the states after each round; the next round is submitted when it is asked for.
 

@@ -5,45 +5,29 @@ An ability of only some task sets is a protocol of its own, so that a strategy a
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Literal, Protocol, runtime_checkable
 
 from exoshuffle.errors import OptionsError
-from exoshuffle.futures import RemoteFunction, remote
-from exoshuffle.futures.options import Executor
-from exoshuffle.plan.division import AgainTaskSet
+from exoshuffle.futures import RemoteFunction, Value, remote
+from exoshuffle.plan.division import AssignedTaskSet, Functions
 
 
-class TaskSet(Protocol):
+class TaskSet(AssignedTaskSet, Protocol):
     """The functions to shuffle by: three functions without state, which may run anywhere and more than once."""
 
-    @property
-    def executor(self) -> Executor:
-        """As in ``TaskOptions``: ``"thread"`` for native code, ``"process"`` for Python code."""
-        ...
-
-    def map(self, index: int, split: Any) -> Any:
-        """Reads input ``index`` and returns a block of R slices."""
-
-    def merge(self, *blocks: Any) -> Any:
+    def merge(self, *blocks: Value) -> object:
         """Merges blocks of R slices, in the order given, into one such block."""
-
-    def reduce(self, partition: int, slices: list[Any]) -> Any:
-        """Turns the slices of one partition, in order, into its result."""
 
 
 @runtime_checkable
-class StreamingTaskSet(Protocol):
+class StreamingTaskSet(Functions, Protocol):
     """The functions to shuffle by in rounds (the strategy ``streaming``); a task set may also be a ``TaskSet``."""
 
-    @property
-    def executor(self) -> Executor:
-        """See ``TaskSet``."""
-        ...
-
-    def map(self, index: int, split: Any) -> Any:
+    def map(self, index: int, split: Value) -> object:
         """See ``TaskSet``."""
 
-    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+    def fold(self, partition: int, state: Value, slices: list[Value]) -> object:
         """Returns the next state of a partition, from its state (None at first) and the slices of a round, in order.
 
         It must not change ``state``: somebody may be looking at it, and the task may run again.
@@ -85,27 +69,25 @@ class DeclaredMemory(Protocol):
 _LAST = ("reduce", "stream", "rejoin")
 
 
-def stage(
-    tasks: TaskSet | StreamingTaskSet | AgainTaskSet, name: str, **options: Any
-) -> RemoteFunction:
-    """Returns a function of a task set, to be called with ``.remote``; ``options`` are as in ``TaskOptions``.
+def stage(tasks: Functions, name: str, *, memory: int = 0, **options: object) -> RemoteFunction:
+    """Returns a function of a task set, to be called with ``.remote``; options are as in ``TaskOptions``.
+
+    Where a partition has many results (``ManyResults``), the ``Ref`` is a ``RefStream``; strategies only hand it on.
 
     Raises:
         OptionsError: The task set has no such function.
     """
     # The function is found by name, since a task has the name of its function.
-    function = getattr(tasks, name, None)
+    function: Callable[..., object] | None = getattr(tasks, name, None)
     if function is None:
         raise OptionsError(
             f"the strategy needs a task set with {name}, which {type(tasks).__name__} has not; choose another strategy"
         )
     if name in _LAST and isinstance(tasks, ManyResults):
         options.setdefault("num_returns", tasks.reduce_returns)
-    memory = options.pop("memory", 0) + functions_bytes(tasks, name)
-    made: RemoteFunction = remote(
-        function, name=name, executor=tasks.executor, memory=memory, **options
-    )
-    return made
+    memory += functions_bytes(tasks, name)
+    made = remote(function, name=name, executor=tasks.executor, memory=memory)
+    return made.options(**options)
 
 
 def functions_bytes(tasks: object, name: str) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import exoshuffle as xs
 from exoshuffle.errors import ClosedError
 from exoshuffle.futures import Engine, raise_errors, slice_bytes
-from exoshuffle.observe.events import TaskFinished
+from exoshuffle.futures.events import TaskFinished
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import Counter, helper, poll
 from exoshuffle.testing.programs import big, double
@@ -26,7 +24,7 @@ class LifecycleConformance(Conformance):
         assert all(isinstance(value, int) for value in engine.stats().values())
 
     def test_observers_see_tasks_finish(self, engine: Engine) -> None:
-        seen: list[Any] = []
+        seen: list[object] = []
         engine.add_observer(seen.append)
         xs.get([xs.remote(double, name="watched").remote(i) for i in range(3)])
 

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.futures import ActorHandle
@@ -38,13 +37,13 @@ class Log:
     """An actor that keeps what it is told, in order."""
 
     def __init__(self) -> None:
-        self._items: list[Any] = []
+        self._items: list[object] = []
 
-    def append(self, item: Any) -> None:
+    def append(self, item: object) -> None:
         """Adds an item."""
         self._items.append(item)
 
-    def items(self) -> list[Any]:
+    def items(self) -> list[object]:
         """Returns all items."""
         return self._items
 
@@ -70,7 +69,7 @@ class Overlap:
         return self._most
 
 
-def helper(cls: type, *args: Any) -> ActorHandle:
+def helper(cls: type, *args: object) -> ActorHandle:
     """Makes an actor for a test; on a thread if the engine has threads, since that starts faster."""
     return xs.remote(cls, executor="thread").remote(*args)
 
@@ -114,7 +113,7 @@ class Gate:
         await_count(self._opened, 1)
 
 
-def pass_gate(gate: Gate, value: Any = None) -> Any:
+def pass_gate(gate: Gate, value: object = None) -> object:
     """Returns the value once the gate is open."""
     gate.await_opening()
     return value

@@ -6,7 +6,6 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import exoshuffle as xs
 from exoshuffle.futures import ActorHandle
@@ -27,12 +26,12 @@ def decorated(value: int) -> int:
     return value + 1
 
 
-def gathered(*values: Any) -> list[Any]:
+def gathered(*values: object) -> list[object]:
     """Returns the arguments, as the task saw them."""
     return list(values)
 
 
-def join(*parts: Any) -> bytes:
+def join(*parts: bytes | memoryview) -> bytes:
     """Returns the bytes of buffers, one after the other."""
     return b"".join(bytes(part) for part in parts)
 
@@ -47,7 +46,7 @@ def big(seed: int, size: int = 1_000_000) -> bytes:
     return bytes([seed % 256]) * size
 
 
-def names(prefix: Any, count: int = 4) -> list[str]:
+def names(prefix: object, count: int = 4) -> list[str]:
     """Returns ``count`` names that begin with the prefix."""
     return [f"{prefix}{i}" for i in range(count)]
 
@@ -64,7 +63,7 @@ def positions(start: int, stop: int) -> bytes:
     return (period * ((stop - start) // 256 + 2))[first : first + stop - start]
 
 
-def fill(offsets: list[int]) -> Any:
+def fill(offsets: list[int]) -> object:
     """Returns a raw block of ``positions``."""
     block = xs.allocate_block(offsets)
     with memoryview(block) as view:
@@ -114,18 +113,18 @@ class Keeper:
     """An actor that keeps references."""
 
     def __init__(self) -> None:
-        self._kept: list[Any] = []
+        self._kept: list[xs.Ref] = []
 
-    def keep(self, *containers: list[Any]) -> None:
+    def keep(self, *containers: list[xs.Ref]) -> None:
         """Keeps references; they come inside lists, or they would be resolved."""
         for container in containers:
             self._kept += container
 
-    def give(self) -> list[Any]:
+    def give(self) -> list[xs.Ref]:
         """Returns the references."""
         return self._kept
 
-    def value(self, index: int) -> Any:
+    def value(self, index: int) -> object:
         """Returns the value behind one of them."""
         return xs.get(self._kept[index])
 
@@ -161,7 +160,7 @@ class Servant:
     def __init__(self, start: int = 0) -> None:
         self._start = start
 
-    def block(self) -> Any:
+    def block(self) -> object:
         """Returns a raw block of two slices."""
         return fill([0, 2, 5])
 
@@ -205,7 +204,7 @@ class Mortal:
         """Asks again and again until the gate opens."""
         gate.await_opening()
 
-    def wait_for(self, arrived: ActorHandle, inside: list[xs.Ref]) -> Any:
+    def wait_for(self, arrived: ActorHandle, inside: list[xs.Ref]) -> object:
         """Asks once, and waits for the answer."""
         xs.get(arrived.add.remote())
         return xs.get(inside[0])
@@ -222,6 +221,12 @@ class Mortal:
 # --- a task set ----------------------------------------------------------------------------------------------------
 
 
+#: Rows of a partition: the map, the partition and the row of each.
+Rows = list[tuple[int, int, int]]
+#: A slice for each partition; where there is one, that slice.
+Block = list[Rows] | Rows
+
+
 class LabelTasks:
     """A task set whose rows say which map made them, for which partition."""
 
@@ -230,33 +235,33 @@ class LabelTasks:
     def __init__(self, num_partitions: int) -> None:
         self._num_partitions = num_partitions
 
-    def map(self, index: int, split: list[int]) -> list[Any]:
+    def map(self, index: int, split: list[int]) -> Block:
         """Sends every row to every partition."""
         partitions = range(self._num_partitions)
         return _block([[(index, partition, row) for row in split] for partition in partitions])
 
-    def merge(self, *blocks: list[Any]) -> list[Any]:
+    def merge(self, *blocks: Block) -> Block:
         """Merges slice by slice, in the order given."""
         columns = zip(*map(_slices, blocks), strict=True)
         return _block([[*itertools.chain(*slices)] for slices in columns])
 
-    def reduce(self, partition: int, slices: list[list[Any]]) -> tuple[int, list[Any]]:
+    def reduce(self, partition: int, slices: list[Rows]) -> tuple[int, Rows]:
         """Returns the partition and its rows, in the order in which they came."""
         return partition, [*itertools.chain(*slices)]
 
     def fold(
-        self, partition: int, state: tuple[int, list[Any]] | None, slices: list[list[Any]]
-    ) -> tuple[int, list[Any]]:
+        self, partition: int, state: tuple[int, Rows] | None, slices: list[Rows]
+    ) -> tuple[int, Rows]:
         """Does what ``reduce`` does, in rounds."""
         before = [] if state is None else state[1]
         return partition, [*before, *itertools.chain(*slices)]
 
 
-def _block(slices: list[list[Any]]) -> list[Any]:
+def _block(slices: list[Rows]) -> Block:
     """Returns the result of a task: the value of an object of one slice is that slice, not a list of one."""
     return slices if len(slices) > 1 else slices[0]
 
 
-def _slices(block: list[Any]) -> list[list[Any]]:
+def _slices(block: Block) -> list[Rows]:
     """Returns the slices that a task got; rows are tuples."""
     return block if isinstance(block[0], list) else [block]

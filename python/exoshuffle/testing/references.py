@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-from typing import Any
 
 import exoshuffle as xs
+from exoshuffle.futures import Value
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.meeting import Log
 from exoshuffle.testing.programs import Keeper, big, double, gathered
@@ -21,7 +21,7 @@ class ReferenceConformance(Conformance):
         assert xs.get(run.remote(value=ref)) == 40
 
     def test_inside_containers_they_stay_references(self, executor: str) -> None:
-        def look(inside: dict[str, Any]) -> list[Any]:
+        def look(inside: dict[str, Value]) -> list[Value]:
             ref, index = inside["list"][0], inside["pair"][1]
             return [isinstance(ref, xs.Ref), xs.get(ref), xs.get(index)]
 
@@ -31,7 +31,7 @@ class ReferenceConformance(Conformance):
         assert xs.get(xs.remote(look, executor=executor).remote(inside)) == [True, "whole", "b"]
 
     def test_sequences_inside_containers_can_be_passed_on(self, executor: str) -> None:
-        def look(inside: list[Any]) -> list[Any]:
+        def look(inside: list[object]) -> list[object]:
             return list(xs.get(xs.remote(gathered).remote(*inside)))
 
         split = xs.remote(lambda n: [n, 10 * n], num_returns=2)
@@ -63,7 +63,7 @@ class ReferenceConformance(Conformance):
         assert xs.get(xs.remote(gathered).remote(*inner)) == [0, 2, 4, 6, 8]
 
     def test_a_task_returns_a_slice(self, executor: str) -> None:
-        def start() -> Any:
+        def start() -> object:
             return {"slice": xs.remote(lambda: [big(1), big(2)], num_returns=2).remote()[1]}
 
         assert xs.get(xs.get(xs.remote(start, executor=executor).remote())["slice"]) == big(2)

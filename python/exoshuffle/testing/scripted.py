@@ -23,7 +23,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from exoshuffle.errors import WorkerDiedError
 from exoshuffle.futures import (
@@ -81,22 +81,22 @@ class ScriptedFunction:
         is_streaming: Whether it is a generator, whose work is done when it ends.
     """
 
-    fn: Callable[..., Any]
+    fn: Callable[..., object]
     call: Call
     outcomes: Mapping[int, Outcome]
     attempts: ActorHandle
     program: int
     is_streaming: bool
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         """Does the work, then follows the script."""
         value = self.fn(*args, **kwargs)
         if self.is_streaming:
-            return self._followed(value)
+            return self._followed(cast("Iterable[object]", value))
         self._fail()
         return value
 
-    def _followed(self, items: Iterable[Any]) -> Iterator[Any]:
+    def _followed(self, items: Iterable[object]) -> Iterator[object]:
         yield from items
         self._fail()
 
@@ -129,14 +129,14 @@ class ScriptedEngine:
         counter = engine.create_actor(Attempts, (), {}, ActorOptions(executor="thread"))
         self._attempts = ActorHandle(counter, "Attempts", frozenset({"count", "counts"}))
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._engine, name)
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""

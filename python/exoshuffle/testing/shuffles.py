@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ from exoshuffle.strategies.library import strategy_names
 from exoshuffle.testing.conformance import Conformance
 from exoshuffle.testing.programs import LabelTasks
 
-STRATEGIES: list[Any] = [
+STRATEGIES = [
     pytest.param(Simple(), id="simple"),
     pytest.param(Push(), id="push*"),
     pytest.param(Push(keep_map_outputs=True), id="push"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import exoshuffle as xs
@@ -86,7 +84,7 @@ class SliceConformance(Conformance):
         assert xs.get(joined.remote(refs[3][0])) == big(3)
 
     @pytest.mark.parametrize("returned", [[1, 2], [1, 2, 3, 4], (), "abc", 7], ids=repr)
-    def test_the_number_of_values_is_checked(self, executor: str, returned: Any) -> None:
+    def test_the_number_of_values_is_checked(self, executor: str, returned: object) -> None:
         ref = xs.remote(lambda: returned, num_returns=3, executor=executor).remote()
         with pytest.raises(TaskError, match="num_returns is 3") as caught:
             xs.get(ref)
@@ -117,7 +115,7 @@ class SliceConformance(Conformance):
         assert bytes(xs.get(ref)) == positions(0, 5)
 
     def test_a_block_can_be_allocated_after_a_task_inside(self, executor: str) -> None:
-        def ask_and_fill() -> Any:
+        def ask_and_fill() -> object:
             size = xs.get(xs.remote(len).remote("abcde"))
             return fill([0, size])
 

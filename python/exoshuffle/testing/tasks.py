@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,7 +42,7 @@ class TaskConformance(Conformance):
     """Values arrive as they were, however large they are and whatever makes them."""
 
     @pytest.mark.parametrize("value", VALUES, ids=repr)
-    def test_values_travel(self, value: Any) -> None:
+    def test_values_travel(self, value: object) -> None:
         (received,) = xs.get(xs.remote(gathered).remote(value))
         assert received == value
         assert type(received) is type(value)

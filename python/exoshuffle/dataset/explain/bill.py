@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.units import counted, format_bytes
 
@@ -98,7 +97,7 @@ class Bill:
         beside = self.spilled_bytes if self.shares_disk else 0
         return _fits(self.output_bytes + beside, self.output_free_bytes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the bill as a dictionary, for JSON."""
         return dataclasses.asdict(self) | {"tasks": self.tasks, "fits_on_disk": self.fits_on_disk}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 from urllib.parse import unquote
 
 from exoshuffle.errors import InputError, OutputError, shown
@@ -15,7 +14,7 @@ from exoshuffle.errors import InputError, OutputError, shown
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", re.DOTALL)
 
 
-def local_path(path: Any, error: type[InputError | OutputError] = InputError) -> str:
+def local_path(path: object, error: type[InputError | OutputError] = InputError) -> str:
     """Returns the path on this machine.
 
     Raises:

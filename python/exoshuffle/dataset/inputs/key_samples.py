@@ -6,7 +6,7 @@ Guarantee: the samples are a small share of the memory, however long keys are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.futures import Ref, get
@@ -30,12 +30,12 @@ PROBED_ROWS = 4
 SAMPLED_ITEMS = 64
 
 #: An input, and items of it with their numbers.
-_Chosen = tuple[Input, Side, Sequence[tuple[int, Any]]]
+_Chosen = tuple[Input, Side, Sequence[tuple[int, object]]]
 
 
 def sampled_keys(
     inputs: Sequence[tuple[Input, Side]],
-    items: Sequence[Sequence[tuple[int, Any]]],
+    items: Sequence[Sequence[tuple[int, object]]],
     num_partitions: int,
     budget_bytes: int,
 ) -> list[bytes]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from exoshuffle import _native
 from exoshuffle.errors import OptionsError, shown
@@ -14,7 +14,7 @@ from exoshuffle.errors import OptionsError, shown
 #: The first line of a file of bad rows.
 HEADER = '"file","line","reason","text"\n'
 #: Files of a source, all or some.
-FilesOf: TypeAlias = "tuple[Any, tuple[int, ...] | None]"
+FilesOf: TypeAlias = "tuple[_native.Source, tuple[int, ...] | None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,14 +22,14 @@ class LeftOut:
     """Rows that are left out of the files of a source.
 
     Attributes:
-        source: ``_native.Source`` of all files, opened so that it leaves out bad rows.
+        source: All files, opened so that the source leaves out bad rows.
         path: The file that they are written to, if any: CSV with the columns file, line, reason and text.
         kept: The files that are read, by their numbers in the source; None for all.
         counts: Numbers of rows that were found in files, so that several results search the files once. All objects
             that ``within`` makes of this one share it.
     """
 
-    source: Any
+    source: _native.Source
     path: str | None = None
     kept: tuple[int, ...] | None = None
     counts: dict[tuple[FilesOf, ...], int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class LeftOut:
         return replace(self, kept=tuple(numbers))
 
 
-def checked_bad_rows(bad_rows: Any) -> tuple[str, str | None]:
+def checked_bad_rows(bad_rows: object) -> tuple[str, str | None]:
     """Returns what to do about bad rows, ``raise`` or ``skip``, and where to write them.
 
     Raises:

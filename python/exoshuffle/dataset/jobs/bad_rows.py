@@ -10,14 +10,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.left_out import HEADER, FilesOf, LeftOut
 from exoshuffle.dataset.inputs.reading import bounded
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.errors import ExoshuffleError, OutputError
-from exoshuffle.futures import Engine, get, remote
+from exoshuffle.futures import Engine, Ref, get, remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +87,7 @@ class _Found:
 
     file: str
     is_first: bool
-    ref: Any
+    ref: Ref
 
 
 def find_bad_rows(

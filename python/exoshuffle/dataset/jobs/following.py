@@ -10,11 +10,13 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TypeVar
 
 from exoshuffle.errors import ExoshuffleError
 from exoshuffle.futures import Ref, RefStream, cancel, raise_errors, wait
 from exoshuffle.operators.core.sinks import BlocksSink
+
+_Item = TypeVar("_Item")
 
 #: Most reduces that are submitted and not done. A waiting task costs its engine memory for every argument (0.4 KB on
 #: Ray, so 200 MB for 2,000 tasks that take 250 blocks each); this many keep the CPUs busy.
@@ -28,7 +30,7 @@ MIN_AHEAD = 2
 LOOK_SECONDS = 0.25
 
 
-def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
+def bounded(parts: Iterable[Ref | RefStream], sink: BlocksSink) -> Iterator[Ref | RefStream]:
     """Yields the parts of a job; none gets more than ``MAX_AHEAD_BYTES`` ahead of the consumer of its blocks.
 
     The parts of a user's strategy need not be streams.
@@ -39,9 +41,9 @@ def bounded(parts: Iterable[Any], sink: BlocksSink) -> Iterator[Any]:
         yield part
 
 
-def in_advance(items: Iterable[Any], count: int) -> Iterator[Any]:
+def in_advance(items: Iterable[_Item], count: int) -> Iterator[_Item]:
     """Yields the items; takes each from its source ``count`` items before it is wanted."""
-    pending: deque[Any] = deque()
+    pending: deque[_Item] = deque()
     for item in items:
         pending.append(item)
         if len(pending) > count:

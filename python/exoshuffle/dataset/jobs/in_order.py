@@ -6,20 +6,21 @@ Guarantee: a few parts are made ahead of the consumer, and no more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.futures import Engine, get
-from exoshuffle.operators.core.sinks import BlocksSink
+from exoshuffle.operators.core.sinks import BlocksSink, PartFile
 from exoshuffle.operators.core.streams import as_rows, own_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 
-def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
+def streams_of(job: Job, engine: Engine) -> Iterator[Buffer]:
     """Yields one or several Arrow streams per partition, in the store's memory.
 
     Only a few partitions, and a few blocks of each, are made ahead of the caller: the result of a join or a function
@@ -34,7 +35,7 @@ def streams_of(job: Job, engine: Engine) -> Iterator[Any]:
             del made
 
 
-def batches_of(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+def batches_of(streams: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
     """Yields the batches of Arrow streams; releases each stream with its last batch."""
     import pyarrow as pa
 
@@ -48,7 +49,7 @@ def batches_of(streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
                 del batch
 
 
-def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> Any:
+def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> _native.Rows:
     """Returns all rows as ``_native.Rows``, to be consumed once, within ``own_errors``."""
     import pyarrow as pa
 
@@ -56,19 +57,21 @@ def rows_of(job: Job, schema: pa.Schema, engine: Engine) -> Any:
     return as_rows(pa.RecordBatchReader.from_batches(schema, batches))
 
 
-def write_file(rows: Any, folder: str, options: _native.WriteOptions) -> list[dict[str, Any]]:
+def write_file(rows: _native.Rows, folder: str, options: _native.WriteOptions) -> list[PartFile]:
     """Writes rows of ``rows_of`` into one file; returns its name, rows, bytes and crc32, in a list."""
     with own_errors():
-        files: list[dict[str, Any]] = rows.write_files(folder, 0, options).wait()
+        files: list[PartFile] = rows.write_files(folder, 0, options).wait()
         return files
 
 
-def write_stream(rows: Any, descriptor: int, options: _native.WriteOptions) -> list[dict[str, Any]]:
+def write_stream(
+    rows: _native.Rows, descriptor: int, options: _native.WriteOptions
+) -> list[PartFile]:
     """Writes rows of ``rows_of`` to an open file, which need not be able to seek.
 
     Raises:
         BrokenPipeError: The reader of a pipe has gone.
     """
     with own_errors():
-        files: list[dict[str, Any]] = rows.write_stream(descriptor, options).wait()
+        files: list[PartFile] = rows.write_stream(descriptor, options).wait()
         return files

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
+from exoshuffle.futures import Ref, RefStream
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.plan.plan import ShufflePlan
 
@@ -17,7 +18,7 @@ class Job(Protocol):
         """The plan of its shuffle, if the job is one."""
         ...
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """Yields a ``Ref`` of each part, in order, or a ``RefStream`` if the sink returns one.
 
         Taking them submits the work.

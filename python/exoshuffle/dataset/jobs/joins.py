@@ -10,16 +10,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
-from exoshuffle.futures import Engine, Ref, remote
+from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.operators.core.order import ByKeys, round_robin
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.join.join import Join
 from exoshuffle.operators.join.payload import BATCH_BYTES
@@ -30,6 +30,7 @@ from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,10 @@ class CrossJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
-        memory = cross_memory_bytes(self.engine) + functions_bytes(sink_steps(sink))
-        executor = executor_of("thread", sink_steps(sink))
+        memory = cross_memory_bytes(self.engine) + functions_bytes(sink.all_steps)
+        executor = executor_of("thread", sink.all_steps)
         run = remote(
             cross, num_returns=sink.num_returns, memory=memory, name="cross", executor=executor
         )
@@ -111,12 +112,12 @@ def cross_memory_bytes(engine: Engine) -> int:
     return min(2 * piece_bytes(engine) + BATCH_BYTES, at_most)
 
 
-def cross(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Any:
+def cross(index: int, join: Join, left: Buffer, right: Buffer, sink: Sink) -> object:
     """Task: hands all pairs of the rows of two pieces to a sink."""
     return handed(sink, _crossed(index, join, left, right, sink))
 
 
-def _crossed(index: int, join: Join, left: Any, right: Any, sink: Sink) -> Iterator[Any]:
+def _crossed(index: int, join: Join, left: Buffer, right: Buffer, sink: Sink) -> Iterator[object]:
     import pyarrow as pa
 
     sides = [as_reader(_native.Rows.from_ipc(block)).read_all() for block in (left, right)]

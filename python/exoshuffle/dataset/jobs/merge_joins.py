@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle import _native
 from exoshuffle.dataset.jobs.following import in_advance
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.unshuffled import piece_bytes
 from exoshuffle.errors import ExoshuffleError
-from exoshuffle.futures import Engine, Ref, RefStream, cancel, get, remote
+from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, cancel, get, remote
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.merge_join import Meeting, MergeJoin, Piece
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.sql.relational import row_numbers, take
@@ -32,6 +32,7 @@ from exoshuffle.plan.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 #: Most bytes of left pieces that a task joins: they become one part of the result.
 PART_BYTES = 256_000_000
@@ -57,17 +58,17 @@ class LookedAt:
         piece: The facts about it.
     """
 
-    block: Ref
-    edge: Ref | None
+    block: Ref | SliceRef
+    edge: SliceRef | None
     piece: Piece
 
 
 class Found(NamedTuple):
     """A meeting of pieces in the store; see ``Meeting``."""
 
-    left: Ref
-    right: Ref | None
-    edge: Ref | None
+    left: Ref | SliceRef
+    right: Ref | SliceRef | None
+    edge: SliceRef | None
     keeps_beyond: bool
 
 
@@ -76,7 +77,7 @@ class Fetched(NamedTuple):
 
     left: pa.Table
     right: pa.Table | None
-    edge: Any | None
+    edge: pa.Table | None
     keeps_beyond: bool
 
 
@@ -110,27 +111,26 @@ class MergeJoinJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         lefts, rights = (self._pieces(side) for side in range(2))
         meetings = self.join.meetings([one.piece for one in lefts], [one.piece for one in rights])
-        memory = self.task_bytes + functions_bytes(sink_steps(sink))
-        options = {
-            "num_returns": sink.num_returns,
-            "memory": memory,
-            "name": self.join.name,
-            "executor": executor_of("thread", sink_steps(sink)),
-        }
+        memory = self.task_bytes + functions_bytes(sink.all_steps)
         joining = Joining(self.join, sink)
         found = [_found(lefts, rights, meeting) for meeting in meetings]
-        if self._may_hold(memory):
-            many = remote(joining.many, **options)
-            for index, part in enumerate(self._parts(found)):
-                yield many.remote(index, part)
-        else:
-            two = remote(joining.two, **options)
-            for index, meeting in enumerate(found):
-                yield two.remote(index, *meeting)
+        holds_many = self._may_hold(memory)
+        run = remote(
+            joining.many if holds_many else joining.two,
+            num_returns=sink.num_returns,
+            memory=memory,
+            name=self.join.name,
+            executor=executor_of("thread", sink.all_steps),
+        )
+        pieces: Iterable[Sequence[object]] = (
+            ((part,) for part in self._parts(found)) if holds_many else found
+        )
+        for index, arguments in enumerate(pieces):
+            yield run.remote(index, *arguments)
 
     @property
     def piece_bytes(self) -> int:
@@ -201,9 +201,9 @@ class MergeJoinJob:
             name=f"{self.join.name}: look",
             executor="thread",
         )
-        streams: list[RefStream] = []
+        streams: list[Ref | RefStream] = []
 
-        def looks() -> Iterator[tuple[Ref, Ref, Ref]]:
+        def looks() -> Iterator[tuple[Ref | SliceRef, SliceRef, SliceRef]]:
             for stream in in_advance(_noted(job.run(sink), streams), 2):
                 for block in stream:
                     piece, edge = run.remote(self.join, side, block)
@@ -230,7 +230,7 @@ class MergeJoinJob:
         return last[-1].is_sorted and self.join.follow(last)
 
 
-def look_at(join: MergeJoin, side: int, block: Any) -> tuple[Piece | None, Any]:
+def look_at(join: MergeJoin, side: int, block: Buffer) -> tuple[Piece | None, pa.Table | None]:
     """Task: returns the facts about a piece, None without rows; and the row that neighbours have to know."""
     with own_errors():
         table = _table(block)
@@ -253,19 +253,24 @@ class Joining:
     join: MergeJoin
     sink: Sink
 
-    def many(self, index: int, part: Sequence[Found]) -> Any:
+    def many(self, index: int, part: Sequence[Found]) -> object:
         """Task: fetches and joins pieces that meet, one meeting after the other."""
         return handed(self.sink, self._joined(index, _fetched(part)))
 
     def two(
-        self, index: int, left: Any, right: Any | None, edge: Any | None, keeps_beyond: bool
-    ) -> Any:
+        self,
+        index: int,
+        left: Buffer,
+        right: Buffer | None,
+        edge: pa.Table | None,
+        keeps_beyond: bool,
+    ) -> object:
         """Task: joins two pieces that are its arguments."""
         rights = None if right is None else _table(right)
         meeting = Fetched(_table(left), rights, edge, keeps_beyond)
         return handed(self.sink, self._joined(index, iter([meeting])))
 
-    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[Any]:
+    def _joined(self, index: int, meetings: Iterator[Fetched]) -> Iterator[object]:
         import pyarrow as pa
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -279,7 +284,7 @@ class Joining:
 
 def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
     """Yields the meetings of a task with their rows; fetches a piece once that neighbours share, as most of them do."""
-    last: dict[Ref, pa.Table] = {}
+    last: dict[Ref | SliceRef, pa.Table] = {}
     for left, right, edge, keeps_beyond in part:
         wanted = [ref for ref in (left, right) if ref is not None]
         last = {ref: last[ref] if ref in last else _table(get(ref)) for ref in wanted}
@@ -287,7 +292,7 @@ def _fetched(part: Sequence[Found]) -> Iterator[Fetched]:
         yield Fetched(last[left], rights, None if edge is None else get(edge), keeps_beyond)
 
 
-def _table(block: Any) -> pa.Table:
+def _table(block: Buffer) -> pa.Table:
     return as_reader(_native.Rows.from_ipc(block)).read_all()
 
 
@@ -297,13 +302,15 @@ def _found(lefts: Sequence[LookedAt], rights: Sequence[LookedAt], meeting: Meeti
     return Found(lefts[meeting.left].block, right, edge, meeting.keeps_beyond)
 
 
-def _noted(streams: Iterator[Any], noted: list[RefStream]) -> Iterator[Any]:
+def _noted(
+    streams: Iterator[Ref | RefStream], noted: list[Ref | RefStream]
+) -> Iterator[Ref | RefStream]:
     for stream in streams:
         noted.append(stream)
         yield stream
 
 
-def _cancelled(streams: Sequence[RefStream]) -> None:
+def _cancelled(streams: Sequence[Ref | RefStream]) -> None:
     """Cancels streams whose results nobody takes, and waits for their ends."""
     for stream in streams:
         cancel(stream)

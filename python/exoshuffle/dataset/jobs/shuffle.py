@@ -10,20 +10,19 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
-from exoshuffle.futures import Engine
+from exoshuffle.futures import Engine, Ref, RefStream
 from exoshuffle.futures.options import Executor
 from exoshuffle.observe.disks import disk_kind, free_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.shuffle import Shuffle, Side
-from exoshuffle.operators.core.sink import Sink, sink_steps
+from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.tasks import TableTasks
 from exoshuffle.operators.steps.step import Step, executor_of, functions_bytes
 from exoshuffle.plan.plan import ShufflePlan
@@ -126,8 +125,8 @@ class ShuffleJob:
         needed = self.shuffle.alone_bytes(work.total_bytes, work.num_rows)
         if needed > plan.alone_bytes:
             raise MemoryLimitError(
-                f"all rows are one group, which needs {format_bytes(needed)} of memory, and the memory limit of "
-                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it: use functions that "
+                f"all rows are one group, which needs {format_bytes(needed)} of memory; the memory limit of "
+                f"{format_bytes(plan.limit_bytes)} leaves {format_bytes(plan.alone_bytes)} for it; use functions that "
                 "need no group whole (approx_quantile for median and quantile), or raise memory_limit to "
                 f"{format_bytes(plan.limit_for(needed, plan.alone_bytes))}"
             )
@@ -170,7 +169,7 @@ class ShuffleJob:
         return self.options.num_partitions
 
     @cached_property
-    def items(self) -> list[list[Any]]:
+    def items(self) -> list[list[object]]:
         """The items of the maps, input by input."""
         return [
             source.cut(side, self.split_bytes, work)
@@ -182,7 +181,7 @@ class ShuffleJob:
         """The number of maps."""
         return sum(map(len, self.items))
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """Submits everything but the reduces; taking their references submits these.
 
         Raises:
@@ -202,7 +201,7 @@ class ShuffleJob:
             self._assignment(map_inputs, starts),
             self.shuffle.finish,
             sink,
-            executor_of(self.executor, sink_steps(sink)),
+            executor_of(self.executor, sink.all_steps),
         )
         return strategy.shuffle(tasks, list(itertools.chain.from_iterable(self.items)), self.plan)
 

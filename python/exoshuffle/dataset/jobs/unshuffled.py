@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.jobs.following import bounded, in_advance
 from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.futures import Engine, Ref, get, remote
+from exoshuffle.futures import Engine, Ref, RefStream, SliceRef, Value, get, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.sinks import BlocksSink, SteppedSink
 from exoshuffle.operators.core.streams import as_reader, own_errors
 from exoshuffle.operators.steps.first import First
@@ -30,6 +30,7 @@ from exoshuffle.plan.workload import BUFFER_BYTES, Workload, buffer_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 #: Bounds of the bytes that a task of a scan reads.
 MAX_SCAN_BYTES = 32_000_000
@@ -67,7 +68,7 @@ class ScanJob:
         return sum(map(len, self.items))
 
     @cached_property
-    def items(self) -> list[list[Any]]:
+    def items(self) -> list[list[object]]:
         """The items that the tasks read, input by input."""
         size, unknown = piece_bytes(self.engine), Workload(0, 0)
         return [source.cut(self._side, size, unknown) for source in self.inputs]
@@ -76,14 +77,14 @@ class ScanJob:
     def _side(self) -> Side:
         return Side(self.schema, ByKeys())
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *sink_steps(sink)])
+        executor = executor_of("thread", (*steps, *sink.all_steps))
         run = remote(
             scan,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
             name="scan",
             executor=executor,
         )
@@ -112,7 +113,7 @@ class SteppedJob:
         """See ``Job``."""
         return self.job.plan
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         return self.job.run(SteppedSink(self.steps, sink))
 
@@ -132,20 +133,20 @@ class LimitJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
-        executor = executor_of("thread", sink_steps(sink))
+        executor = executor_of("thread", sink.all_steps)
         run = remote(
             rewrite,
             num_returns=sink.num_returns,
-            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink_steps(sink)),
+            memory=task_memory_bytes(self.engine, executor) + functions_bytes(sink.all_steps),
             name="limit",
             executor=executor,
         )
         for index, (ref, rows) in enumerate(self._blocks()):
             yield run.remote(index, ref, rows, sink)
 
-    def _blocks(self) -> Iterator[tuple[Ref, int]]:
+    def _blocks(self) -> Iterator[tuple[Ref | SliceRef, int]]:
         """Yields blocks, each with the number of its rows that are wanted."""
         # Rows are counted where they lie, which takes no memory.
         run_count = remote(count_rows, name="count", executor="thread")
@@ -184,27 +185,27 @@ def task_memory_bytes(engine: Engine, executor: Executor) -> int:
     return needed if at_once >= engine.num_cpus else max(pieces, room // (at_once + 1) + 1)
 
 
-def scan(map_input: MapInput, index: int, item: Any, sink: Sink) -> Any:
+def scan(map_input: MapInput, index: int, item: Value, sink: Sink) -> object:
     """Task: applies the steps to an item, and hands its rows to a sink."""
     return handed(sink, _scanned(map_input, index, item, sink))
 
 
-def _scanned(map_input: MapInput, index: int, item: Any, sink: Sink) -> Iterator[Any]:
+def _scanned(map_input: MapInput, index: int, item: Value, sink: Sink) -> Iterator[object]:
     with own_errors():
         yield from sink(index, map_input.rows(index, item))
 
 
-def count_rows(block: Any) -> int:
+def count_rows(block: Buffer) -> int:
     """Task: returns the number of rows of a block."""
     return sum(batch.num_rows for batch in as_reader(_native.Rows.from_ipc(block)))
 
 
-def rewrite(index: int, block: Any, num_rows: int, sink: Sink) -> Any:
+def rewrite(index: int, block: Buffer, num_rows: int, sink: Sink) -> object:
     """Task: hands the first rows of a block to a sink."""
     return handed(sink, _rewritten(index, block, num_rows, sink))
 
 
-def _rewritten(index: int, block: Any, num_rows: int, sink: Sink) -> Iterator[Any]:
+def _rewritten(index: int, block: Buffer, num_rows: int, sink: Sink) -> Iterator[object]:
     import pyarrow as pa
 
     reader = as_reader(_native.Rows.from_ipc(block))

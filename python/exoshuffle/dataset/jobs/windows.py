@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
@@ -19,12 +19,13 @@ from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.errors import MemoryLimitError, OptionsError
-from exoshuffle.futures import Engine, remote
+from exoshuffle.futures import Engine, Ref, RefStream, remote
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import ByChance, ByKeys, by_range
+from exoshuffle.operators.core.readers import FileItem
 from exoshuffle.operators.core.shuffle import Side
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
 from exoshuffle.operators.steps.sample import numbers
 from exoshuffle.operators.steps.step import executor_of, functions_bytes
@@ -58,7 +59,7 @@ class Window:
 
     input_index: int
     number: int
-    item: Any
+    item: FileItem
 
 
 @dataclass
@@ -80,16 +81,16 @@ class WindowJob:
     engine: Engine
     plan: ShufflePlan | None = None
 
-    def run(self, sink: Sink) -> Iterator[Any]:
+    def run(self, sink: Sink) -> Iterator[Ref | RefStream]:
         """See ``Job``."""
         side = Side(self.schema, ByChance(self.seed))
         map_inputs = tuple(source.map_input(side) for source in self.inputs)
         steps = [step for source in self.inputs for step in source.steps]
-        executor = executor_of("thread", [*steps, *sink_steps(sink)])
+        executor = executor_of("thread", (*steps, *sink.all_steps))
         run = remote(
             shuffle_windows,
             num_returns=sink.num_returns,
-            memory=self.task_memory_bytes(executor) + functions_bytes(sink_steps(sink)),
+            memory=self.task_memory_bytes(executor) + functions_bytes(sink.all_steps),
             name="window",
             executor=executor,
         )
@@ -141,7 +142,7 @@ class WindowJob:
         return memory
 
 
-def check_window(window: Any) -> None:
+def check_window(window: object) -> None:
     """Raises ``OptionsError`` unless ``window`` is a number of rows or a size, above zero."""
     size = parse_bytes(window) if isinstance(window, str) else window
     if not is_whole(size) or size < 1:
@@ -183,14 +184,14 @@ def window_bytes(source: FileInput, window: int | str) -> int:
 
 def shuffle_windows(
     map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
-) -> Any:
+) -> object:
     """Task: shuffles windows, and hands them to a sink one after the other. Cost: one window at a time in memory."""
     return handed(sink, _handed_on(map_inputs, windows, part, sink))
 
 
 def _handed_on(
     map_inputs: Sequence[MapInput], windows: Sequence[Window], part: int, sink: Sink
-) -> Iterator[Any]:
+) -> Iterator[object]:
     import pyarrow as pa
 
     schema = pa.ipc.read_schema(pa.py_buffer(map_inputs[0].config.schema))

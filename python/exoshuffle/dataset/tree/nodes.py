@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
@@ -69,7 +69,7 @@ class Files:
     source: _native.Source
     left_out: LeftOut | None = None
     num_pruned: int = 0
-    kept: tuple[Any, ...] = ()
+    kept: tuple[object, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -276,7 +276,7 @@ class MergeJoined:
 Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
 
 
-def sources(node: Node) -> list[Any]:
+def sources(node: Node) -> list[_native.Source]:
     """Returns the sources of all files below a node."""
     if isinstance(node, Files):
         return [node.source]
@@ -296,7 +296,7 @@ def num_pruned(node: Node) -> int:
     return here + sum(map(num_pruned, node.children))
 
 
-def check_count(name: str, count: Any) -> None:
+def check_count(name: str, count: object) -> None:
     """Raises ``OptionsError`` unless an argument of this name is a number of rows."""
     if not is_whole(count) or count < 0:
         raise OptionsError(f"{name} is {shown(count)}; it must be a whole number from 0 on")

@@ -18,7 +18,6 @@ from exoshuffle.errors import InputError
 from exoshuffle.operators.sql import syntax
 from exoshuffle.operators.sql.evaluation import evaluated
 from exoshuffle.operators.sql.parsing import parse_expression
-from exoshuffle.operators.steps.columns import Filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +28,11 @@ def pruned(node: Stepped) -> Stepped:
 
     Cost: looks at the values of the partition columns of every file, some milliseconds for thousands.
     """
-    if not isinstance(node.step, Filter):
+    sql = node.step.condition_sql
+    if sql is None:
         return node
     names = {name: name for name in node.child.schema.names}
-    below = _without_files(node.child, _Condition(node.step.condition, node.child.schema), names)
+    below = _without_files(node.child, _Condition(sql, node.child.schema), names)
     return dataclasses.replace(node, child=below)
 
 

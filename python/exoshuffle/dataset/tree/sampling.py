@@ -95,7 +95,7 @@ def _numbering(node: Node, seed: int) -> Numbered:
 
 
 def _num_numberings(node: Node) -> int:
-    here = isinstance(node, Stepped) and isinstance(node.step, Numbered)
+    here = isinstance(node, Stepped) and node.step.numbers is not None
     return here + max(map(_num_numberings, node.children), default=0)
 
 

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, Windowed
 from exoshuffle.errors import OptionsError
-from exoshuffle.operators.core.order import ByChance
-from exoshuffle.operators.steps.columns import Drop
-from exoshuffle.operators.steps.sample import Chosen, Numbered
+from exoshuffle.operators.steps.step import RowNumbers
 
 #: Bits of a fresh seed: readers of JSON that take numbers for doubles keep no more.
 _FRESH_BITS = 53
 
 
-def seed_or_fresh(seed: Any) -> int:
+def seed_or_fresh(seed: object) -> int:
     """Returns the seed, or a fresh one for None.
 
     Raises:
@@ -44,16 +41,15 @@ def seeds_of(node: Node) -> tuple[int, ...]:
 def _own(node: Node) -> list[int]:
     if isinstance(node, Windowed):
         return [node.seed]
-    if isinstance(node, Stepped) and isinstance(node.step, Chosen | Drop):
+    if isinstance(node, Stepped) and node.step.dropped:
         # Rows get their number further down, and lose it where the operation ends.
-        columns = (node.step.column,) if isinstance(node.step, Chosen) else node.step.columns
-        return [step.seed for step in _numberings(node) if step.column in columns]
+        return [made.seed for made in _numbers(node) if made.column in node.step.dropped]
     orders = [side.order for side in node.shuffle.sides] if isinstance(node, Shuffled) else []
-    return [order.seed for order in orders if isinstance(order, ByChance)]
+    return [order.seed for order in orders if order.seed is not None]
 
 
-def _numberings(node: Node) -> Iterator[Numbered]:
-    if isinstance(node, Stepped) and isinstance(node.step, Numbered):
-        yield node.step
+def _numbers(node: Node) -> Iterator[RowNumbers]:
+    if isinstance(node, Stepped) and node.step.numbers is not None:
+        yield node.step.numbers
     for child in node.children:
-        yield from _numberings(child)
+        yield from _numbers(child)

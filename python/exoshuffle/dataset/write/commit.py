@@ -26,12 +26,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from exoshuffle import _native
 from exoshuffle.dataset.write import replacing
 from exoshuffle.dataset.write.seal import is_sealed, is_sealed_file, seal_file, seal_of
 from exoshuffle.errors import OptionsError, OutputError, shown
+from exoshuffle.operators.core.sinks import PartFile
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -155,7 +156,7 @@ class Output:
             raise
         return self
 
-    def commit(self, files: Sequence[dict[str, Any]]) -> None:
+    def commit(self, files: Sequence[PartFile]) -> None:
         """Puts the output in place.
 
         Args:
@@ -183,7 +184,7 @@ class Output:
                 ) from error
             raise OutputError(f"cannot put {self.path} in place: {error.strerror}") from error
 
-    def without_empty(self, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def without_empty(self, files: list[PartFile]) -> list[PartFile]:
         """Drops files of empty partitions, but keeps one, because an empty result has a schema too."""
         kept = [file for file in files if file["rows"]] or files[:1]
         for name in {file["name"] for file in files} - {file["name"] for file in kept}:
@@ -354,7 +355,7 @@ class OutputFile(Output):
             replacing.put_beside(file, self.path)
 
 
-def check_overwrite(overwrite: Any) -> None:
+def check_overwrite(overwrite: object) -> None:
     """Raises ``OptionsError`` unless ``overwrite`` says what may be replaced."""
     if not isinstance(overwrite, bool) and overwrite != "anything":
         raise OptionsError(f"overwrite is {shown(overwrite)}; write True, False or 'anything'")

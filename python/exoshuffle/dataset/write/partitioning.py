@@ -8,17 +8,18 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.dataset.inputs.inputs import Input, evenly
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.tree.nodes import Node, Shuffled, ShuffleOptions
 from exoshuffle.errors import OutputError, SchemaError
-from exoshuffle.futures import get, remote
+from exoshuffle.futures import Ref, Value, get, remote
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.keys import SortKey
 from exoshuffle.operators.core.order import ByKeys
 from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.operators.core.sinks import PartFile
 from exoshuffle.operators.core.streams import as_reader, own_errors
 from exoshuffle.operators.repartition.shuffle import partition_by_shuffle
 from exoshuffle.operators.sort.shuffle import sort_keys
@@ -87,7 +88,7 @@ def partitioned(node: Node, names: tuple[str, ...]) -> Node:
     return Shuffled((child,), partition_by_shuffle(node.schema, names, behind), options)
 
 
-def check_folders(files: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
+def check_folders(files: Sequence[PartFile], names: Sequence[str]) -> None:
     """Raises ``OutputError`` where files lie in more folders than an output may have."""
     _check_number(len({file["name"].rpartition("/")[0] for file in files}), names, "")
 
@@ -110,7 +111,7 @@ def estimated_folders(job: ShuffleJob, names: tuple[str, ...]) -> int:
     ]
     chosen = evenly(everything, SAMPLED_ITEMS)
     found = get([_values_in(source, job, names, index, item) for source, index, item in chosen])
-    seen: dict[Any, int] = {}
+    seen: dict[object, int] = {}
     for values in found:
         for value in values:
             seen[value] = seen.get(value, 0) + 1
@@ -120,8 +121,8 @@ def estimated_folders(job: ShuffleJob, names: tuple[str, ...]) -> int:
 
 
 def _values_in(
-    source: Input, job: ShuffleJob, names: tuple[str, ...], index: int, item: Any
-) -> Any:
+    source: Input, job: ShuffleJob, names: tuple[str, ...], index: int, item: Value
+) -> Ref:
     import pyarrow as pa
 
     schema = job.shuffle.schema
@@ -134,7 +135,9 @@ def _values_in(
     return run.remote(map_input, names, index, item)
 
 
-def distinct_values(map_input: MapInput, names: Sequence[str], index: int, item: Any) -> list[Any]:
+def distinct_values(
+    map_input: MapInput, names: Sequence[str], index: int, item: Value
+) -> list[object]:
     """Task: returns the values that the first rows of an item have in some columns."""
     import pyarrow as pa
 

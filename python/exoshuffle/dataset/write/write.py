@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from exoshuffle import _native
 from exoshuffle.dataset.execute import Execution
@@ -54,7 +54,7 @@ from exoshuffle.futures import Engine, Ref, get, remote
 from exoshuffle.observe.memory import peak_resident_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.sink import Sink, handed
-from exoshuffle.operators.core.sinks import WriteSink
+from exoshuffle.operators.core.sinks import PartFile, WriteSink
 from exoshuffle.plan.plan import ShufflePlan
 
 if TYPE_CHECKING:
@@ -87,18 +87,18 @@ class WriteResult:
     seconds: float
     peak_memory_bytes: int
     spilled_bytes: int | None
-    files: list[dict[str, Any]] = field(repr=False, default_factory=list)
+    files: list[PartFile] = field(repr=False, default_factory=list)
     plan: ShufflePlan | None = field(repr=False, default=None)
     seeds: tuple[int, ...] = ()
     bad_rows: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the result as a dictionary, for JSON."""
         return dataclasses.asdict(self)
 
 
 #: Descriptions of files, and the plan of the last shuffle.
-_Written = tuple[list[dict[str, Any]], ShufflePlan | None]
+_Written = tuple[list[PartFile], ShufflePlan | None]
 
 
 def write_node(
@@ -165,7 +165,9 @@ def _part_files(
             estimated_folders(job, options.folders)
         check_room(node, options, folder, engine.spill_dirs, job.plan)
         sink = WriteSink(folder, options.native(node, _row_group_bytes(job.plan)))
-        refs = finished(job.run(sink), engine.num_cpus) or [_nothing(node.schema, sink)]
+        # The sink makes one result of each partition.
+        results = cast("Iterator[Ref]", job.run(sink))
+        refs = finished(results, engine.num_cpus) or [_nothing(node.schema, sink)]
         files = [file for ref in refs for file in get(ref)]
     check_rows(node, sum(file["rows"] for file in files))
     files = output.without_empty(files)
@@ -212,7 +214,7 @@ def _nothing(schema: pa.Schema, sink: Sink) -> Ref:
     return ref
 
 
-def empty(schema: pa.Schema, sink: Sink) -> Any:
+def empty(schema: pa.Schema, sink: Sink) -> object:
     """Task: hands a part without rows to a sink."""
     return handed(sink, sink(0, _native.Rows.from_batches(schema.empty_table())))
 

@@ -15,7 +15,6 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.allocators import keep_some_of_heap
@@ -46,9 +45,9 @@ from exoshuffle.engines.local.workers.pool import ProcessPool
 from exoshuffle.engines.local.workers.processes import WORKER_BYTES, Home
 from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
-from exoshuffle.observe.events import Observer
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 
 
@@ -176,16 +175,16 @@ class LocalEngine:
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
         return self._tasks.submit(fn, args, kwargs, options)
 
     def create_actor(
-        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+        self, cls: type, args: tuple[object, ...], kwargs: dict[str, object], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
         return self._tasks.create_actor(cls, args, kwargs, options)
@@ -194,8 +193,8 @@ class LocalEngine:
         self,
         actor: Ref,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -207,11 +206,11 @@ class LocalEngine:
 
     # --- objects -----------------------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """See ``Engine``."""
         return self._objects.put(value)
 
-    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Value:
         """See ``Engine``."""
         return self._objects.get(ref, timeout)
 

@@ -12,7 +12,7 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import ray
 
@@ -41,10 +41,12 @@ class Codes:
     """The functions that one engine has pickled: each once, however often it is called."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, Code] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Callable[..., object], Code] = (
+            weakref.WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
-    def of(self, fn: Callable[..., Any], name: str) -> Code:
+    def of(self, fn: Callable[..., object], name: str) -> Code:
         """Returns the function, ready to travel.
 
         Raises:
@@ -83,12 +85,12 @@ class Span(NamedTuple):
     start: int
     length: int | None
 
-    def fill(self, parts: Sequence[Part]) -> Any:
+    def fill(self, parts: Sequence[Part]) -> object:
         """Returns the value."""
         if self.length is None:
             return parts[self.first][self.start]
         wanted = range(self.start, self.start + self.length)
-        found: list[Any] = []
+        found: list[object] = []
         before = 0
         for part in parts[self.first : self.stop]:
             inside = range(max(0, wanted.start - before), min(len(part), wanted.stop - before))
@@ -102,7 +104,7 @@ class Spans(NamedTuple):
 
     spans: tuple[Span, ...]
 
-    def fill(self, parts: Sequence[Part]) -> list[Any]:
+    def fill(self, parts: Sequence[Part]) -> list[object]:
         """Returns the values."""
         return [span.fill(parts) for span in self.spans]
 
@@ -118,7 +120,7 @@ class Indices(NamedTuple):
     first: int
     inside: tuple[int, ...]
 
-    def fill(self, parts: Sequence[Part]) -> list[Any]:
+    def fill(self, parts: Sequence[Part]) -> list[object]:
         """Returns the values."""
         return [parts[self.first + i][index] for i, index in enumerate(self.inside)]
 
@@ -136,7 +138,7 @@ class Arguments:
         OptionsError: An argument cannot be pickled; the error names it.
     """
 
-    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.parts: list[ray.ObjectRef] = []
         self.before: frozenset[tuple[str, int]] = frozenset()
         self.whole_parts = 0
@@ -151,7 +153,7 @@ class Arguments:
                 _packed(value, f"argument {label} of task {name}")
             raise OptionsError(f"an argument of task {name} cannot be pickled: {error}") from error
 
-    def _holed(self, value: Any) -> Any:
+    def _holed(self, value: object) -> object:
         if isinstance(value, Ref):
             found = object_of(value)
             self.before |= found.origin.tasks
@@ -165,7 +167,7 @@ class Arguments:
             objects = [object_of(ref) for ref in refs]
             if refs.engine_state is None:
                 refs.engine_state = tasks_of(objects)
-            self.before |= refs.engine_state
+            self.before |= cast("frozenset[tuple[str, int]]", refs.engine_state)
             if isinstance(value, Refs):
                 return Spans(tuple(self._whole(found) for found in objects))
             return self._column(objects, value.index)
@@ -190,11 +192,11 @@ class Arguments:
         return Indices(first, tuple(index % step for step in steps))
 
 
-def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def unpack(packed: Packed, parts: Sequence[Part]) -> tuple[tuple[object, ...], dict[str, object]]:
     """Returns the arguments again, with values in the holes."""
     args, kwargs = packed.load()
 
-    def fill(value: Any) -> Any:
+    def fill(value: object) -> object:
         return value.fill(parts) if isinstance(value, Span | Spans | Indices) else value
 
     return tuple(fill(arg) for arg in args), {key: fill(arg) for key, arg in kwargs.items()}
@@ -214,7 +216,7 @@ def span_of(
     return chosen, Span(first, first + len(chosen), wanted.start - begin * step, length)
 
 
-def _packed(value: Any, what: str) -> Packed:
+def _packed(value: object, what: str) -> Packed:
     try:
         return pack(value)
     except Exception as error:

@@ -17,8 +17,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import ray
 from ray._private import worker as ray_worker
@@ -117,7 +118,7 @@ class Note:
         if num_unexplained > self._max_retries + UNEXPLAINED:
             raise WorkerDiedError(
                 f"{num_unexplained} worker processes ended under task {self._name}, on other nodes or when its "
-                "function was over: look whether it closes what belongs to its process, or nodes fail too often"
+                "function was over; see whether it closes what belongs to its process, and whether nodes fail too often"
             )
         if not self._begun:
             return
@@ -132,9 +133,9 @@ class Note:
             seconds = now - min(begun, default=now)
             if num_deaths > bound and seconds >= PATIENCE_SECONDS:
                 raise WorkerDiedError(
-                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s: functions end them, or the "
-                    "system does for want of memory, which tasks should declare (memory=), or somebody ends processes "
-                    "too often, so that tasks should do less in one call"
+                    f"{num_deaths} worker processes ended {where} within {seconds:.0f} s; functions may end them; or "
+                    "the system does for want of memory, so declare with memory= what tasks take; or somebody ends "
+                    "processes too often, so let tasks do less in one call"
                 )
 
     def _tell_and_exit(self, status: int) -> NoReturn:
@@ -162,7 +163,7 @@ def _folder() -> Path:
     return folder
 
 
-def _hear(event: str, args: tuple[Any, ...]) -> None:
+def _hear(event: str, args: Sequence[object]) -> None:
     """As an audit hook, notes signals that this process sends to itself."""
     if event == "os.kill" and _current is not None and args[0] == os.getpid() and args[1]:
-        _current.write(f"{_SIGNAL} {int(args[1])}")
+        _current.write(f"{_SIGNAL} {args[1]}")

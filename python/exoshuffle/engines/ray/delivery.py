@@ -13,7 +13,7 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -90,7 +90,7 @@ def is_needed(timeout_seconds: float) -> bool:
     return bool(lacking)
 
 
-def runtime_env() -> dict[str, Any]:
+def runtime_env() -> dict[str, object]:
     """Returns the option with which ``ray.init`` sends this package, with its native module, to all workers."""
     # With Python's cached files Ray would take it for another package.
     return {"py_modules": [str(Path(__file__).parents[2])], "excludes": ["__pycache__"]}
@@ -143,13 +143,13 @@ def _greetings(timeout_seconds: float) -> list[Greeting]:
     ]
 
 
-def _greeter() -> Callable[..., Any]:
+def _greeter() -> Callable[..., object]:
     """Returns the function that workers run to answer.
 
     It is no function of a module, so it travels by value, and workers need not have this module.
     """
 
-    def greet(version: str, needed: tuple[str, ...]) -> tuple[Any, ...]:
+    def greet(version: str, needed: tuple[str, ...]) -> tuple[object, ...]:
         import importlib
         import importlib.util
         import sysconfig

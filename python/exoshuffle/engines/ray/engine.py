@@ -17,7 +17,6 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import ray
 
@@ -44,10 +43,10 @@ from exoshuffle.engines.ray.watcher import Watcher
 from exoshuffle.engines.ray.worker import Call
 from exoshuffle.errors import ClosedError, OptionsError
 from exoshuffle.futures.engine import BlockBuffer, Node
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 from exoshuffle.observe.activity import Activity
-from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
 
@@ -131,9 +130,9 @@ class RayEngine:
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -156,7 +155,7 @@ class RayEngine:
         return self._reference(made, shape, origin, options)
 
     def create_actor(
-        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+        self, cls: type, args: tuple[object, ...], kwargs: dict[str, object], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
         self._check_open()
@@ -179,8 +178,8 @@ class RayEngine:
         self,
         actor: Ref,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -207,7 +206,7 @@ class RayEngine:
             while (left := deadline - time.monotonic()) > 0:
                 ray.get(handle.__ray_ready__.remote(), timeout=left)
 
-    def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, Any]:
+    def _needs(self, what: str, options: TaskOptions | ActorOptions) -> dict[str, object]:
         """Returns Ray's options for the resources of a task or actor, and for its node."""
         self._cluster.check(what, options.demand, options.memory)
         return {
@@ -235,13 +234,13 @@ class RayEngine:
 
     # --- objects -----------------------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """See ``Engine``."""
         self._check_open()
         part = ray.put(ValuePart([pack(value)]))
         return Ref(RayObject((part,), None, Shape(1, 1), Origin("")))
 
-    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Value:
         """See ``Engine``."""
         self._check_open()
         found = object_of(ref.ref if isinstance(ref, SliceRef) else ref)
@@ -356,12 +355,12 @@ class RayEngine:
         ]
 
     def _check_open(self) -> None:
-        # Any call after Ray's end would start Ray anew.
+        # A call after Ray's end would start Ray anew.
         if self._closed or not ray.is_initialized():
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
 
-def _with_options(remote: Any, **options: Any) -> Any:
+def _with_options(remote: ray.RemoteFunction, **options: object) -> ray.RemoteFunction:
     """Returns a remote function or class with Ray's options; Ray refuses some, such as shares below 0.0001."""
     try:
         return remote.options(**options)
@@ -369,7 +368,7 @@ def _with_options(remote: Any, **options: Any) -> Any:
         raise OptionsError(str(error)) from error
 
 
-def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, Any]:
+def _returns(options: TaskOptions, name: str, shape: Shape) -> dict[str, object]:
     """Returns Ray's options for the results of a task or call, and for when to try again."""
     return {
         "num_returns": "streaming" if options.is_streaming else 1 + shape.num_parts,

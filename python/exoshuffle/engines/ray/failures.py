@@ -7,7 +7,6 @@ task that failed first, with that task's exception as cause. Names of Ray's erro
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import ray
 import ray.exceptions as rays
@@ -27,6 +26,7 @@ from exoshuffle.errors import (
     TaskError,
     WorkerDiedError,
 )
+from exoshuffle.futures.refs import Value
 
 #: Errors that stand for themselves: a task that passes one on has not failed in its own right.
 _OWN_ERRORS = (TaskError, ClosedError, TaskCancelledError, ActorDiedError)
@@ -81,7 +81,7 @@ def attempt_error(
     return kind(name, attempt, node, Carried.of(error, _lasting), traceback_of(error))
 
 
-def _lasting(value: Any) -> bytes:
+def _lasting(value: object) -> bytes:
     """Pickles a value, or raises ``TypeError`` if it has references: the error may outlive the objects behind them."""
     packed = pack(value)
     if packed.references or packed.buffers:
@@ -89,10 +89,12 @@ def _lasting(value: Any) -> bytes:
     return packed.data
 
 
-def fetch(objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = None) -> list[Any]:
+def fetch(
+    objects: list[ray.ObjectRef], origin: Origin, timeout: float | None = None
+) -> list[Value]:
     """Returns the values of ``ray.get``; raises its errors as ours."""
     try:
-        values: list[Any] = ray.get(objects, timeout=timeout)
+        values: list[Value] = ray.get(objects, timeout=timeout)
     except rays.GetTimeoutError:
         raise TimeoutError(f"{origin.name or 'put'} is not done after {timeout} s") from None
     except rays.RayError as error:
@@ -131,9 +133,9 @@ def error_of(error: BaseException, origin: Origin) -> BaseException:
 def _out_of_memory(name: str, text: str) -> FunctionMemoryError:
     """Returns the error of a task that Ray has ended in all its tries since a node ran out of memory."""
     return FunctionMemoryError(
-        f"task {name} was ended by Ray, whose node had no memory left: declare with memory= what its function takes, "
-        "so that no more tasks run at once than there is room for, let it take fewer rows at a time, or give nodes "
-        f"more memory ({text})"
+        f"task {name} was ended by Ray, whose node had no memory left; declare with memory= what its function takes, "
+        "so that no more tasks run at once than fit; or let it take fewer rows at a time, or give nodes more memory "
+        f"({text})"
     )
 
 

@@ -15,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import ray
 from ray._private import ray_constants
@@ -116,14 +115,14 @@ def _end_autoscaler() -> None:
         info.process.wait()
 
 
-def _start_options(wanted: Wanted) -> dict[str, Any]:
+def _start_options(wanted: Wanted) -> dict[str, object]:
     if wanted.num_cpus is not None and wanted.num_cpus < 1:
         raise OptionsError(f"num_cpus is {wanted.num_cpus}; it must be at least 1")
     declared = {"num_gpus": wanted.num_gpus, **wanted.resources}
     for name, amount in declared.items():
         if amount != int(amount):
             raise OptionsError(f"{name} is {amount}; a node of Ray has whole numbers of things")
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "num_cpus": wanted.num_cpus,
         "num_gpus": int(wanted.num_gpus),
         "resources": {name: int(amount) for name, amount in wanted.resources.items()},
@@ -154,9 +153,9 @@ def _start_options(wanted: Wanted) -> dict[str, Any]:
     return options
 
 
-def system_config(num_cpus: int) -> dict[str, Any]:
+def system_config(num_cpus: int) -> dict[str, object]:
     """Returns the settings of Ray that differ from its defaults."""
-    config = {
+    config: dict[str, object] = {
         "max_io_workers": min(MAX_IO_WORKERS, num_cpus),
         "oom_grace_period_s": OOM_GRACE_SECONDS,
     }
@@ -166,7 +165,7 @@ def system_config(num_cpus: int) -> dict[str, Any]:
     return config
 
 
-def _spilling(directories: list[str]) -> dict[str, Any]:
+def _spilling(directories: list[str]) -> dict[str, object]:
     for directory in directories:
         if not (os.path.isdir(directory) and os.access(directory, os.W_OK)):
             raise OptionsError(f"spill directory {directory} is not a directory to write to")
@@ -177,7 +176,7 @@ def _spilling(directories: list[str]) -> dict[str, Any]:
     return {"object_spilling_directory": directories[0]} if directories else {}
 
 
-def init_quietly(**options: Any) -> None:
+def init_quietly(**options: object) -> None:
     """Calls ``ray.init`` quietly: errors come from tasks, and printed and logged lines from ``voices``.
 
     The last variable asks for Ray's future default; without it, Ray warns.

@@ -16,7 +16,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import cloudpickle
 import ray
@@ -24,6 +24,7 @@ import ray
 from exoshuffle.engines.ray.objects import Shape
 from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import EngineError
+from exoshuffle.futures.refs import Value
 from exoshuffle.units import counted
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Packed:
         """The size of the pickle and its buffers."""
         return len(self.data) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
 
-    def load(self) -> Any:
+    def load(self) -> Value:
         """Returns the value."""
         outer = getattr(_loading, "references", None)
         _loading.references = self.references
@@ -132,7 +133,7 @@ class Packed:
         return Packed, (self.data, buffers, self.references)
 
 
-def pack(value: Any) -> Packed:
+def pack(value: object) -> Packed:
     """Pickles a value; functions and classes that other processes cannot import are pickled by value."""
     out = io.BytesIO()
     packed = Packed(b"", [], [])
@@ -148,13 +149,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(out, protocol=5, buffer_callback=packed.buffers.append)
         self._references = packed.references
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> object:
         if isinstance(obj, ray.ObjectRef | ray.actor.ActorHandle):
             self._references.append(obj)
             return _reference, (len(self._references) - 1,)
         if isinstance(obj, memoryview):  # a slice of a raw block on its way to another task
             return memoryview, (pickle.PickleBuffer(obj),)
-        return super().reducer_override(obj)
+        reduced: object = super().reducer_override(obj)
+        return reduced
 
 
 def _reference(index: int) -> RayHandle:
@@ -174,7 +176,7 @@ class ValuePart:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> object:
         return self.values[index].load()
 
     @property
@@ -227,7 +229,7 @@ class BlockPart:
 Part = ValuePart | BlockPart
 
 
-def encode(value: Any, shape: Shape) -> list[Part]:
+def encode(value: object, shape: Shape) -> list[Part]:
     """Returns the parts of the value that a task returned.
 
     Raises:
@@ -267,7 +269,7 @@ def _block_parts(block: Block, shape: Shape) -> Iterator[Part]:
         yield BlockPart(view[start : offsets[-1]], [offset - start for offset in offsets])
 
 
-def _checked(value: Any, num_slices: int) -> Sequence[Any]:
+def _checked(value: object, num_slices: int) -> Sequence[object]:
     if (
         not isinstance(value, Sequence)
         or isinstance(value, str | bytes)

@@ -14,13 +14,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TypedDict
 
 import ray
 from ray._private import worker as ray_worker
 
 from exoshuffle.engines import hearing
-from exoshuffle.engines.saying import RecordSender, Speaker, TaskOutput
+from exoshuffle.engines.saying import RecordSender, Said, Speaker, TaskOutput
 
 #: The program tells these messages from Ray's own by this mark.
 _MARK = "exoshuffle"
@@ -40,7 +40,7 @@ def spoken(name: str, log_level: int | None) -> Iterator[None]:
         yield
         return
 
-    def send(said: list[Any]) -> None:
+    def send(said: list[Said]) -> None:
         _publish(json.dumps([name, os.getpid(), said], default=str))
 
     speaker = Speaker(send, threading.RLock())
@@ -78,6 +78,13 @@ def _publish(line: str) -> None:
         worker.gcs_client.publish_logs(message)
 
 
+class _Message(TypedDict):
+    """The part of Ray's message about printed lines that is read here."""
+
+    task_name: str
+    lines: list[str]
+
+
 def level_here() -> int | None:
     """Returns the log level for tasks that are submitted by a task in this process."""
     return _level_here
@@ -90,7 +97,7 @@ def listen() -> None:
     dispatcher.add_handler(_LISTENER, _hear)
 
 
-def _hear(message: dict[str, Any]) -> None:
+def _hear(message: _Message) -> None:
     if message["task_name"] == _MARK:
         for line in message["lines"]:
             name, process, said = json.loads(line)

@@ -11,7 +11,7 @@ import threading
 import ray
 
 from exoshuffle.engines.ray.values import Status
-from exoshuffle.observe.events import Observer, TaskFinished
+from exoshuffle.futures.events import Observer, TaskFinished
 
 #: The longest delay of an event.
 _LOOK_AGAIN_SECONDS = 0.1

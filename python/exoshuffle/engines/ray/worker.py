@@ -11,9 +11,9 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import ray
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: The most functions that a worker keeps, so that tasks of one shuffle unpickle theirs once.
 _KEPT_FUNCTIONS = 32
-_functions: collections.OrderedDict[bytes, Callable[..., Any]] = collections.OrderedDict()
+_functions: collections.OrderedDict[bytes, Callable[..., object]] = collections.OrderedDict()
 
 
 class Call(NamedTuple):
@@ -76,7 +76,7 @@ def run_stream(
     with _Attempt(call) as attempt:
         args, kwargs = calls.unpack(arguments, parts)
         del parts
-        for item in _function(call, code)(*args, **kwargs):
+        for item in _items(_function(call, code)(*args, **kwargs)):
             part, status = attempt.encoded(item)
             yield part
             yield status
@@ -117,17 +117,17 @@ class ActorHost:
         with _Attempt(call) as attempt:
             args, kwargs = calls.unpack(arguments, parts)
             del parts
-            for item in self._method(call)(*args, **kwargs):
+            for item in _items(self._method(call)(*args, **kwargs)):
                 part, status = attempt.encoded(item)
                 yield part
                 yield status
                 if _is_cancelled():
                     return
 
-    def _method(self, call: Call) -> Callable[..., Any]:
+    def _method(self, call: Call) -> Callable[..., object]:
         if self._error is not None:
             raise self._error.with_traceback(None)
-        method: Callable[..., Any] = getattr(self._instance, call.method)
+        method: Callable[..., object] = getattr(self._instance, call.method)
         return method
 
 
@@ -192,7 +192,7 @@ class _Attempt:
         retryable = getattr(error, "retryable", False) and is_left
         return attempt_error(error, self._call.name, num_attempts, _node(), retryable)
 
-    def encoded(self, value: Any) -> list[Part | Status]:
+    def encoded(self, value: object) -> list[Part | Status]:
         """Returns the parts and the status of a result.
 
         Ray makes them known in this order: once the status is there, the parts are too.
@@ -211,9 +211,14 @@ def _exit_code(error: BaseException | None) -> int:
     return code & 0xFF if isinstance(code, int) else int(code is not None)
 
 
-def _function(call: Call, code: Packed) -> Callable[..., Any]:
+def _items(value: object) -> Iterable[object]:
+    """Returns what a generator task has returned, which has items; anything else fails when they are asked for."""
+    return cast("Iterable[object]", value)
+
+
+def _function(call: Call, code: Packed) -> Callable[..., object]:
     if not call.digest:
-        made: Callable[..., Any] = code.load()
+        made: Callable[..., object] = code.load()
         return made
     if call.digest not in _functions:
         _functions[call.digest] = code.load()

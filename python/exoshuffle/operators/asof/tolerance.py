@@ -7,7 +7,7 @@ import decimal
 import math
 import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.join.keys import JoinKey
@@ -29,7 +29,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d|w)")
 
 
 def parse_tolerance(
-    value: Any, on: JoinKey, direction: str
+    value: object, on: JoinKey, direction: str
 ) -> int | float | decimal.Decimal | None:
     """Returns the tolerance as a number of units of the type of ``on``; None for None.
 
@@ -68,7 +68,7 @@ def parse_tolerance(
     return number
 
 
-def _number(value: Any, kind: pa.DataType) -> int | float | decimal.Decimal | None:
+def _number(value: object, kind: pa.DataType) -> int | float | decimal.Decimal | None:
     """Returns the number, rounded down for integers; None if it is no number."""
     import pyarrow as pa
 
@@ -86,7 +86,7 @@ def _number(value: Any, kind: pa.DataType) -> int | float | decimal.Decimal | No
     return float(value) if pa.types.is_floating(kind) else decimal.Decimal(value)
 
 
-def _time(value: Any, kind: pa.DataType) -> int | None:
+def _time(value: object, kind: pa.DataType) -> int | None:
     """Returns the time in units of a type, rounded down; None if it is no time."""
     if isinstance(value, dt.timedelta):
         seconds = Fraction(value // dt.timedelta(microseconds=1), 10**6)

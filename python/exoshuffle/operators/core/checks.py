@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.errors import ShuffleCheckError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 @contextlib.contextmanager
@@ -38,12 +41,12 @@ def placed(place: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(
-    slices: list[Any],
+    slices: list[Buffer],
     partition: int,
     first: int | None = None,
     end: int | None = None,
     tag: int | None = None,
-) -> Iterator[Any]:
+) -> Iterator[_native.Sections]:
     """Opens slices as sections (``_native.Sections``), all rows of which must be handed on within the block.
 
     Args:
@@ -71,7 +74,7 @@ def opened(
     sections.check(tag)
 
 
-def maps_of(slices: list[Any], partition: int) -> range:
+def maps_of(slices: list[Buffer], partition: int) -> range:
     """Returns the numbers of the maps whose output these slices of one partition have; empty if there is none.
 
     Raises:
@@ -83,7 +86,7 @@ def maps_of(slices: list[Any], partition: int) -> range:
     return range(first, first + len(_native.Sections(slices, partition, first, None)))
 
 
-def check_each(slices: Sequence[Any], partition: int, maps: Sequence[range]) -> None:
+def check_each(slices: Sequence[Buffer], partition: int, maps: Sequence[range]) -> None:
     """Raises unless each slice of one partition has the output of its maps.
 
     Raises:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from exoshuffle import _native
+from exoshuffle.futures import Value
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.readers import Reader, splits_of
 from exoshuffle.operators.core.streams import as_reader, as_rows
-from exoshuffle.operators.steps.sample import Numbered
 from exoshuffle.operators.steps.step import Step, apply_steps
 
 if TYPE_CHECKING:
@@ -30,13 +30,18 @@ class MapInput(Protocol):
         """The configuration of the rows that it scatters."""
         ...
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that it applies to rows on their way."""
+        ...
+
+    def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
         """Reads an item as map number ``index`` and finds where each row goes."""
 
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+    def sample(self, index: int, item: Value, num_rows: int) -> bytes:
         """Returns the key tuples of about ``num_rows`` rows of an item, with their positions."""
 
-    def rows(self, index: int, item: Any) -> _native.Rows:
+    def rows(self, index: int, item: Value) -> _native.Rows:
         """Returns the rows of item number ``index``."""
 
 
@@ -52,15 +57,20 @@ class SplitInput:
     config: RowsConfig
     tag: int = 0
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
+
+    def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
         return self.config.build().scatter(splits_of(item), index, assignment, self.tag)
 
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+    def sample(self, index: int, item: Value, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: decodes a few pages of the key columns."""
         return self.config.build().sample(splits_of(item), index, num_rows, SAMPLE_SEED)
 
-    def rows(self, index: int, item: Any) -> Any:
+    def rows(self, index: int, item: Value) -> _native.Rows:
         """See ``MapInput``."""
         del index
         config = self.config
@@ -83,7 +93,7 @@ class BatchInput:
     config: RowsConfig
     tag: int = 0
 
-    def open(self, index: int, item: Any) -> pa.RecordBatchReader:
+    def open(self, index: int, item: Value) -> pa.RecordBatchReader:
         """Returns the batches of item number ``index``, after the steps."""
         place = self.reader.place(index, item)
         if len(splits_of(item)) == 1 or not self._num_numberings:
@@ -91,11 +101,11 @@ class BatchInput:
         others = self.steps[self._num_numberings :]
         return apply_steps(others, self._numbered(index, item), place)
 
-    def _numbered(self, index: int, splits: Sequence[Any]) -> pa.RecordBatchReader:
+    def _numbered(self, index: int, splits: Sequence[Value]) -> pa.RecordBatchReader:
         """Returns the batches of all splits, numbered split by split; opens each when its turn comes."""
         import pyarrow as pa
 
-        def opened(split: Any) -> pa.RecordBatchReader:
+        def opened(split: Value) -> pa.RecordBatchReader:
             place = self.reader.place(index, split)
             return apply_steps(self.steps[: self._num_numberings], self.read(split), place)
 
@@ -106,23 +116,23 @@ class BatchInput:
     @property
     def _num_numberings(self) -> int:
         """Steps that number rows come first: see ``dataset.tree.sampling``."""
-        return sum(1 for _ in itertools.takewhile(lambda s: isinstance(s, Numbered), self.steps))
+        return sum(1 for _ in itertools.takewhile(lambda s: s.numbers is not None, self.steps))
 
-    def read(self, item: Any) -> pa.RecordBatchReader:
+    def read(self, item: Value) -> pa.RecordBatchReader:
         """Returns the batches of an item, before the steps."""
         return as_reader(self.reader.open(item))
 
-    def scatter(self, index: int, item: Any, assignment: bytes) -> _native.Scattered:
+    def scatter(self, index: int, item: Value, assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
         return self.config.build().scatter_batches(
             as_rows(self.open(index, item)), index, assignment, self.tag
         )
 
-    def sample(self, index: int, item: Any, num_rows: int) -> bytes:
+    def sample(self, index: int, item: Value, num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""
         sorter = self.config.build()
         return sorter.sample_batches(self.open(index, item), index, num_rows, SAMPLE_SEED)
 
-    def rows(self, index: int, item: Any) -> Any:
+    def rows(self, index: int, item: Value) -> _native.Rows:
         """See ``MapInput``."""
         return as_rows(self.open(index, item)) if self.steps else self.reader.open(item)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.units import counted
@@ -47,19 +46,23 @@ def parse_keys(
         raise OptionsError("sort needs at least one column in by=")
     directions = _each("descending", descending, len(columns))
     placements = _each("nulls", nulls, len(columns))
-    for down in directions:
-        if not isinstance(down, bool):
-            raise OptionsError(f"descending is {down!r}; write True or False, or a list of these")
+    descends = [_descends(down) for down in directions]
     for placement in placements:
         if placement not in ("first", "last"):
             raise OptionsError(f'nulls is {placement!r}; write "first" or "last"')
     return _once(
         SortKey(column, down, placement == "first")
-        for column, down, placement in zip(columns, directions, placements, strict=True)
+        for column, down, placement in zip(columns, descends, placements, strict=True)
     )
 
 
-def _each(name: str, values: Any, count: int) -> list[Any]:
+def _descends(down: object) -> bool:
+    if not isinstance(down, bool):
+        raise OptionsError(f"descending is {down!r}; write True or False, or a list of these")
+    return down
+
+
+def _each(name: str, values: object, count: int) -> list[object]:
     """Returns the values of an argument for each column; a single value is for all."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return [values] * count
@@ -71,7 +74,7 @@ def _each(name: str, values: Any, count: int) -> list[Any]:
     return listed
 
 
-def check_keys(keys: Any) -> tuple[SortKey, ...]:
+def check_keys(keys: object) -> tuple[SortKey, ...]:
     """Checks ``SortKey`` objects, at least one, and returns them, each once.
 
     Raises:
@@ -184,14 +187,16 @@ def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
     """
     # A dictionary would silently lose its values, and a set has another order in each run.
     is_one = isinstance(columns, _NO_LISTS) or not isinstance(columns, Iterable)
-    names: tuple[Any, ...] = (columns,) if is_one else tuple(columns)
-    for name in names:
+    given: Iterable[object] = (columns,) if is_one else columns
+    names: list[str] = []
+    for name in given:
         if not isinstance(name, str):
             hint = "; directions are given by descending=" if isinstance(name, tuple) else ""
             raise OptionsError(
                 f"{argument} names {shown(name)}; it must be the name of a column, or a list of names{hint}"
             )
-    return names
+        names.append(name)
+    return tuple(names)
 
 
 def once(names: Iterable[str]) -> tuple[str, ...]:

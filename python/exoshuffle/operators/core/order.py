@@ -26,6 +26,11 @@ class Order(Protocol):
         """The columns whose values decide; none where something else does."""
         ...
 
+    @property
+    def seed(self) -> int | None:
+        """The seed of an order that depends on one; None for others."""
+        ...
+
     def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """The native object for rows of this schema."""
 
@@ -44,6 +49,11 @@ class ByKeys:
     def columns(self) -> tuple[str, ...]:
         """See ``Order``."""
         return tuple(key.column for key in self.keys)
+
+    @property
+    def seed(self) -> int | None:
+        """See ``Order``."""
+        return None
 
     def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``.
@@ -95,6 +105,11 @@ class ByRecordKey:
     def columns(self) -> tuple[str, ...]:
         """See ``Order``."""
         return ()
+
+    @property
+    def seed(self) -> int | None:
+        """See ``Order``."""
+        return None
 
     def build(self, read_options: _native.ReadOptions, schema: bytes) -> _native.Sorter:
         """See ``Order``."""

@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from exoshuffle import _native
+from exoshuffle.futures import Value
+from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 #: What a map reads of files: a split, or several, one after the other.
 FileItem: TypeAlias = _native.Split | tuple[_native.Split, ...]
+#: What a map reads of an earlier shuffle: a block, or several.
+Blocks: TypeAlias = "Buffer | list[Buffer]"
+_Split = TypeVar("_Split")
 
 
 class Reader(Protocol):
     """Opens one item of an input, or one of several splits in it; an item is a split of files or a block."""
 
-    def open(self, item: Any) -> Any:
-        """Returns the rows, as an object with ``__arrow_c_stream__``."""
+    def open(self, item: Value) -> _native.Rows:
+        """Returns the rows, to be consumed within ``own_errors``."""
 
-    def place(self, index: int, item: Any) -> Place:
+    def place(self, index: int, item: Value) -> Place:
         """Returns which rows of the input item number ``index`` has."""
 
 
@@ -52,7 +60,7 @@ class FileReader:
         return Place(index, first.file_index, first.first_row, str(first))
 
 
-def splits_of(item: Any) -> tuple[Any, ...]:
+def splits_of(item: _Split | tuple[_Split, ...]) -> tuple[_Split, ...]:
     """Returns what to open for an item of an input: the item itself, or several splits, one after the other."""
     return item if isinstance(item, tuple) else (item,)
 
@@ -61,17 +69,17 @@ def splits_of(item: Any) -> tuple[Any, ...]:
 class BlockReader:
     """Reads blocks that an earlier shuffle made: Arrow IPC streams, one or a list of them, one after the other."""
 
-    def open(self, item: Any) -> Any:
+    def open(self, item: Blocks) -> _native.Rows:
         """See ``Reader``."""
         import pyarrow as pa
 
         if not isinstance(item, list):
             return _native.Rows.from_ipc(item)
-        streams = [pa.RecordBatchReader.from_stream(_native.Rows.from_ipc(each)) for each in item]
+        streams = [as_reader(_native.Rows.from_ipc(each)) for each in item]
         batches = itertools.chain.from_iterable(streams)
-        return pa.RecordBatchReader.from_batches(streams[0].schema, batches)
+        return as_rows(pa.RecordBatchReader.from_batches(streams[0].schema, batches))
 
-    def place(self, index: int, item: Any) -> Place:
+    def place(self, index: int, item: Blocks) -> Place:
         """See ``Reader``."""
         del item
         return Place.of_part(index, f"part {index} of the input")

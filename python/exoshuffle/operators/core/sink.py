@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
+from exoshuffle import _native
 from exoshuffle.operators.steps.step import Step
 
 
@@ -21,21 +22,19 @@ class Sink(Protocol):
         """Whether a partition whose rows are only handed on has to stay one result: somebody counts on its file."""
         ...
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The steps that it, and the sinks behind it, apply to rows before taking them."""
+        ...
+
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Takes the partition and yields the results of the task: one, unless ``num_returns`` says otherwise."""
 
     def within(self, partition: int) -> Sink:
         """Returns the sink for the parts of a partition, which take its place."""
 
 
-def sink_steps(sink: Sink) -> tuple[Step, ...]:
-    """Returns the steps that a sink, and those behind it, apply to rows before taking them."""
-    behind = getattr(sink, "sink", None)
-    steps: tuple[Step, ...] = getattr(sink, "steps", ())
-    return steps if behind is None else (*steps, *sink_steps(behind))
-
-
-def handed(sink: Sink, results: Iterator[Any]) -> Any:
+def handed(sink: Sink, results: Iterator[object]) -> object:
     """Returns what a task with the results of a sink returns: the only result, or a generator of them.
 
     The last result comes only after ``results`` has ended, with its checks at the end: no single result is unchecked.
@@ -46,7 +45,7 @@ def handed(sink: Sink, results: Iterator[Any]) -> Any:
     return result
 
 
-def _held_back(results: Iterator[Any]) -> Iterator[Any]:
+def _held_back(results: Iterator[object]) -> Iterator[object]:
     last = next(results)
     for result in results:
         yield last

@@ -8,14 +8,25 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from exoshuffle import _native
 from exoshuffle.futures import allocate_block, waiting
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.operators.core.sink import Sink
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step, apply_steps
+
+
+class PartFile(TypedDict):
+    """A file that was written."""
+
+    name: str
+    rows: int
+    bytes: int
+    crc32: int
+
 
 #: Size of a block that holds a part of a partition's result.
 PIECE_BYTES = 8_000_000
@@ -49,14 +60,19 @@ class WriteSink:
         """See ``Sink``."""
         return True
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[list[dict[str, Any]]]:
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[list[PartFile]]:
         """Writes the rows; yields name, rows, bytes and crc32 of each file, in one list."""
         attempt = Path(self.directory) / f"_attempt-{uuid.uuid4().hex}"
         attempt.mkdir()
         try:
             pending = rows.write_files(str(attempt), partition, self.options)
             with waiting():
-                files: list[dict[str, Any]] = pending.wait()
+                files: list[PartFile] = pending.wait()
             for file in files:
                 name = self._placed(file["name"])
                 place = Path(self.directory) / name
@@ -100,7 +116,12 @@ class BlocksSink:
         """See ``Sink``: readers of blocks do not mind how many there are."""
         return False
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the blocks, at least one."""
         del partition
         if not rows.is_stream:
@@ -129,7 +150,12 @@ class TableSink:
         """See ``Sink``."""
         return False
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the table."""
         del partition
         yield as_reader(rows).read_all()
@@ -140,12 +166,12 @@ class TableSink:
         return self
 
 
-def block_of(rows: Any) -> Any:
+def block_of(rows: _native.Rows) -> BlockBuffer:
     """Returns all rows as one Arrow IPC stream, in a block of the running task."""
     return _block(rows.to_ipc_stream())
 
 
-def _block(stream: Any) -> Any:
+def _block(stream: _native.IpcStream) -> BlockBuffer:
     block = allocate_block([0, stream.num_bytes])
     stream.write_into(block)
     return block
@@ -165,7 +191,7 @@ class SteppedSink:
     sink: Sink
     first_part: int = 0
 
-    def __call__(self, partition: int, rows: Any) -> Iterator[Any]:
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[object]:
         """Yields the results of the other sink."""
         # Parts of a divided partition have their own numbers, which say nothing to users.
         name = "" if self.first_part else f"partition {partition}"
@@ -177,6 +203,11 @@ class SteppedSink:
     def num_returns(self) -> int | Literal["streaming"]:
         """See ``Sink``."""
         return self.sink.num_returns
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return (*self.steps, *self.sink.all_steps)
 
     @property
     def keeps_partitions(self) -> bool:

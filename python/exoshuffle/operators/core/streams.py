@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.errors import InputError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def as_reader(rows: Any) -> pa.RecordBatchReader:
+def as_reader(rows: _native.Rows) -> pa.RecordBatchReader:
     """Returns the batches of ``_native.Rows``.
 
     An Arrow stream carries only the text of an error; this raises the error itself.
@@ -33,7 +33,7 @@ def as_reader(rows: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(batches.schema, checked())
 
 
-def as_rows(batches: pa.RecordBatchReader) -> Any:
+def as_rows(batches: pa.RecordBatchReader) -> _native.Rows:
     """Returns batches as ``_native.Rows``, to be consumed within ``own_errors``."""
     import pyarrow as pa
 

@@ -13,19 +13,22 @@ import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from exoshuffle import _native
-from exoshuffle.futures import allocate_block
+from exoshuffle.futures import Value, allocate_block
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.inputs import MapInput
 from exoshuffle.operators.core.order import RowsConfig, by_hash_level
-from exoshuffle.operators.core.sink import Sink, handed, sink_steps
+from exoshuffle.operators.core.sink import Sink, handed
 from exoshuffle.operators.core.streams import own_errors
 from exoshuffle.operators.steps.step import Step, functions_bytes
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from exoshuffle.plan.division import Division, Large
 
 
@@ -38,7 +41,7 @@ class Finish(ABC):
         """The configuration of the rows of each side."""
 
     @abstractmethod
-    def __call__(self, sections: Any) -> Any:
+    def __call__(self, sections: _native.Sections) -> _native.Rows:
         """Makes the rows of the partition (``_native.Rows``) from its sections (``_native.Sections``) in map order."""
 
     @abstractmethod
@@ -73,7 +76,7 @@ class Finish(ABC):
         )
 
     def assignment(
-        self, sorter: Any, samples: Sequence[bytes], num_partitions: int, level: int
+        self, sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int, level: int
     ) -> bytes:
         """Returns where the rows of a divided partition go; ``level`` counts its divisions, this one included."""
         del samples
@@ -121,7 +124,7 @@ class TableTasks:
     sink: Sink
     executor: Executor = "thread"
 
-    def map(self, index: int, item: Any) -> Any:
+    def map(self, index: int, item: Value) -> BlockBuffer:
         """Reads an item and scatters its rows. Cost: two passes over the rows; moves each once."""
         source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
         with placed(f"map {index} of {self.name}"):
@@ -131,7 +134,7 @@ class TableTasks:
             scattered.write_into(block)
         return block
 
-    def merge(self, *blocks: Any) -> Any:
+    def merge(self, *blocks: Value) -> BlockBuffer:
         """Concatenates blocks slice by slice. Cost: one copy of their bytes."""
         # If an object has one slice, its value is that slice, not a list of one.
         slices = [block if isinstance(block, list) else [block] for block in blocks]
@@ -139,7 +142,7 @@ class TableTasks:
         _native.merge_into(slices, block)
         return block
 
-    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+    def fold(self, partition: int, state: Buffer | None, slices: list[Buffer]) -> BlockBuffer:
         """Concatenates the state of a partition and the slices of a round. Cost: one copy of their bytes.
 
         Why it does no more: the order of all rows, or all rows of a group, are known only at the end. ``reduce`` then
@@ -153,7 +156,7 @@ class TableTasks:
         """See ``ManyResults``."""
         return self.sink.num_returns
 
-    def reduce(self, partition: int, slices: list[Any]) -> Any:
+    def reduce(self, partition: int, slices: list[Buffer]) -> object:
         """Finishes a partition and hands it to the sink.
 
         Raises:
@@ -161,7 +164,7 @@ class TableTasks:
         """
         return handed(self.sink, self._reduced(partition, slices))
 
-    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
+    def _reduced(self, partition: int, slices: list[Buffer]) -> Iterator[object]:
         place = f"the reduce of partition {partition} of {self.name}"
         with placed(place), opened(slices, partition, 0, self.num_maps) as sections, own_errors():
             yield from self.sink(partition, self.finish(sections))
@@ -169,10 +172,10 @@ class TableTasks:
     def functions_bytes(self, name: str) -> int:
         """Returns the memory declared by the users' functions that run in the tasks of this name."""
         if name in ("map", "sample"):
-            return max(functions_bytes(getattr(source, "steps", ())) for source in self.inputs)
+            return max(functions_bytes(source.steps) for source in self.inputs)
         if name not in ("reduce", "stream", "rejoin"):
             return 0
-        return functions_bytes((*self.finish.steps, *sink_steps(self.sink)))
+        return functions_bytes((*self.finish.steps, *self.sink.all_steps))
 
     def divide(self, large: Large) -> Division:
         """See ``DividingTaskSet``."""

@@ -6,12 +6,16 @@ Guarantee: rows are handed on in the order of the slices, and checked as in a re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.operators.core.checks import opened
 from exoshuffle.operators.core.inputs import SAMPLE_SEED
 from exoshuffle.operators.core.order import RowsConfig
+from exoshuffle.operators.steps.step import Step
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True)
@@ -28,20 +32,25 @@ class SliceInput:
     tag: int
     partition: int
 
-    def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
+
+    def scatter(self, index: int, item: list[Buffer], assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
         sorter = self.config.build()
         with opened(item, self.partition, tag=self.tag) as sections:
             return sorter.scatter_sections(sections, index, assignment, self.tag)
 
-    def sample(self, index: int, item: list[Any], num_rows: int) -> bytes:
+    def sample(self, index: int, item: list[Buffer], num_rows: int) -> bytes:
         """See ``MapInput``."""
         sorter = self.config.build()
         with opened(item, self.partition, tag=self.tag) as sections:
             sample: bytes = sorter.sample_sections(sections, index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, index: int, item: list[Any]) -> Any:
+    def rows(self, index: int, item: list[Buffer]) -> _native.Rows:
         """See ``MapInput``."""
         del index
         sections = _native.Sections(item, self.partition, None)

@@ -9,10 +9,11 @@ import dataclasses
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.futures import SliceRef, allocate_block, get
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.operators.core.checks import check_all_read, check_each, maps_of, opened, placed
 from exoshuffle.operators.core.sink import handed
 from exoshuffle.operators.core.streams import as_reader, as_rows, own_errors
@@ -23,6 +24,7 @@ from exoshuffle.operators.steps.step import apply_steps
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 #: Keys counted in one query, to name the largest group.
 _CANDIDATES = 1000
@@ -46,7 +48,7 @@ class DividedTasks(TableTasks):
     partition: int = 0
     num_read: int = 0
 
-    def map(self, index: int, item: list[Any]) -> Any:
+    def map(self, index: int, item: list[Buffer]) -> BlockBuffer:
         """Scatters the rows of slices; a last slice, after those for the parts, says which maps the rows are of."""
         source = self.inputs[bisect.bisect_right(self.starts, index) - 1]
         with self._placed():
@@ -62,7 +64,7 @@ class DividedTasks(TableTasks):
                 _READ.pack_into(view, end, maps.start, maps.stop)
         return block
 
-    def check(self, read: list[Any]) -> None:
+    def check(self, read: list[Buffer]) -> None:
         """See ``AgainTaskSet``: checks that each input has been read from the first to the last map."""
         runs = [range(*_READ.unpack(maps)) for maps in read]
         num_runs = len(runs) // len(self.inputs)
@@ -73,7 +75,7 @@ class DividedTasks(TableTasks):
     def _placed(self) -> contextlib.AbstractContextManager[None]:
         return placed(f"the division of partition {self.partition} of {self.name}")
 
-    def sample(self, index: int, slices: list[Any], num_rows: int) -> bytes:
+    def sample(self, index: int, slices: list[Buffer], num_rows: int) -> bytes:
         """See ``AgainTaskSet``."""
         with self._placed():
             return self.inputs[0].sample(index, slices, num_rows)
@@ -84,20 +86,20 @@ class DividedTasks(TableTasks):
         assignment = self.finish.assignment(sorter, samples, num_partitions, self.level)
         return dataclasses.replace(self, assignment=assignment)
 
-    def stream(self, partition: int, runs: list[list[SliceRef]]) -> Any:
+    def stream(self, partition: int, runs: list[list[SliceRef]]) -> object:
         """Hands the rows of a partition on, one run of slices after the other, through steps if there are any."""
         return handed(self.sink, self._streamed(partition, runs))
 
-    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[Any]:
+    def _streamed(self, partition: int, runs: list[list[SliceRef]]) -> Iterator[object]:
         with placed(f"the reduce of partition {partition} of {self.name}"), own_errors():
             batches = apply_steps(self.finish.steps, self._batches(partition, runs))
             yield from self.sink(partition, as_rows(batches))
 
-    def rejoin(self, partition: int, tables: list[pa.Table]) -> Any:
+    def rejoin(self, partition: int, tables: list[pa.Table]) -> object:
         """Finishes the results of the parts of a partition."""
         return handed(self.sink, self._rejoined(partition, tables))
 
-    def _rejoined(self, partition: int, tables: list[pa.Table]) -> Iterator[Any]:
+    def _rejoined(self, partition: int, tables: list[pa.Table]) -> Iterator[object]:
         import pyarrow as pa
 
         with own_errors():
@@ -174,7 +176,7 @@ class PieceTasks(DividedTasks):
 
     pieces: tuple[tuple[range, ...], ...] = ()
 
-    def _reduced(self, partition: int, slices: list[Any]) -> Iterator[Any]:
+    def _reduced(self, partition: int, slices: list[Buffer]) -> Iterator[object]:
         """See ``reduce``; ``partition`` is the number of the piece."""
         place = f"the reduce of piece {partition} of partition {self.partition} of {self.name}"
         with placed(place):
@@ -184,7 +186,7 @@ class PieceTasks(DividedTasks):
                 yield from self.sink(partition, self.finish(sections))
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: object) -> str:
     """Returns a value of a key as text for a message."""
     text = repr(value)
     return text if len(text) <= _MAX_KEY_LENGTH else f"{text[:_MAX_KEY_LENGTH]}…"

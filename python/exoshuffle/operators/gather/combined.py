@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.operators.batches import chunks_of, streamed
 from exoshuffle.operators.core.at_once import rows_at_once
 from exoshuffle.operators.core.checks import opened
@@ -13,9 +14,11 @@ from exoshuffle.operators.core.inputs import SAMPLE_SEED
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.streams import as_reader, as_rows
 from exoshuffle.operators.core.tasks import Finish
+from exoshuffle.operators.steps.step import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True)
@@ -61,22 +64,27 @@ class CombinedInput:
         """See ``MapInput``: the configuration of combined rows."""
         return self.combined.config
 
-    def scatter(self, index: int, item: list[Any], assignment: bytes) -> Any:
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """See ``MapInput``."""
+        return ()
+
+    def scatter(self, index: int, item: list[Buffer], assignment: bytes) -> _native.Scattered:
         """See ``MapInput``."""
         return self.config.build().scatter_batches(self.rows(index, item), index, assignment)
 
-    def sample(self, index: int, item: list[Any], num_rows: int) -> bytes:
+    def sample(self, index: int, item: list[Buffer], num_rows: int) -> bytes:
         """See ``MapInput``. Cost: reads the whole item."""
         sorter, rows = self.config.build(), self.rows(index, item)
         sample: bytes = sorter.sample_batches(rows, index, num_rows, SAMPLE_SEED)
         return sample
 
-    def rows(self, index: int, item: list[Any]) -> Any:
+    def rows(self, index: int, item: list[Buffer]) -> _native.Rows:
         """See ``MapInput``."""
         del index
         return as_rows(streamed(self.combined.schema, self._tables(item)))
 
-    def _tables(self, item: list[Any]) -> Iterator[pa.Table]:
+    def _tables(self, item: list[Buffer]) -> Iterator[pa.Table]:
         with opened(item, self.partition) as sections:
             rows = as_reader(self.source.build().gather(sections))
             at_once = rows_at_once(self.combined.row_bytes)

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.futures import get, remote
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.sinks import TableSink
@@ -83,7 +84,7 @@ class Gathered(Finish):
         """See ``Finish``."""
         return (self.config,)
 
-    def __call__(self, sections: Any) -> Any:
+    def __call__(self, sections: _native.Sections) -> _native.Rows:
         """See ``Finish``."""
         rows = self.config.build().gather(sections)
         if not self.steps:

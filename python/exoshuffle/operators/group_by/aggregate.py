@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError
 from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
@@ -290,7 +290,7 @@ class GroupBy:
                 columns[part] = take_column(operands.table[part.column], numbers)
         return self.parts_table(operands.keys_of(results), columns, results.num_rows)
 
-    def _alone(self, rows: pa.Table, parts: Iterable[PartColumn]) -> dict[PartColumn, Any]:
+    def _alone(self, rows: pa.Table, parts: Iterable[PartColumn]) -> dict[PartColumn, pa.Array]:
         """Returns these parts for every single row."""
         operands = Operands(rows, self.keys)
         columns = {part: rows[part.column] for part in parts if not part.kind.row}
@@ -302,12 +302,12 @@ class GroupBy:
             columns |= {part: results[f"r{index}"] for index, part in enumerate(made)}
         return columns
 
-    def parts_of(self, rows: pa.Table, columns: Mapping[PartColumn, Any]) -> pa.Table:
+    def parts_of(self, rows: pa.Table, columns: Mapping[PartColumn, pa.Array]) -> pa.Table:
         """Returns these parts for every row, beside its keys."""
         return self.parts_table([rows[key] for key in self.keys], columns, rows.num_rows)
 
     def parts_table(
-        self, keys: list[pa.ChunkedArray], columns: Mapping[PartColumn, Any], num_rows: int
+        self, keys: list[pa.ChunkedArray], columns: Mapping[PartColumn, pa.Array], num_rows: int
     ) -> pa.Table:
         """Returns keys and parts with ``partial_schema``; parts that are not given are null."""
         import pyarrow as pa
@@ -345,7 +345,7 @@ class GroupBy:
         }
         return operands.sql(part.kind.merge, self.parts[part], part.parameter, siblings)
 
-    def _result(self, item: Aggregate, table: pa.Table, results: pa.ChunkedArray) -> Any:
+    def _result(self, item: Aggregate, table: pa.Table, results: pa.ChunkedArray) -> pa.Array:
         function = item.definition
         if function.result == "value":
             kind = self.output_schema.field(item.name).type

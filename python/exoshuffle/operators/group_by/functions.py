@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from exoshuffle.arguments import is_number, is_whole
 from exoshuffle.errors import OptionsError
@@ -312,14 +312,14 @@ TAKES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 }
 
 
-def parameter_sql(function: str, given: Sequence[Any]) -> str:
+def parameter_sql(function: str, given: Sequence[object]) -> str:
     """Returns the parameter that a user gave beside the column, as SQL; empty if there is none.
 
     Raises:
         OptionsError: It is not what the function needs.
     """
     wanted = FUNCTIONS[function].parameter
-    value: Any = given[0] if given else None
+    value: object = given[0] if given else None
     if not wanted:
         if given:
             raise OptionsError(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.futures import get, remote
 from exoshuffle.operators.core.order import RowsConfig
 from exoshuffle.operators.core.streams import as_reader, as_rows
@@ -47,7 +48,7 @@ class Joined(Finish):
         """See ``Finish``."""
         return (self.left, self.right)
 
-    def __call__(self, sections: Any) -> Any:
+    def __call__(self, sections: _native.Sections) -> _native.Rows:
         """See ``Finish``."""
         import pyarrow as pa
 

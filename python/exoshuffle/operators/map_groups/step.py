@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted
 from exoshuffle.operators.batches import streamed
@@ -55,6 +55,6 @@ class MapGroups(Step):
 
         return streamed(schema, made())
 
-    def _named(self, values: tuple[Any, ...]) -> str:
+    def _named(self, values: tuple[object, ...]) -> str:
         pairs = zip(self.keys, values, strict=True)
         return ", ".join(f"{key}={value!r}" for key, value in pairs) or "all rows"

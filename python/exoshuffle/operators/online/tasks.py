@@ -10,9 +10,11 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import ShuffleCheckError
+from exoshuffle.futures import Value
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.operators.core.at_once import AtOnce
 from exoshuffle.operators.core.checks import opened, placed
 from exoshuffle.operators.core.shuffle import Shuffle, Side
@@ -25,6 +27,7 @@ from exoshuffle.operators.online.online import Online
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from exoshuffle.futures.options import Executor
 
@@ -70,11 +73,11 @@ class OnlineTasks:
         """Returns the memory declared by the users' functions in the tasks of this name: only maps have any."""
         return self.tables.functions_bytes(name) if name == "map" else 0
 
-    def map(self, index: int, item: Any) -> Any:
+    def map(self, index: int, item: Value) -> BlockBuffer:
         """Makes the state of a split and scatters its groups."""
         return self.tables.map(index, item)
 
-    def fold(self, partition: int, state: Any, slices: list[Any]) -> Any:
+    def fold(self, partition: int, state: Buffer | None, slices: list[Buffer]) -> BlockBuffer:
         """Returns the state of a partition after one more round.
 
         Raises:
@@ -90,7 +93,7 @@ class OnlineTasks:
         num_maps = {_NUM_MAPS: str(before + len(sections))}
         return _stored(self.online.merged(states).replace_schema_metadata(num_maps))
 
-    def estimate(self, partition: int, state: Any, num_seen: int) -> Any:
+    def estimate(self, partition: int, state: Buffer, num_seen: int) -> object:
         """Returns the result of a partition after so many maps.
 
         Raises:
@@ -109,7 +112,7 @@ class OnlineTasks:
         return f"the fold of partition {partition} of {self.tables.name}"
 
 
-def _stored(table: pa.Table) -> Any:
+def _stored(table: pa.Table) -> BlockBuffer:
     with own_errors():
         return block_of(as_rows(table.to_reader()))
 
@@ -119,7 +122,7 @@ def _num_maps(state: pa.Table) -> int:
     return int(state.schema.metadata[_NUM_MAPS])
 
 
-def stored_table(block: Any) -> pa.Table:
+def stored_table(block: Buffer) -> pa.Table:
     """Returns the table in a block; its columns lie in the block itself."""
     import pyarrow as pa
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from exoshuffle import _native
 from exoshuffle.operators.core.order import RowsConfig, by_range
 from exoshuffle.operators.core.tasks import Finish
 from exoshuffle.operators.division.dividing import again
@@ -26,7 +27,7 @@ class Sorted(Finish):
         """See ``Finish``."""
         return (self.config,)
 
-    def __call__(self, sections: Any) -> Any:
+    def __call__(self, sections: _native.Sections) -> _native.Rows:
         """See ``Finish``."""
         return self.config.build().sort(sections)
 
@@ -35,7 +36,7 @@ class Sorted(Finish):
         return Whole() if large.is_indivisible else Again(again(tasks, large), is_sampled=True)
 
     def assignment(
-        self, sorter: Any, samples: Sequence[bytes], num_partitions: int, level: int
+        self, sorter: _native.Sorter, samples: Sequence[bytes], num_partitions: int, level: int
     ) -> bytes:
         """See ``Finish``: by ranges, so that the parts follow each other in order."""
         del level

@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, shown
 from exoshuffle.operators.sql.databases import (
@@ -244,7 +244,7 @@ def _row(expression: Expression, row: pa.Table) -> str:
     return " and ".join(values) or "it reads no column"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: pa.Scalar) -> str:
     import pyarrow as pa
 
     kind = value.type

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError, SchemaError
+from exoshuffle.futures import Value
 from exoshuffle.operators.batches import picking
 from exoshuffle.operators.sql.relational import (
     as_python,
@@ -50,7 +51,7 @@ class Operands:
     def __init__(self, table: pa.Table, keys: Sequence[str]) -> None:
         self.table = table
         self.keys = tuple(keys)
-        self._columns: dict[str, Any] = {"number": row_numbers(table.num_rows)}
+        self._columns: dict[str, pa.Array] = {"number": row_numbers(table.num_rows)}
 
     def sql(
         self,
@@ -221,7 +222,9 @@ def repeats(table: pa.Table, keys: Sequence[str]) -> bool:
     return bool(estimate < WORTHWHILE * table.num_rows)
 
 
-def iter_groups(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+def iter_groups(
+    table: pa.Table, keys: Sequence[str]
+) -> Iterator[tuple[tuple[Value, ...], pa.Table]]:
     """Yields groups in order of their first row: the values of their keys (``as_python``), and their rows in order.
 
     Without keys all rows are one group. A table without rows has no groups.

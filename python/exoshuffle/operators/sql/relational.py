@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
+from exoshuffle.futures import Value
 from exoshuffle.operators.batches import movable_type, picking
 from exoshuffle.operators.sql.databases import Relation, is_out_of_memory, relational_cursor
 
@@ -37,7 +38,7 @@ _WIDE = {
 }
 
 
-def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
+def query(sql: str, **tables: object) -> pa.RecordBatchReader:
     """Runs a query over Arrow tables or streams, which keywords name; the result streams.
 
     Cost: about 1.5 ms beside the work itself; the GIL is released while DuckDB works.
@@ -45,7 +46,7 @@ def query(sql: str, **tables: Any) -> pa.RecordBatchReader:
     return _run(sql, tables).to_arrow_reader()
 
 
-def computed(sql: str, **tables: Any) -> pa.Table:
+def computed(sql: str, **tables: object) -> pa.Table:
     """Runs a ``query`` and reads it whole.
 
     Raises:
@@ -98,7 +99,7 @@ def _numbers(count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
 
 
-def take(table: pa.Table, rows: Any) -> pa.Table:
+def take(table: pa.Table, rows: pa.Array) -> pa.Table:
     """Returns the rows of these numbers (an int64 array), columns as they are; a null number gives a row of nulls.
 
     Cost: pyarrow first joins the chunks of a column, so for a moment there is a second copy of the largest one.
@@ -109,7 +110,7 @@ def take(table: pa.Table, rows: Any) -> pa.Table:
     return pa.table(columns, schema=table.schema)
 
 
-def take_column(column: pa.ChunkedArray, rows: Any) -> pa.ChunkedArray:
+def take_column(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
     """Does what ``take`` does for one column.
 
     Raises:
@@ -190,7 +191,7 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.dictionary(kind.index_type, values, kind.ordered)).cast(values)
 
 
-def as_python(value: pa.Scalar) -> Any:
+def as_python(value: pa.Scalar) -> Value:
     """Returns a value as Python's; as text if Python has no such value: nanoseconds, years after 9999."""
     import pyarrow as pa
 

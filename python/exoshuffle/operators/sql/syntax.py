@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from exoshuffle.errors import SchemaError
 from exoshuffle.operators.sql.relational import query
 
-Node = dict[str, Any]
+#: A node of a syntax tree, a JSON document: DuckDB decides which fields it has, and that differs between versions.
+Node: TypeAlias = dict[str, Any]
 
 
 def parse(text: str) -> Node:
@@ -59,7 +60,7 @@ def conjuncts(node: Node) -> list[Node]:
     return [found for child in node["children"] for found in conjuncts(child)]
 
 
-def nodes(tree: Any) -> Iterator[Node]:
+def nodes(tree: object) -> Iterator[Node]:
     """Yields all nodes of a syntax tree."""
     if isinstance(tree, dict):
         yield tree
@@ -90,12 +91,12 @@ def lambda_parameters(node: Node) -> list[str]:
     ]
 
 
-def column_names(tree: Any) -> Iterator[str]:
+def column_names(tree: object) -> Iterator[str]:
     """Yields the names that a syntax tree mentions as columns, also those of lambdas' parameters."""
     return (part["column_names"][0] for part in nodes(tree) if part.get("class") == "COLUMN_REF")
 
 
-def _syntax(text: str) -> dict[str, Any]:
+def _syntax(text: str) -> Node:
     import pyarrow as pa
 
     source = pa.table({"text": [f"SELECT {text}"]})
@@ -104,7 +105,7 @@ def _syntax(text: str) -> dict[str, Any]:
         .read_all()
         .to_pylist()
     )
-    tree: dict[str, Any] = json.loads(row["tree"])
+    tree: Node = json.loads(row["tree"])
     return tree
 
 

@@ -119,6 +119,11 @@ class Filter(Step):
 
     condition: str
 
+    @property
+    def condition_sql(self) -> str:
+        """See ``Step``."""
+        return self.condition
+
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""
         self._parsed(schema)
@@ -207,6 +212,11 @@ class Drop(Step):
     """
 
     columns: tuple[str, ...]
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """See ``Step``."""
+        return self.columns
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import Noted, OptionsError, SchemaError, differing, shown
 from exoshuffle.futures.callables import check_plain
@@ -40,7 +40,7 @@ class MapBatches(Step):
         memory_bytes: Memory that it declares to take beside its rows and its result.
     """
 
-    function: Callable[[pa.Table], Any]
+    function: Callable[[pa.Table], object]
     schema: pa.Schema | None = None
     place: str = ""
     memory_bytes: int = 0
@@ -122,7 +122,7 @@ class MapBatches(Step):
         result = self._call(table, f"number {number} of {counted(table.num_rows, 'row')}{of}")
         return _conformed(_as_table(result, schema, number), schema, number)
 
-    def _call(self, table: pa.Table, batch: str) -> Any:
+    def _call(self, table: pa.Table, batch: str) -> object:
         note_function(_name(self.function))
         with Noted(f"map_batches called {_name(self.function)} with the batch {batch}"):
             return self.function(table)
@@ -140,7 +140,7 @@ def _check_names(schema: pa.Schema) -> None:
             )
 
 
-def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Table:
+def _as_table(result: object, schema: pa.Schema | None, number: int = 0) -> pa.Table:
     """Returns a user function's result for batch ``number`` as a table.
 
     ``schema`` gives lists in a dictionary their types.
@@ -168,7 +168,7 @@ def _as_table(result: Any, schema: pa.Schema | None, number: int = 0) -> pa.Tabl
         raise _no_columns(error) from error
 
 
-def _as_column(name: str, values: Any, kind: pa.DataType | None, number: int) -> Any:
+def _as_column(name: str, values: object, kind: pa.DataType | None, number: int) -> pa.Array:
     try:
         return typed_array(values, kind)
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
@@ -206,5 +206,5 @@ def _columns(schema: pa.Schema) -> list[str]:
     return [f"{field.name}: {field.type}" for field in schema]
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__qualname__", None) or repr(function)

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.operators.batches import movable, neighbours, picking, streamed, tables_of
 from exoshuffle.operators.steps.place import Place
-from exoshuffle.operators.steps.step import Step
+from exoshuffle.operators.steps.step import RowNumbers, Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ _LAST_SHIFT = 31
 _MAX = 2**64 - 1
 
 
-def mix(values: Any) -> Any:
+def mix(values: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     """Turns 64 bits into 64 bits that look random; ``values`` is a uint64 array or scalar."""
     import pyarrow.compute as pc
 
@@ -40,20 +40,20 @@ def mix(values: Any) -> Any:
     return pc.bit_wise_xor(mixed, pc.shift_right(mixed, uint64(_LAST_SHIFT)))
 
 
-def numbers(seed: int, source: int, first_row: int, count: int) -> Any:
+def numbers(seed: int, source: int, first_row: int, count: int) -> pa.Array:
     """Returns the numbers of ``count`` rows of a source from ``first_row`` on, as a uint64 array."""
     import pyarrow.compute as pc
 
     return _drawn(mix(pc.bit_wise_xor(mix(uint64(seed)), uint64(source))), first_row, count)
 
 
-def _drawn(key: Any, first: int, count: int) -> Any:
+def _drawn(key: pa.Scalar, first: int, count: int) -> pa.Array:
     import pyarrow.compute as pc
 
     return mix(pc.add(mix(pc.bit_wise_xor(_counted(first, count), key)), key))
 
 
-def _counted(first: int, count: int) -> Any:
+def _counted(first: int, count: int) -> pa.Array:
     """Returns ``count`` consecutive integers from ``first`` on."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -62,7 +62,7 @@ def _counted(first: int, count: int) -> Any:
     return pc.cumulative_sum(pa.repeat(uint64(1), count), start=before)
 
 
-def numbers_within(window: int, seed: int, source: int, first_row: int, count: int) -> Any:
+def numbers_within(window: int, seed: int, source: int, first_row: int, count: int) -> pa.Array:
     """Does what ``numbers`` does, but keeps windows of so many rows together."""
     import pyarrow.compute as pc
 
@@ -76,7 +76,7 @@ def numbers_within(window: int, seed: int, source: int, first_row: int, count: i
     return pc.bit_wise_or(high.take(pc.divide(places, uint64(window))), low)
 
 
-def uint64(value: int) -> Any:
+def uint64(value: int) -> pa.Scalar:
     """Returns the number as a scalar of 64 bits: arithmetic with it wraps."""
     import pyarrow as pa
 
@@ -104,6 +104,11 @@ class Numbered(Step):
     level: int = 0
     window: int | None = None
     place: Place = _NO_PLACE
+
+    @property
+    def numbers(self) -> RowNumbers:
+        """See ``Step``."""
+        return RowNumbers(self.column, self.seed)
 
     def at(self, place: Place) -> Numbered:
         """Returns the step for rows of this place."""
@@ -162,6 +167,11 @@ class Chosen(Step):
 
     fraction: float
     column: str
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """See ``Step``."""
+        return (self.column,)
 
     def output_schema(self, schema: pa.Schema) -> pa.Schema:
         """See ``Step``."""

@@ -11,13 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from exoshuffle.futures.options import Executor
 from exoshuffle.operators.steps.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class RowNumbers(NamedTuple):
+    """Random numbers of rows, as a step adds them: the column for them, and their seed."""
+
+    column: str
+    seed: int
 
 
 class Step(ABC):
@@ -56,6 +63,21 @@ class Step(ABC):
         """The step that lets one more column through, which a step before it adds."""
         del column
         return self
+
+    @property
+    def numbers(self) -> RowNumbers | None:
+        """The numbers that the step adds to rows; None for none."""
+        return None
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The columns that the step leaves out by name."""
+        return ()
+
+    @property
+    def condition_sql(self) -> str | None:
+        """The condition that is true of all rows that come out; None if the step takes no row out by one."""
+        return None
 
     @property
     def is_function(self) -> bool:

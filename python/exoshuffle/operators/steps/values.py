@@ -11,13 +11,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from exoshuffle.futures import Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def typed_array(values: Any, kind: pa.DataType | None) -> Any:
+def typed_array(values: Value, kind: pa.DataType | None) -> pa.Array:
     """Returns the values as an array of this type, or of their own if it is None. Arrow arrays stay as they are.
 
     Raises:
@@ -37,7 +39,7 @@ def typed_array(values: Any, kind: pa.DataType | None) -> Any:
     return made
 
 
-def _check(values: Any, kind: pa.DataType) -> None:
+def _check(values: Value, kind: pa.DataType) -> None:
     """Raises unless the type holds each value as it is; the values are of the right sort for it."""
     import pyarrow as pa
 
@@ -56,7 +58,7 @@ def _check(values: Any, kind: pa.DataType) -> None:
         _check_cast(values, kind)
 
 
-def _check_nested(values: list[Any], kind: pa.DataType) -> None:
+def _check_nested(values: list[Value], kind: pa.DataType) -> None:
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
@@ -74,7 +76,7 @@ def _check_nested(values: list[Any], kind: pa.DataType) -> None:
         _check([item for value in values for item in value], kind.value_type)
 
 
-def _check_cast(values: Any, kind: pa.DataType) -> None:
+def _check_cast(values: Value, kind: pa.DataType) -> None:
     import pyarrow as pa
 
     try:
@@ -87,7 +89,7 @@ def _check_cast(values: Any, kind: pa.DataType) -> None:
         plain.cast(kind)
 
 
-def _check_equal(values: Iterable[Any], kind: pa.DataType) -> None:
+def _check_equal(values: Iterable[Value], kind: pa.DataType) -> None:
     import pyarrow as pa
 
     for value, held in zip(values, pa.array(values, kind).to_pylist(), strict=True):
@@ -95,7 +97,7 @@ def _check_equal(values: Iterable[Any], kind: pa.DataType) -> None:
             raise ValueError(f"{value!r} would become {held!r}")
 
 
-def _check_finite(values: Any, kind: pa.DataType) -> None:
+def _check_finite(values: Value, kind: pa.DataType) -> None:
     """Raises if a finite value would become infinite: floats of 32 and 16 bits have no room for all numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -108,7 +110,7 @@ def _check_finite(values: Any, kind: pa.DataType) -> None:
             raise ValueError(f"{value!r} is out of its range")
 
 
-def _check_dates(values: Any, kind: pa.DataType) -> None:
+def _check_dates(values: Value, kind: pa.DataType) -> None:
     """Raises if a moment would lose its time: casts cut it silently, and so does ``array`` after a first date."""
     import pyarrow as pa
 
@@ -122,7 +124,7 @@ def _check_dates(values: Any, kind: pa.DataType) -> None:
             raise ValueError(f"{value!r} has a time of day beside its date")
 
 
-def _unwrapped(values: Any) -> list[Any]:
+def _unwrapped(values: Value) -> list[Value]:
     """Returns the values that are not null, Arrow's scalars as Python's."""
     import pyarrow as pa
 

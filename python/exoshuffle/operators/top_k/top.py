@@ -7,7 +7,7 @@ and row numbers are sorted, natively (so the order is the same as in ``sort``); 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.operators.core.keys import SortKey
@@ -44,7 +44,7 @@ class Best:
         table = as_table(data)
         return take(table, self._first_rows(table))
 
-    def _first_rows(self, table: pa.Table) -> Any:
+    def _first_rows(self, table: pa.Table) -> pa.Array:
         """Returns the numbers of the first rows, in order."""
         import pyarrow as pa
 
@@ -57,7 +57,7 @@ class Best:
         scattered = sorter.scatter_batches(keyed, 0, by_range(sorter, [], 1))
         block = bytearray(scattered.offsets[-1])
         scattered.write_into(block)
-        first: list[Any] = []
+        first: list[pa.Array] = []
         left = self.count
         for batch in as_reader(sorter.sort(_native.Sections([block]))):
             first.append(batch.column(number).slice(0, left))

@@ -20,7 +20,6 @@ import itertools
 import operator
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes, wait
@@ -29,8 +28,10 @@ from exoshuffle.plan.division import (
     Again,
     DividingTaskSet,
     Division,
+    Functions,
     Large,
     Pieces,
+    Reduces,
     Rejoined,
     Streamed,
 )
@@ -82,13 +83,13 @@ def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
     if largest > plan.max_whole_bytes:
         raise LargeGroupError(
             f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
-            f"{format_bytes(plan.max_whole_bytes)} for one, which strategy='streaming' keeps in one piece: choose "
+            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece; choose "
             "another strategy, which divides it, ask for more partitions, or raise memory_limit"
         )
 
 
 def reduce_states(
-    tasks: Any, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan
+    tasks: Functions, states: deque[Ref], sizes: Sequence[int], plan: ShufflePlan
 ) -> Iterator[Ref]:
     """Does as ``run_reduces`` with partitions in one piece each; takes the states, so that each ends with its reduce.
 
@@ -106,7 +107,11 @@ def reduce_states(
 
 
 def _reduces(
-    tasks: Any, blocks: Refs, plan: ShufflePlan, totals: Sequence[int], large: Mapping[int, Large]
+    tasks: Reduces,
+    blocks: Refs,
+    plan: ShufflePlan,
+    totals: Sequence[int],
+    large: Mapping[int, Large],
 ) -> Iterator[Ref]:
     run_reduce = stage(tasks, "reduce", memory=plan.reduce_memory_bytes)
     more = functions_bytes(tasks, "reduce")
@@ -121,8 +126,9 @@ def _reduces(
         yield run.remote(partition, blocks.column(partition))
 
 
-def _divided(tasks: Any, large: Large) -> Iterator[Ref]:
+def _divided(tasks: Reduces, large: Large) -> Iterator[Ref]:
     """Yields the results that take the place of the result of a large partition."""
+    assert isinstance(tasks, DividingTaskSet)  # since sizes were asked for
     division: Division = tasks.divide(large)
     memory = large.plan.reduce_memory
     if isinstance(division, Again):

@@ -18,7 +18,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle.arguments import check_function, check_instance, is_number
 from exoshuffle.errors import ExoshuffleError, OptionsError, shown
@@ -200,7 +199,7 @@ def has_failed(ref: Ref) -> bool:
     return failure(ref) is not None
 
 
-def check_speculation(speculation: Any) -> None:
+def check_speculation(speculation: object) -> None:
     """Raises ``OptionsError`` unless the value is a ``Speculation`` or None."""
     if speculation is not None:
         check_instance("speculation", speculation, Speculation)

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
-from typing import Any
 
 import psutil
 
@@ -63,7 +62,7 @@ def usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def check_num_cpus(num_cpus: Any) -> None:
+def check_num_cpus(num_cpus: object) -> None:
     """Raises ``OptionsError`` unless so many tasks can run at once; None stands for the default."""
     if num_cpus is not None and not (is_whole(num_cpus) and int(num_cpus) >= 1):
         raise OptionsError(f"num_cpus is {num_cpus!r}; it must be a whole number, at least 1")

@@ -7,7 +7,7 @@ A shared sequence of M objects counts as one until it is loaded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import cast
 
 from exoshuffle.engines.local.objects.state import Bundle, ObjectState
 from exoshuffle.engines.local.objects.task import Task
@@ -31,7 +31,7 @@ def targets(task: Task) -> Sequence[ObjectState | Bundle]:
     """Returns the objects whose values a task's arguments are; a shared sequence counts as one."""
     if not task.args and not task.kwargs:
         return ()
-    found: list[Any] = []
+    found: list[ObjectState | Bundle] = []
     for arg in (*(task.args or ()), *(task.kwargs or {}).values()):
         if isinstance(arg, Ref):
             found.append(arg._object.source())  # type: ignore[attr-defined]
@@ -54,11 +54,10 @@ def bundle(refs: Refs) -> Bundle:
     """Returns the engine's state of a sequence, and makes it first if needed."""
     if refs.engine_state is None:
         refs.engine_state = Bundle(tuple(ref._object for ref in refs))  # type: ignore[misc]
-    state: Bundle = refs.engine_state
-    return state
+    return cast("Bundle", refs.engine_state)
 
 
-def wanted(arg: Any) -> list[Wanted]:
+def wanted(arg: object) -> list[Wanted]:
     """Returns the objects, or slices of objects, that an argument stands for."""
     if isinstance(arg, Ref):
         return [sourced(arg._object, None)]  # type: ignore[arg-type]
@@ -71,7 +70,7 @@ def wanted(arg: Any) -> list[Wanted]:
     return []
 
 
-def filled(arg: Any, loaded: Iterator[Any]) -> Any:
+def filled(arg: object, loaded: Iterator[object]) -> object:
     """Returns the argument as the function sees it; takes as many of ``loaded`` as ``wanted`` named."""
     if isinstance(arg, Ref | SliceRef):
         return next(loaded)

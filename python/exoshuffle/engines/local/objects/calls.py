@@ -15,7 +15,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import cloudpickle
 
@@ -44,13 +44,13 @@ class Code:
         self.digest = digest
         self.inside = inside
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> Callable[..., object]:
         """Returns the function, unpickled in this process."""
-        fn: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301  written by this application
+        fn: Callable[..., object] = pickle.loads(self.data)  # noqa: S301  written by this application
         return fn
 
 
-_codes: weakref.WeakKeyDictionary[Any, Code] = weakref.WeakKeyDictionary()
+_codes: weakref.WeakKeyDictionary[Callable[..., object], Code] = weakref.WeakKeyDictionary()
 _codes_lock = threading.Lock()
 
 
@@ -63,7 +63,7 @@ def _after_in_child() -> None:
 os.register_at_fork(after_in_child=_after_in_child)
 
 
-def code_of(fn: Callable[..., Any], name: str) -> Code:
+def code_of(fn: Callable[..., object], name: str) -> Code:
     """Returns the function as bytes.
 
     Raises:
@@ -144,11 +144,11 @@ class Packer(Protocol):
 
     inline_bytes: int
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """Stores a value."""
 
 
-def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+def pack(engine: Packer, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Packed:
     """Returns arguments as bytes, the references taken out of them, and the handles of those inside containers.
 
     Large arguments are stored first, so that they count against the budget, and are mapped rather than sent.
@@ -160,7 +160,7 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     if len(packed[0]) <= engine.inline_bytes:
         return packed
 
-    def stored(value: Any) -> Any:
+    def stored(value: object) -> object:
         if isinstance(value, Reference):
             return value
         with identity.Capturing():
@@ -175,10 +175,10 @@ def pack(engine: Packer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     )
 
 
-def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+def _pack(name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Packed:
     references: list[Reference] = []
 
-    def hole(value: Any) -> Any:
+    def hole(value: object) -> object:
         if not isinstance(value, Reference):
             return value
         references.append(value)
@@ -194,23 +194,23 @@ def _pack(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
     return data, tuple(references), captured
 
 
-def unpack(data: bytes, found: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def unpack(data: bytes, found: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
     """Returns the arguments again, with values in the holes."""
     args, kwargs = pickle.loads(data)  # noqa: S301  written by this application
 
-    def fill(value: Any) -> Any:
+    def fill(value: object) -> object:
         return found[value.index] if isinstance(value, Hole) else value
 
     return tuple(fill(arg) for arg in args), {key: fill(arg) for key, arg in kwargs.items()}
 
 
-def _blame(name: str, holed: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+def _blame(name: str, holed: tuple[tuple[object, ...], dict[str, object]]) -> None:
     args, kwargs = holed
     for label, value in (*enumerate(args, start=1), *kwargs.items()):
         _pickled(value, f"argument {label} of task {name}")
 
 
-def _pickled(value: Any, what: str) -> bytes:
+def _pickled(value: object, what: str) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(value, protocol=5)
     except EngineError:

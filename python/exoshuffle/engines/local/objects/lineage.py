@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from exoshuffle.engines.local.objects.calls import StoredArgument
 from exoshuffle.engines.local.objects.state import Bundle, ObjectState
 from exoshuffle.futures.refs import Column, Ref, Refs, SliceRef
@@ -14,20 +12,21 @@ class _Described:
 
     __slots__ = ("index", "kind", "target")
 
-    def __init__(self, kind: type, target: ObjectState | Bundle, index: int | range = -1) -> None:
+    def __init__(self, kind: type, target: object, index: int | range = -1) -> None:
         self.kind = kind
+        #: An ``ObjectState``, or the ``Bundle`` of a sequence.
         self.target = target
         self.index = index
 
 
-def describe(arg: Any) -> Any:
+def describe(arg: object) -> object:
     """Returns an argument without handles: a description of a reference, anything else as it is."""
     if isinstance(arg, StoredArgument):
         return arg
     if isinstance(arg, Ref):
-        return _Described(Ref, arg._object)  # type: ignore[arg-type]
+        return _Described(Ref, arg._object)
     if isinstance(arg, SliceRef):
-        return _Described(SliceRef, arg.ref._object, arg.index)  # type: ignore[arg-type]
+        return _Described(SliceRef, arg.ref._object, arg.index)
     if isinstance(arg, Refs):
         return _Described(Refs, arg.engine_state)
     if isinstance(arg, Column):
@@ -35,13 +34,14 @@ def describe(arg: Any) -> Any:
     return arg
 
 
-def revive(arg: Any) -> Any:
+def revive(arg: object) -> object:
     """Returns the argument again, with handles of its own."""
     if not isinstance(arg, _Described):
         return arg
     if isinstance(arg.target, ObjectState):
         ref = Ref(arg.target)
         return ref if arg.kind is Ref else SliceRef(ref, arg.index)
+    assert isinstance(arg.target, Bundle)
     refs = Refs(Ref(state) for state in arg.target.objects)
     refs.engine_state = arg.target
     return refs if arg.kind is Refs else Column(refs, arg.index)  # type: ignore[arg-type]

@@ -6,12 +6,13 @@ Guarantee: one fetch brings all that a task needs, or nothing; fetched values st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from exoshuffle._native import Slice, Store
 from exoshuffle.engines.local.objects import arguments, values
 from exoshuffle.engines.local.objects.arguments import Wanted
 from exoshuffle.engines.local.objects.state import ObjectState, Status, ValueGoneError
+from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
 
 
@@ -31,13 +32,19 @@ class Loaded:
     index: int | range | None
     buffers: list[Slice]
 
-    def value(self) -> Any:
+    def value(self) -> object:
         """Returns the value, for this process."""
         return values.assemble(self.stored, self.num_slices, self.index, self.buffers)
 
 
 #: A loaded argument: its value, or the values of a sequence.
 Arguments = Loaded | list[Loaded]
+
+
+def take(task: Task) -> list[Arguments]:
+    """Takes the loaded arguments of a packed task, so that they end with the run that gets them."""
+    loaded, task.values = cast("list[Arguments] | None", task.values), None
+    return loaded or []
 
 
 def slice_bytes(store: Store, state: ObjectState) -> list[int]:

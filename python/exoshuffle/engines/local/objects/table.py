@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import cast
 
 from exoshuffle._native import Store
 from exoshuffle.engines.local.objects import arguments
@@ -79,7 +79,7 @@ class ObjectTable:
         if self.closed:
             raise ClosedError("the engine is closed; call exoshuffle.init() to start another")
 
-    def own(self, found: Any) -> ObjectState:
+    def own(self, found: object) -> ObjectState:
         """Returns the object behind a reference, if it is of this engine. Without the lock.
 
         Raises:
@@ -92,8 +92,7 @@ class ObjectTable:
             if isinstance(counter, ObjectTable):
                 counter.check_process()
             raise ClosedError(f"{found!r} belongs to an engine that was closed; make it again")
-        state: ObjectState = found
-        return state
+        return cast("ObjectState", found)
 
     def check_arguments(self, task: Task) -> None:
         """Raises ``ClosedError`` if an argument is of another engine. Without the lock."""

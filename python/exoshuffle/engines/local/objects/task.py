@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.objects.calls import Call
@@ -96,15 +96,15 @@ class Task:
 
     def __init__(
         self,
-        fn: Callable[..., Any] | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object] | None,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
         sequence: int,
     ) -> None:
         self.fn = fn
-        self.args: tuple[Any, ...] | None = args
-        self.kwargs: dict[str, Any] | None = kwargs
+        self.args: tuple[object, ...] | None = args
+        self.kwargs: dict[str, object] | None = kwargs
         self.call: Call | None = None
         self.options = options
         self.name = options.name or getattr(fn, "__name__", "task")
@@ -122,7 +122,7 @@ class Task:
         #: Whether it counts among the tasks that have their arguments ahead of the workers.
         self.is_staged = False
         self.missing = 0
-        self.lineage: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        self.lineage: tuple[tuple[object, ...], dict[str, object]] = ((), {})
         self.output: ObjectState | None = None
         self.stream: Stream | None = None
         self.actor: CalledActor | None = None
@@ -135,7 +135,8 @@ class Task:
         #: Set for an actor: until it ends, it occupies the resources that its making took.
         self.keeps_resources = False
         self.reservation: Reservation | None = None
-        self.values: Any = None
+        #: The arguments as ``Runner.resolve`` returns them; None before that, and once the function has them.
+        self.values: object = None
         #: The worker process that the attempt runs in, if it does not run on a thread.
         self.worker: Host | None = None
 

@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import cloudpickle
 
@@ -24,6 +24,7 @@ from exoshuffle.arguments import is_whole
 from exoshuffle.engines.local.objects import identity
 from exoshuffle.engines.unpicklable import pickled
 from exoshuffle.errors import EngineError, OptionsError
+from exoshuffle.futures.engine import BlockBuffer
 from exoshuffle.futures.refs import Ref
 from exoshuffle.units import counted
 
@@ -40,7 +41,7 @@ _SPILL_PERCENT = 80
 COLLECT_SECONDS = 1.0
 
 
-def check_inline_bytes(value: Any) -> None:
+def check_inline_bytes(value: object) -> None:
     """Raises ``OptionsError`` unless the value is a number of bytes."""
     if not is_whole(value) or value < 0:
         raise OptionsError(
@@ -76,13 +77,13 @@ class Blocks(Protocol):
 
     inline_bytes: int
 
-    def allocate(self, offsets: Sequence[int]) -> Any:
+    def allocate(self, offsets: Sequence[int]) -> BlockBuffer:
         """Returns a block to fill."""
 
-    def num_slices(self, value: Any) -> int | None:
+    def num_slices(self, value: object) -> int | None:
         """Returns the number of slices of a block from ``allocate``; None for any other value."""
 
-    def seal(self, block: Any) -> int:
+    def seal(self, block: object) -> int:
         """Ends filling, and returns the block's number."""
 
 
@@ -119,17 +120,17 @@ class StoreBlocks:
         used = stats["used_blocks_bytes"] + stats["reserved_bytes"] + more_bytes
         return 100 * used > _SPILL_PERCENT * stats["budget_bytes"]
 
-    def num_slices(self, value: Any) -> int | None:
+    def num_slices(self, value: object) -> int | None:
         """See ``Blocks``."""
         return value.num_slices if isinstance(value, _native.Block) else None
 
-    def seal(self, block: Any) -> int:
+    def seal(self, block: object) -> int:
         """See ``Blocks``."""
-        number: int = block.seal()
-        return number
+        assert isinstance(block, _native.Block)
+        return block.seal()
 
 
-def encode(blocks: Blocks, value: Any, num_slices: int) -> StoredValue:
+def encode(blocks: Blocks, value: object, num_slices: int) -> StoredValue:
     """Stores the value that a task returned, so that it can be read.
 
     Raises:
@@ -162,7 +163,7 @@ def _references(handles: list[identity.Handle]) -> tuple[Ref, ...]:
     return tuple(Ref(handle) for handle in handles)
 
 
-def _checked(value: Any, num_slices: int) -> Sequence[Any]:
+def _checked(value: object, num_slices: int) -> Sequence[object]:
     if (
         not isinstance(value, Sequence)
         or isinstance(value, str | bytes)
@@ -177,7 +178,7 @@ def _checked(value: Any, num_slices: int) -> Sequence[Any]:
 
 def assemble(
     stored: StoredValue, num_slices: int, index: int | range | None, buffers: Sequence[Readable]
-) -> Any:
+) -> object:
     """Makes the value of an object, or of one or some of its slices, from the fetched buffers."""
     if stored.inline is not None:
         chosen = stored.inline
@@ -194,7 +195,7 @@ def assemble(
     return decoded if many else decoded[0]
 
 
-def is_arrow(value: Any) -> bool:
+def is_arrow(value: object) -> bool:
     """Whether a value is Arrow data, which nobody can have changed since it was read."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(
@@ -202,7 +203,7 @@ def is_arrow(value: Any) -> bool:
     )
 
 
-def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+def dumps(value: object, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
     """Pickles a value. Large buffers go to ``buffers``, if given.
 
     Functions and classes that other processes cannot import are pickled by value.
@@ -223,11 +224,11 @@ def dumps(value: Any, buffers: list[pickle.PickleBuffer] | None = None) -> bytes
 class _Packed:
     """One pickled value: ``[count][lengths][pickle][buffers]``, buffers aligned for zero-copy readers."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
         buffers: list[pickle.PickleBuffer] = []
         self._pickle = dumps(value, buffers)
-        self._parts: list[Any] = [self._pickle]
+        self._parts: list[bytes | memoryview] = [self._pickle]
         self._parts.extend(buffer.raw() for buffer in buffers)
         self.num_bytes = _aligned(8 * (len(self._parts) + 1)) + sum(
             [_aligned(len(part)) for part in self._parts]
@@ -255,7 +256,7 @@ def _unpinned(buffer: Readable) -> memoryview:
     return memoryview(bytes(view)) if len(view) <= INLINE_BYTES else view
 
 
-def _unpack(view: memoryview) -> Any:
+def _unpack(view: memoryview) -> object:
     (count,) = struct.unpack_from("<Q", view)
     lengths = struct.unpack_from(f"<{count}Q", view, 8)
     position = _aligned(8 * (count + 1))
@@ -263,7 +264,8 @@ def _unpack(view: memoryview) -> Any:
     for length in lengths:
         parts.append(view[position : position + length])
         position += _aligned(length)
-    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  written by this application
+    value: object = pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  written by this application
+    return value
 
 
 def _aligned(count: int) -> int:

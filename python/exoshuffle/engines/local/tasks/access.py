@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from exoshuffle import _native
 from exoshuffle.engines.local.memory.kept import Kept
@@ -53,7 +52,7 @@ class ObjectAccess:
         """Raises ``ClosedError`` once the engine is closed."""
         self._table.check_open()
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """See ``Engine``."""
         self.check_open()
         return self.keep(values.encode(self._blocks, value, 1))
@@ -67,7 +66,7 @@ class ObjectAccess:
             self._table.fulfil(state, stored)
         return ref
 
-    def get(self, ref: Ref | SliceRef, timeout: float | None) -> Any:
+    def get(self, ref: Ref | SliceRef, timeout: float | None) -> object:
         """See ``Engine``."""
         ((state, index),) = arguments.wanted(ref)
         self._table.own(state)

@@ -12,9 +12,9 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from exoshuffle._native import Reservation
+from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.state import ValueGoneError
 from exoshuffle.engines.local.objects.table import ObjectTable
 from exoshuffle.engines.local.objects.task import Task
@@ -69,7 +69,7 @@ class LocalActor:
         self._changed = threading.Condition(parts.table.lock)
         self._calls: dict[int | None, collections.deque[Task]] = {}
         self._worker: WorkerProcess | None = None
-        self._instance: Any = None
+        self._instance: object = None
         self._reservation: Reservation | None = None
         self._started = False
         self._wanted = True
@@ -147,7 +147,7 @@ class LocalActor:
             args, kwargs = arguments_of(task)
             self._instance = function_of(task)(*args, **kwargs)
             return
-        loaded, task.values = task.values or [], None
+        loaded = loading.take(task)
         worker = self._parts.pool.take()
         try:
             worker.run(task, wire.ACTOR, loaded)
@@ -230,7 +230,7 @@ class LocalActor:
     def _execute(self, task: Task) -> StoredValue:
         if self._worker is None:
             return self._parts.threads.run(task, getattr(self._instance, task.method))
-        loaded, task.values = task.values or [], None
+        loaded = loading.take(task)
         return self._worker.run(task, wire.METHOD, loaded)
 
     def _died(self, task: Task, error: WorkerDiedError) -> None:

@@ -6,7 +6,6 @@ Tasks for a thread are taken as they are; everything else is packed for a worker
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from exoshuffle.engines.local.objects.calls import Call, Reference, code_of, pack
 from exoshuffle.engines.local.objects.task import Task
@@ -36,9 +35,9 @@ class Calling:
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -65,7 +64,7 @@ class Calling:
         return self._submissions.task(task)
 
     def create_actor(
-        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+        self, cls: type, args: tuple[object, ...], kwargs: dict[str, object], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
         self._objects.check_open()
@@ -92,8 +91,8 @@ class Calling:
         self,
         actor: Ref,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""

@@ -20,7 +20,7 @@ from exoshuffle.errors import (
     TaskError,
     WorkerDiedError,
 )
-from exoshuffle.observe.events import Observer, TaskFinished
+from exoshuffle.futures.events import Observer, TaskFinished
 
 #: Errors call the place where a task ran by this name.
 ENGINE_NAME = "local"

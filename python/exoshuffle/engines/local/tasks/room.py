@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 from exoshuffle._native import Store
 from exoshuffle.engines.local.memory import limits
@@ -57,7 +56,7 @@ def check(budget: Budget, store: Store, task: Task, memory: int) -> None:
         )
 
 
-def _too_many_bytes(store: Store, args: Sequence[Any], room_bytes: int) -> int:
+def _too_many_bytes(store: Store, args: Sequence[object], room_bytes: int) -> int:
     """Returns the least that the arguments take, if that is more than there can be; else 0."""
     stats = store.stats()
     # Blocks in files take no memory, and may be among the arguments.
@@ -108,7 +107,7 @@ def _held(sizes: Sequence[int], chosen: set[int]) -> int:
     return min(image, pages)
 
 
-def _most_bytes(store: Store, arg: Any) -> int:
+def _most_bytes(store: Store, arg: object) -> int:
     """Returns no less than ``least_bytes`` of one argument; is cheaper for sequences."""
     index: int | range | None = None
     if isinstance(arg, Refs | Column):

@@ -6,7 +6,6 @@ Guarantee: a task that can never have its memory and its arguments at once is re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from exoshuffle._native import Store
 from exoshuffle.engines.local.memory.budget import Budget
@@ -60,7 +59,7 @@ class Runner:
         """Whether the task has arguments to fetch."""
         return bool(arguments.targets(task))
 
-    def resolve(self, task: Task) -> Any:
+    def resolve(self, task: Task) -> object:
         """Fetches the values of a task's arguments all at once, and restores spilled ones.
 
         Returns:

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from exoshuffle._native import MappedBlock
 from exoshuffle.engines.local.objects import values
@@ -44,25 +43,25 @@ class WorkerBlocks:
         self._open[id(block)] = (block, number, len(offsets) - 1)
         return block
 
-    def num_slices(self, value: Any) -> int | None:
+    def num_slices(self, value: object) -> int | None:
         """See ``Blocks``."""
         found = self._open.get(id(value))
         return None if found is None else found[2]
 
-    def seal(self, block: Any) -> int:
+    def seal(self, block: object) -> int:
         """See ``Blocks``."""
-        _, number, _ = self._open.pop(id(block))
-        if isinstance(block, bytearray):
+        opened, number, _ = self._open.pop(id(block))
+        if isinstance(opened, bytearray):
             # Memory is short, else there would be a block to map.
-            for start in range(0, len(block), _FILL_BYTES):
+            for start in range(0, len(opened), _FILL_BYTES):
                 self._questions.ask(
-                    "fill", number, start, bytes(block[start : start + _FILL_BYTES])
+                    "fill", number, start, bytes(opened[start : start + _FILL_BYTES])
                 )
         else:
-            block.release()
+            opened.release()
         return number
 
-    def encoded(self, value: Any, num_slices: int) -> wire.Encoded:
+    def encoded(self, value: object, num_slices: int) -> wire.Encoded:
         """Stores a value where the engine finds it, and returns where that is."""
         stored = values.encode(self, value, num_slices)
         return stored.inline, stored.block_id, stored.pickled, stored.contained

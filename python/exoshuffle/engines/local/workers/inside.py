@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from exoshuffle.engines.local.objects import calls
 from exoshuffle.engines.local.workers import wire
@@ -14,8 +13,9 @@ from exoshuffle.engines.local.workers.link import Link
 from exoshuffle.engines.local.workers.questions import Questions
 from exoshuffle.errors import EngineError
 from exoshuffle.futures.engine import Node
+from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
-from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
 
 
 class WorkerStream:
@@ -64,9 +64,9 @@ class WorkerEngine:
 
     def submit(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        fn: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -77,7 +77,7 @@ class WorkerEngine:
         )
 
     def create_actor(
-        self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any], options: ActorOptions
+        self, cls: type, args: tuple[object, ...], kwargs: dict[str, object], options: ActorOptions
     ) -> Ref:
         """See ``Engine``."""
         name = options.name or cls.__name__
@@ -91,8 +91,8 @@ class WorkerEngine:
         self,
         actor: Ref,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         options: TaskOptions,
     ) -> Ref | RefStream:
         """See ``Engine``."""
@@ -103,12 +103,12 @@ class WorkerEngine:
         """See ``Engine``."""
         self._questions.ask("kill_actor", actor)
 
-    def put(self, value: Any) -> Ref:
+    def put(self, value: object) -> Ref:
         """See ``Engine``."""
         ref: Ref = self._questions.ask("put", self._blocks.encoded(value, 1))
         return ref
 
-    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Any:
+    def get(self, ref: Ref | SliceRef, timeout: float | None = None) -> Value:
         """See ``Engine``."""
         return self._questions.ask("get", ref, timeout)
 
@@ -162,19 +162,19 @@ class WorkerEngine:
         stats: dict[str, int] = self._questions.ask("stats")
         return stats
 
-    def add_observer(self, observer: Callable[[Any], None]) -> None:
+    def add_observer(self, observer: Observer) -> None:
         """Refuses: events happen in the process of the engine."""
         raise EngineError(
             f"{observer!r} observes from the program that called init(), not from a task"
         )
 
-    def remove_observer(self, observer: Callable[[Any], None]) -> None:
+    def remove_observer(self, observer: Observer) -> None:
         """See ``add_observer``."""
 
     def close(self) -> None:
         """Does nothing: the engine belongs to the program that called ``init``."""
 
-    def _packed_code(self, fn: Callable[..., Any], name: str) -> wire.PackedCode:
+    def _packed_code(self, fn: Callable[..., object], name: str) -> wire.PackedCode:
         code = calls.code_of(fn, name)
         known = code.digest in self._known_code
         if not code.inside:

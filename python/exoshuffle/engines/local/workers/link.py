@@ -75,23 +75,23 @@ class Link:
         return not self._poll.poll(milliseconds)
 
     def receive(self) -> tuple[str, Any]:
-        """Waits for the next message; ends the process when the engine has gone."""
+        """Waits for the next message; ends the process when the engine has gone. Its kind says what it holds."""
         try:
             frame = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
             _end(error)
         lent, body = pickle.loads(frame)  # noqa: S301  written by our engine
         held = [self._borrow(number, num_slices) for number, num_slices in lent]
-        message: tuple[str, Any] = pickle.loads(body)  # noqa: S301  written by our engine
+        kind, payload = pickle.loads(body)  # noqa: S301  written by our engine
         # References inside values are made when the values are decoded; until the next frame is sent all are held.
         self.handle_events.extend((borrowed, -1) for borrowed in held)
-        return message
+        return kind, payload
 
-    def send(self, kind: str, payload: Any) -> None:
+    def send(self, kind: str, payload: object) -> None:
         """Sends a message, and gives back what nobody here holds any more."""
         self.send_packed(self.pack(kind, payload))
 
-    def pack(self, kind: str, payload: Any) -> bytes:
+    def pack(self, kind: str, payload: object) -> bytes:
         """Returns a message as bytes. Its references can go before it is sent, so that the frame gives them back."""
         with identity.Capturing():
             return pickle.dumps((kind, payload), protocol=5)
@@ -110,7 +110,7 @@ class Link:
         """Closes the connection."""
         self._connection.close()
 
-    def value(self, transfer: wire.Transfer) -> Any:
+    def value(self, transfer: wire.Transfer) -> object:
         """Returns the value of a transfer; large buffers are views of the engine's memory."""
         buffers = [self._buffer(piece) for piece in transfer.slices]
         return values.assemble(transfer.stored, transfer.num_slices, transfer.index, buffers)

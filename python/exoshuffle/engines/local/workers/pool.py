@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from exoshuffle._native import Reservation
 from exoshuffle.engines.local.memory import limits
 from exoshuffle.engines.local.memory.budget import Budget
+from exoshuffle.engines.local.objects import loading
 from exoshuffle.engines.local.objects.loading import Arguments
 from exoshuffle.engines.local.objects.task import Task
 from exoshuffle.engines.local.objects.values import StoredValue
@@ -95,7 +96,7 @@ class ProcessPool:
 
     def run(self, task: Task) -> StoredValue:
         """Runs a task in a worker; see ``WorkerProcess.run``."""
-        loaded, task.values = task.values or [], None
+        loaded = loading.take(task)
         try:
             worker = self.take(task)
             if self._begin(task, worker):

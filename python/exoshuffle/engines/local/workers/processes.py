@@ -205,10 +205,10 @@ class WorkerProcess:
         others = f" and {num_started} that it started" if num_started else ""
         raise FunctionMemoryError(
             f"{self._running(task)} had {format_bytes(num_bytes)} of memory in its worker process{others}, "
-            f"{format_bytes(self._allowed_bytes)} were set apart for it, and the memory limit of "
-            f"{format_bytes(self._home.memory_limit)} had no more: declare with memory= what it takes beside its "
-            "rows, so that no more tasks run at once than there is room for, let it take fewer rows at a time, or "
-            "raise memory_limit"
+            f"and {format_bytes(self._allowed_bytes)} were set apart for it; the memory limit of "
+            f"{format_bytes(self._home.memory_limit)} had no more; declare with memory= what it takes beside its "
+            "rows, so that no more tasks run at once than fit; or let it take fewer rows at a time, or raise "
+            "memory_limit"
         ) from error
 
     def _running(self, task: Task) -> str:
@@ -343,7 +343,7 @@ class WorkerProcess:
 
     # --- frames ------------------------------------------------------------------------------------------------
 
-    def _send(self, message: tuple[str, Any], handles: list[Handle]) -> None:
+    def _send(self, message: tuple[str, object], handles: list[Handle]) -> None:
         with identity.Capturing() as captured:
             body = pickle.dumps(message, protocol=5)
         lent = [self._lent.lend(handle) for handle in (*captured, *handles)]
@@ -353,16 +353,17 @@ class WorkerProcess:
             raise self._died() from error
 
     def _receive(self) -> tuple[str, Any]:
+        """Returns the kind of a message, and what that kind says."""
         try:
             frame = self._connection.recv_bytes()
         except (EOFError, OSError) as error:
             raise self._died() from error
         message, returned, unpinned, discarded, dropped = pickle.loads(frame)  # noqa: S301  written by our worker
-        received: tuple[str, Any] = pickle.loads(message)  # noqa: S301  written by our worker
+        kind, payload = pickle.loads(message)  # noqa: S301  written by our worker
         self._lent.take_back(returned, unpinned)
         self._requests.discard(discarded)
         self._requests.drop_streams(dropped)
-        return received
+        return kind, payload
 
     def _died(self) -> WorkerDiedError:
         code = self._process.wait()
@@ -374,7 +375,7 @@ class WorkerProcess:
         died.from_outside = ending.is_from_outside
         return died
 
-    def _answer(self, name: str, args: tuple[Any, ...]) -> None:
+    def _answer(self, name: str, args: tuple[object, ...]) -> None:
         handles: list[Handle] = []
         try:
             answer = self._requests.serve(name, args)

@@ -39,8 +39,8 @@ class Questions:
         self.is_busy = True
         self._function_name = ""
 
-    def ask(self, name: str, *args: Any) -> Any:
-        """Asks the engine and waits for the answer; ``Requests`` has a method for each question."""
+    def ask(self, name: str, *args: object) -> Any:
+        """Asks the engine and waits for the answer, of the type that the method of ``Requests`` for it returns."""
         with self.turn:
             if self._forked_from is not None:
                 raise ForkedEngineError.of(self._forked_from)
@@ -62,13 +62,13 @@ class Questions:
                 self._function_name = function
                 self._link.send(wire.FUNCTION, function)
 
-    def notice(self, event: str, args: tuple[Any, ...]) -> None:
+    def notice(self, event: str, args: tuple[object, ...]) -> None:
         """As an audit hook, tells the engine of a signal that a task sends to its own process."""
         if event not in ("os.kill", "os.killpg") or not self.is_busy:
             return
         if args[0] in (0, os.getpid()) and self.turn.acquire(timeout=_NOTICE_SECONDS):
             try:
-                self._link.send(wire.ENDS, int(args[1]))
+                self._link.send(wire.ENDS, args[1])
             finally:
                 self.turn.release()
 
@@ -79,7 +79,7 @@ class Questions:
         self.turn = threading.RLock()
         self.is_busy = False
 
-    def _exchange(self, kind: str, payload: Any) -> Any:
+    def _exchange(self, kind: str, payload: object) -> Any:
         self._link.send(kind, payload)
         kind, (succeeded, answer) = self._link.receive()
         assert kind == wire.REPLY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from exoshuffle._native import Block
 from exoshuffle.engines.local.objects import calls
@@ -90,9 +90,10 @@ class Requests:
         self._streams: dict[int, RefStream] = {}
         self._codes: dict[bytes, Code] = {}
 
-    def serve(self, name: str, args: tuple[Any, ...]) -> Any:
+    def serve(self, name: str, args: tuple[object, ...]) -> object:
         """Answers a request by name."""
-        return getattr(self, name)(*args)
+        answer: object = getattr(self, name)(*args)
+        return answer
 
     def stored(self, encoded: wire.Encoded) -> StoredValue:
         """Seals the block of a value that the worker encoded, and returns the value as the engine keeps it."""

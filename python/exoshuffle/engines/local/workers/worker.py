@@ -13,9 +13,9 @@ import pickle
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import cast
 
 from exoshuffle import __version__, _native
 from exoshuffle.engines.local.objects import calls, values
@@ -48,10 +48,10 @@ class Worker:
         self._blocks = WorkerBlocks(self.questions, link, hello.inline_bytes)
         self.engine = WorkerEngine(link, self.questions, self._blocks, hello)
         self._outputs: list[TaskOutput] = []
-        self._codes: dict[bytes, Callable[..., Any]] = {}
-        self._actor: Any = None
+        self._codes: dict[bytes, Callable[..., object]] = {}
+        self._actor: object = None
 
-    def serve(self, kind: str, payload: Any) -> None:
+    def serve(self, kind: str, payload: object) -> None:
         """Does what a message of the engine orders, and sends the result."""
         if kind == wire.COLLECT:
             gc.collect()
@@ -61,7 +61,7 @@ class Worker:
         self._speaker.begin()
         failure = None
         try:
-            self._serve(kind, payload)
+            self._serve(kind, cast("wire.Order", payload))
         except BaseException as error:  # noqa: BLE001  whatever it is, it belongs to the task
             failure = wire.Failure.of(error)
         # Only now is the error gone, with all that the frames of its traceback held.
@@ -91,7 +91,7 @@ class Worker:
         if kind == wire.ACTOR:
             self._actor, value = value, None
         if num_returns == "streaming":
-            for item in value:
+            for item in cast("Iterable[object]", value):
                 if not self.questions.hand_over(self._blocks.encoded(item, 1)):
                     break
             value, num_returns = None, 1
@@ -125,13 +125,13 @@ class Worker:
         logging.root.addHandler(RecordSender(self._speaker, log_level))
         logging.root.setLevel(log_level)
 
-    def _function(self, kind: str, order: wire.Order) -> Callable[..., Any]:
+    def _function(self, kind: str, order: wire.Order) -> Callable[..., object]:
         if kind == wire.METHOD:
-            bound: Callable[..., Any] = getattr(self._actor, order.method)
+            bound: Callable[..., object] = getattr(self._actor, order.method)
             return bound
         assert order.code is not None
         digest, data = order.code
-        fn: Callable[..., Any]
+        fn: Callable[..., object]
         if data is None:
             fn = self._codes[digest]
         else:
@@ -146,7 +146,9 @@ class Worker:
         self._speaker.is_listened_to = False
 
 
-def _arrow_in_store(order: wire.Order, found: list[Any]) -> list[tuple[int, weakref.ref[Any]]]:
+def _arrow_in_store(
+    order: wire.Order, found: Sequence[object]
+) -> list[tuple[int, weakref.ref[object]]]:
     """Returns the references whose values are Arrow data, by number: such a value may come back as it is."""
     return [
         (number, weakref.ref(value))
