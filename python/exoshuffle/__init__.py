@@ -35,6 +35,13 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        from_arrow,
+        from_dict,
+        from_items,
+        from_pandas,
+        from_polars,
+        from_pydict,
+        range,  # noqa: A004, F401  called as xs.range
         read_binary,
         read_csv,
         read_ipc,
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Without ``range``, so that a star import leaves Python's.
 __all__ = [
     "ActorHandle",
     "ActorOptions",
@@ -59,6 +67,12 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "from_arrow",
+    "from_dict",
+    "from_items",
+    "from_pandas",
+    "from_polars",
+    "from_pydict",
     "get",
     "init",
     "kill",
@@ -83,6 +97,13 @@ __all__ = [
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "from_arrow",
+        "from_dict",
+        "from_items",
+        "from_pandas",
+        "from_polars",
+        "from_pydict",
+        "range",
         "read_binary",
         "read_csv",
         "read_ipc",

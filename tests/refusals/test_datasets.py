@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -70,7 +71,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "join right_on a number": (lambda d: d.join(d, left_on="k", right_on=0), "right_on names 0"),
     "join with a table": (
         lambda d: d.join(TABLE, on="k"),
-        "join takes a Dataset, and got a pyarrow.lib.Table; .* read_parquet",
+        "join takes a Dataset, and got a pyarrow.lib.Table; .* from_arrow",
     ),
     "union with a table": (
         lambda d: d.union(TABLE),
@@ -226,7 +227,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "formats": (lambda _: WriteOptions(["parquet"]), r"unknown format \['parquet'\]"),
     "a dataset of a table": (
         lambda _: xs.Dataset(TABLE),
-        "a dataset is made by read_parquet and its siblings, not of pyarrow.Table",
+        "a dataset is made by read_parquet and its siblings, or by from_arrow, not of pyarrow.Table",
     ),
     "a delimiter of numbers": (
         lambda _: Untyped.read_csv("x", delimiter=1),
@@ -291,6 +292,65 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.join(d.select("k", "x"), on="k", suffix=""),
         "two columns named 'x' with suffix=''; choose another suffix",
     ),
+    "from_arrow of a number": (
+        lambda _: xs.from_arrow(5),
+        "from_arrow takes a table, batches or a stream of Arrow data, and got int 5; for lists",
+    ),
+    "from_arrow of a list": (lambda _: xs.from_arrow([TABLE]), "and got a list; for lists call fr"),
+    "from_arrow of a column": (
+        lambda _: xs.from_arrow(TABLE["k"]),
+        "got a column, pyarrow.ChunkedArray; name it: from_pydict",
+    ),
+    "from_arrow of an array": (lambda _: xs.from_arrow(pa.array([1])), "got a column, pyarrow.Int"),
+    "from_pandas of a table": (
+        lambda _: xs.from_pandas(TABLE),
+        "from_pandas takes a pandas.DataFrame, and got pyarrow.Table; for other tables call from_a",
+    ),
+    "from_polars of a table": (lambda _: xs.from_polars(TABLE), "takes a polars.DataFrame, and go"),
+    "from_pydict of rows": (
+        lambda _: Untyped.from_pydict([{"x": 1}]),
+        "from_pydict takes a dictionary of columns, and got .*; for rows call from_items",
+    ),
+    "from_pydict of text": (
+        lambda _: xs.from_pydict({"x": "abc"}),
+        "column 'x' is 'abc'; give a list of its values",
+    ),
+    "from_pydict of a number": (lambda _: xs.from_pydict({"x": 1}), "column 'x' is 1; give a list"),
+    "from_pydict of other lengths": (
+        lambda _: xs.from_pydict({"x": [1, 2], "y": [1]}),
+        "column 'x' has 2 values, and column 'y' 1; give all columns one length",
+    ),
+    "from_pydict with another schema": (
+        lambda _: xs.from_pydict({"x": [1]}, schema=pa.schema([("y", pa.int8())])),
+        "schema has the columns 'y', and the data 'x'; give a type to each, and to no others",
+    ),
+    "from_pydict with a word as schema": (
+        lambda _: Untyped.from_pydict({"x": [1]}, schema="x"),
+        "schema is 'x'; give a pyarrow.Schema",
+    ),
+    "from_items of a dictionary": (
+        lambda _: Untyped.from_items({"x": [1]}),
+        "from_items takes a list of rows, and got .*; for a dictionary of columns call from_pydict",
+    ),
+    "from_items of both kinds": (
+        lambda _: xs.from_items([{"x": 1}, 2]),
+        "item 0 is {'x': 1}, and item 1 is 2; give dictionaries only, or none",
+    ),
+    "from_items of numbers for two columns": (
+        lambda _: xs.from_items([1], schema=pa.schema([("a", pa.int8()), ("b", pa.int8())])),
+        "item 0 is 1, and schema has 2 columns; give dictionaries",
+    ),
+    "range of a half": (
+        lambda _: Untyped.range(0.5),
+        "stop is 0.5; it must be a whole number of 64",
+    ),
+    "range from a word": (lambda _: Untyped.range("a", 3), "start is 'a'; it must be a whole"),
+    "range in steps of nothing": (lambda _: xs.range(1, 2, 0), "step is 0; it must be another num"),
+    "range beyond 64 bits": (lambda _: xs.range(2**63 + 1), "it must be a whole number of 64 bits"),
+    "range of too many": (
+        lambda _: xs.range(-(2**63), 2**63 - 1),
+        "range has 18446744073709551615 rows; it must have at most",
+    ),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
         "asks for 'summ', which is none of all, any",
@@ -299,6 +359,34 @@ OPTIONS: dict[str, tuple[Call, str]] = {
 
 #: Name: (the call, words of its ``SchemaError``).
 SCHEMAS: dict[str, tuple[Call, str]] = {
+    "from_arrow of columns twice": (
+        lambda _: xs.from_arrow(pa.table([[1], [2], [3]], ["a", "b", "a"])),
+        "two columns have the name 'a'; names must differ, so rename one",
+    ),
+    "from_arrow of no columns": (
+        lambda _: xs.from_arrow(pa.table({})),
+        "the rows have no columns; give at least one",
+    ),
+    "from_polars of objects": (
+        lambda _: xs.from_polars(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
+        "the DataFrame has column 'o' of Python objects .dtype Object.*; cast or leave out",
+    ),
+    "from_arrow of a frame with objects": (
+        lambda _: xs.from_arrow(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
+        "column 'o' of Python objects",
+    ),
+    "from_pydict of mixed values": (
+        lambda _: xs.from_pydict({"x": [1, "a"]}),
+        "values of column 'x' have no common type: .*; convert them, or give the type by schema=",
+    ),
+    "from_pydict of values out of range": (
+        lambda _: xs.from_pydict({"x": [300]}, schema=pa.schema([("x", pa.int8())])),
+        "values of column 'x' do not fit its type: ",
+    ),
+    "from_items of nothing": (
+        lambda _: xs.from_items([]),
+        "from_items got no item, so there are no columns; give schema=",
+    ),
     "SQL as a column": (
         lambda d: d.sort("k desc"),
         "there is no column 'k desc'; for the order of 'k' write descending=True",
@@ -441,3 +529,16 @@ def test_an_unknown_column_lists_the_candidates(dataset: xs.Dataset) -> None:
         dataset.sort("kye")
     with pytest.raises(SchemaError, match="nope"):
         dataset.sort(["k", "nope"])
+
+
+def test_frames_of_pandas_without_columns_for_arrow() -> None:
+    """Every bad column is named, also where pandas stops at the first."""
+    pd = pytest.importorskip("pandas")
+    mixed = pd.DataFrame({"ok": [1, 2], "m": [1, "a"], "s": [object(), None]})
+    for call in (xs.from_pandas, xs.from_arrow):
+        with pytest.raises(
+            SchemaError, match=r"has columns 'm', 's' with values .*; convert with ast"
+        ):
+            call(mixed)
+        with pytest.raises(SchemaError, match="two columns have the name 'a'; names must differ"):
+            call(pd.DataFrame([[1, 2]], columns=["a", "a"]))

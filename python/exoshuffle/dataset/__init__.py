@@ -1,6 +1,15 @@
 """The lazy dataset."""
 
 from exoshuffle.dataset.dataset import Aggregated, Dataset
+from exoshuffle.dataset.given import (
+    from_arrow,
+    from_dict,
+    from_items,
+    from_pandas,
+    from_polars,
+    from_pydict,
+    range,  # noqa: A004  called as xs.range
+)
 from exoshuffle.dataset.online import Partial
 from exoshuffle.dataset.read import (
     read_binary,
@@ -16,6 +25,13 @@ __all__ = [
     "Aggregated",
     "Dataset",
     "Partial",
+    "from_arrow",
+    "from_dict",
+    "from_items",
+    "from_pandas",
+    "from_polars",
+    "from_pydict",
+    "range",
     "read_binary",
     "read_csv",
     "read_ipc",

@@ -215,7 +215,7 @@ def check_datasets(operator: str, others: Sequence[Any]) -> None:
             remedy = (
                 f"write a * before a list of datasets, {operator}(*datasets)"
                 if is_list and operator == "union"
-                else "write a table in memory to a file, and read that, for example with read_parquet"
+                else "make a dataset of a table in memory by from_arrow"
             )
             raise OptionsError(
                 f"{operator} takes a Dataset, and got a {kind.__module__}.{kind.__qualname__}; {remedy}"

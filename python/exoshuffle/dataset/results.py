@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
+#: The format of rows that come from no files.
+MEMORY = "memory"
 #: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
 #: next. Plans count them (``plan.memory``).
 MAX_LENT = 2
@@ -50,8 +52,7 @@ class Results:
     def __init__(self, node: Node) -> None:
         if not isinstance(node, Node):
             raise OptionsError(
-                f"a dataset is made by read_parquet and its siblings, not of {shown(node)}; write a table in memory to "
-                "a file, and read that"
+                f"a dataset is made by read_parquet and its siblings, or by from_arrow, not of {shown(node)}"
             )
         self.node = node
 
@@ -67,17 +68,22 @@ class Results:
 
     @property
     def format(self) -> str:
-        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``."""
-        name: str = sources(self.node)[0].format
-        return name
+        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``.
+
+        It is ``memory`` where no rows come from files.
+        """
+        read = sources(self.node)
+        return read[0].format if read else MEMORY
 
     @property
     def output_format(self) -> str:
-        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
+        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows or is none.
 
         A format that holds tables stays: writing a type that it cannot hold is an error.
         """
         name = self.format
+        if name == MEMORY:
+            return "parquet"
         if not FORMATS[name].holds_tables and not is_held(self.node, name):
             return "parquet"
         return name

@@ -1,4 +1,4 @@
-"""The inputs of a shuffle: files that can be cut at will, or blocks that an earlier shuffle made."""
+"""The inputs of a shuffle: files that can be cut at will, or blocks in the store."""
 
 from __future__ import annotations
 
@@ -79,6 +79,11 @@ class Input(Protocol):
         """Applied to the rows as they are read, before the steps of the shuffle."""
         ...
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the store holds the rows while they are read."""
+        ...
+
     def measure(self, side: Side) -> Workload:
         """Measures the size of the rows as they will travel, from a few stretches of the input."""
 
@@ -111,6 +116,7 @@ class FileInput:
     source: _native.Source
     steps: tuple[Step, ...] = ()
     first_file: int = 0
+    is_held = False
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -163,7 +169,7 @@ class FileInput:
         # A worker process may die in any stretch; then a function runs again over that stretch only.
         count = len(read) if _executor(stepped) == "process" else min(2, len(read))
         parts = [read[at::count] for at in range(count)]
-        return _together(_weighed(stepped, parts, share, memory_bytes))
+        return together(weighed(stepped, parts, share, memory_bytes))
 
     def _num_together(self, stretches: Sequence[_native.Split], num_bytes: int) -> int:
         """Returns how many stretches have ``num_bytes`` together; 1 where files are not small."""
@@ -196,7 +202,7 @@ class FileInput:
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
         sizes = [sum(split.size for split in splits_of(item)) for item in items]
-        return list(sizes) if self.source.rows is not None else _by_bytes(sizes, workload)
+        return list(sizes) if self.source.rows is not None else by_bytes(sizes, workload)
 
     def pieces(self, num_bytes: int) -> list[_native.Split]:
         """Cuts the files into splits of about this size."""
@@ -214,7 +220,7 @@ class FileInput:
         schema = schema_of(self.source)
         columns = required_columns(steps, schema, side.schema.names)
         reader = FileReader(bounded(self.source), self.source.schema_ipc, columns)
-        return BatchInput(reader, steps, _config(side), side.tag)
+        return BatchInput(reader, steps, config_of(side), side.tag)
 
     def decoding_bytes(self, side: Side) -> int:
         """See ``Input``."""
@@ -226,7 +232,7 @@ class FileInput:
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = _sampling(map_input, self.decoding_bytes(side))
+        run = sampling(map_input, self.decoding_bytes(side))
         if isinstance(map_input, BatchInput):
             # Steps cannot be applied to single rows of a split, so short stretches stand for the split.
             every = self._stretches(SAMPLED_BYTES)
@@ -240,7 +246,7 @@ class FileInput:
 
 @dataclass(frozen=True)
 class BlockInput:
-    """Blocks that an earlier shuffle made, one or several per partition, with steps on the way.
+    """Blocks in the store, with steps on the way: of an earlier shuffle, or of rows that the program gave.
 
     Attributes:
         refs: References to Arrow IPC streams.
@@ -249,6 +255,7 @@ class BlockInput:
 
     refs: tuple[Ref, ...]
     steps: tuple[Step, ...] = ()
+    is_held = True
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -259,16 +266,16 @@ class BlockInput:
         engine = current_engine()
         most = max(sum(sizes) for sizes in slice_bytes(chosen))
         memory = min(WEIGHED_COPIES * most, engine.budget_bytes // (2 * engine.num_cpus))
-        measured = _weighed(self.map_input(side), chosen, share, memory)
+        measured = weighed(self.map_input(side), chosen, share, memory)
         largest = max(work.total_bytes for work in measured)
-        return dataclasses.replace(_together(measured), max_item_bytes=int(largest / share))
+        return dataclasses.replace(together(measured), max_item_bytes=int(largest / share))
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``; several blocks of an item are in the order of the input, and so are their rows.
 
         Where rows are numbered, they are known by their block, so each block is an item by itself.
         """
-        if not workload.total_bytes or _numbers_rows(self.steps, side):
+        if not workload.total_bytes or numbers_rows(self.steps, side):
             return list(self.refs)
         sizes = [sum(each) for each in slice_bytes(self.refs)]
         # A map holds its blocks, beside the rows that it makes of them.
@@ -287,16 +294,16 @@ class BlockInput:
         """See ``Input``."""
         blocks = [tuple(item) if isinstance(item, Refs) else (item,) for item in items]
         sizes = [sum(map(sum, slice_bytes(each))) for each in blocks]
-        return _by_bytes(sizes, workload)
+        return by_bytes(sizes, workload)
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
-        return BatchInput(BlockReader(), self.steps + side.steps, _config(side), side.tag)
+        return BatchInput(BlockReader(), self.steps + side.steps, config_of(side), side.tag)
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
         map_input = self.map_input(side)
-        run = _sampling(map_input)
+        run = sampling(map_input)
         return [run.remote(map_input, index, item, num_rows) for index, item in items]
 
 
@@ -313,6 +320,7 @@ class UnmadeInput:
     workload: Workload
     num_blocks: int
     steps: tuple[Step, ...] = ()
+    is_held = True
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -321,7 +329,7 @@ class UnmadeInput:
 
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``."""
-        if not workload.total_bytes or _numbers_rows(self.steps, side):
+        if not workload.total_bytes or numbers_rows(self.steps, side):
             return [None] * self.num_blocks
         sizes = [ceil_div(workload.total_bytes, self.num_blocks)] * self.num_blocks
         return [None for _ in neighbours(sizes, split_bytes, MAX_TOGETHER)]
@@ -333,11 +341,11 @@ class UnmadeInput:
 
     def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
         """See ``Input``."""
-        return _by_bytes([1] * len(items), workload)
+        return by_bytes([1] * len(items), workload)
 
     def map_input(self, side: Side) -> MapInput:
         """See ``Input``."""
-        return BatchInput(BlockReader(), self.steps, _config(side))
+        return BatchInput(BlockReader(), self.steps, config_of(side))
 
     def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
         """See ``Input``."""
@@ -345,12 +353,12 @@ class UnmadeInput:
         return []
 
 
-def _numbers_rows(steps: Sequence[Step], side: Side) -> bool:
+def numbers_rows(steps: Sequence[Step], side: Side) -> bool:
     """Whether rows get numbers from their place in the input."""
     return isinstance(side.order, ByChance) or any(isinstance(step, Numbered) for step in steps)
 
 
-def _by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
+def by_bytes(sizes: Sequence[int], workload: Workload) -> list[float]:
     """Divides the rows of a workload among its items by their sizes."""
     density = max(workload.num_rows, 1) / max(sum(sizes), 1)
     return [max(size, 1) * density for size in sizes]
@@ -407,16 +415,17 @@ def measuring(
     return remote(measure, name="measure", memory=memory_bytes, executor=_executor(map_input))
 
 
-def _weighed(
+def weighed(
     map_input: MapInput, parts: Sequence[Any], share: float, memory_bytes: int = 0
 ) -> list[Workload]:
     """Weighs parts of the items, side by side."""
     run = measuring(weigh, map_input, memory_bytes)
-    weighed: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
-    return weighed
+    found: list[Workload] = get([run.remote(map_input, part, share) for part in parts])
+    return found
 
 
-def _together(measured: Sequence[Workload]) -> Workload:
+def together(measured: Sequence[Workload]) -> Workload:
+    """Returns the sum of workloads."""
     return Workload(
         sum(work.total_bytes for work in measured),
         sum(work.num_rows for work in measured),
@@ -430,7 +439,8 @@ def _executor(map_input: MapInput) -> Executor:
     return executor_of("thread", map_input.steps if isinstance(map_input, BatchInput) else ())
 
 
-def _sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
+def sampling(map_input: MapInput, decoding_bytes: int = 0) -> RemoteFunction:
+    """Returns the remote function of ``sample_keys``."""
     memory = decoding_bytes + _declared_bytes(map_input)
     return remote(sample_keys, name="sample", memory=memory, executor=_executor(map_input))
 
@@ -495,5 +505,6 @@ def _rows_of(groups: Sequence[tuple[_native.Split, ...]]) -> int:
     return sum(split.rows or 0 for group in groups for split in group) or 1
 
 
-def _config(side: Side) -> RowsConfig:
+def config_of(side: Side) -> RowsConfig:
+    """Returns the configuration of the rows of a side."""
     return rows_config(side.schema, side.order)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from exoshuffle.dataset.inputs.inputs import FileInput, Input
+from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import DiskFullError, MemoryLimitError
@@ -77,7 +77,7 @@ class ShuffleJob:
             held_bytes=sum(
                 work.total_bytes
                 for (source, _), work in zip(self.inputs, self.workloads, strict=True)
-                if not isinstance(source, FileInput)
+                if source.is_held
             ),
             result_bytes=self._result_bytes(),
             results=self.results,

@@ -59,15 +59,15 @@ def splits_of(item: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads blocks that an earlier shuffle made: Arrow IPC streams, one or a list of them, one after the other."""
+    """Reads blocks in the store: Arrow IPC streams, one or a list of them, one after the other."""
 
     def open(self, item: Any) -> Any:
         """See ``Reader``."""
         import pyarrow as pa
 
         if not isinstance(item, list):
-            return _native.Rows.from_ipc(item)
-        streams = [pa.RecordBatchReader.from_stream(_native.Rows.from_ipc(each)) for each in item]
+            return _rows(item)
+        streams = [pa.RecordBatchReader.from_stream(_rows(each)) for each in item]
         batches = itertools.chain.from_iterable(streams)
         return pa.RecordBatchReader.from_batches(streams[0].schema, batches)
 
@@ -75,3 +75,8 @@ class BlockReader:
         """See ``Reader``."""
         del item
         return Place.of_part(index, f"part {index} of the input")
+
+
+def _rows(block: Any) -> _native.Rows:
+    """Returns the rows of a block; Ray hands out blocks that the program put as signed bytes."""
+    return _native.Rows.from_ipc(memoryview(block).cast("B"))
