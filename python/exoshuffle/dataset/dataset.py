@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.describing import described
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.jobs.windows import check_window, small_window
 from exoshuffle.dataset.narrow import Narrow, check_datasets
@@ -17,7 +19,6 @@ from exoshuffle.dataset.tree.nodes import (
     ShuffleOptions,
     Windowed,
     check_count,
-    describe,
     is_read,
     is_records,
     sources,
@@ -47,6 +48,9 @@ from exoshuffle.operators.sort.shuffle import sort_keys, sort_shuffle
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
 
@@ -411,8 +415,16 @@ class Dataset(Narrow["Dataset"]):
         node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
         return Dataset(node)
 
-    def __repr__(self) -> str:
-        return f"Dataset({describe(self.node)})"
+    def describe(self) -> pa.Table:
+        """Returns a few numbers about each column: a column ``statistic``, and one for each column of the dataset.
+
+        The lines are ``count`` (of values that are not null), ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
+        ``50%``, ``75%`` and ``max``. Columns of numbers have doubles; other columns have text, with null where a line
+        means nothing. Quartiles are approximate, as those of ``approx_quantile``.
+
+        Cost: reads the input once.
+        """
+        return described(self.schema, lambda specs: self.group_by().agg(**specs).to_arrow())
 
     # --- internals ---------------------------------------------------------------------------------------------
 

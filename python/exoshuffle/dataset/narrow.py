@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
-from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     Limited,
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: The result of operations. The class of that name inherits from ``Narrow``, so its file imports this one.
-Dataset = TypeVar("Dataset", bound=Results)
+Dataset = TypeVar("Dataset", bound=Looking)
 #: Steps that follow each other: each takes rows from the one before. Python's stack had room for 300, but not for 400.
 MAX_STEPS = 256
 
 
-class Narrow(Results, Generic[Dataset]):
+class Narrow(Looking, Generic[Dataset]):
     """A dataset's rows and columns."""
 
     def select(self, /, *columns: str | Sequence[str], **expressions: str) -> Dataset:
