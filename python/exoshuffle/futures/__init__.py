@@ -19,7 +19,7 @@ from exoshuffle.futures.api import (
 from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef
-from exoshuffle.futures.session import adopt, current_engine, init, shutdown
+from exoshuffle.futures.session import Scoped, adopt, current_engine, init, shutdown
 
 __all__ = [
     "PROTOCOL",
@@ -33,6 +33,7 @@ __all__ = [
     "Refs",
     "RemoteClass",
     "RemoteFunction",
+    "Scoped",
     "SliceRef",
     "TaskOptions",
     "adopt",

@@ -48,11 +48,12 @@ from exoshuffle.engines.local.workers.requests import Requests
 from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef
+from exoshuffle.futures.session import Scoped
 from exoshuffle.observe.events import Observer
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 
 
-class LocalEngine:
+class LocalEngine(Scoped):
     """Runs tasks on threads and worker processes of this machine, over a store with one byte budget.
 
     See ``exoshuffle.init`` for the arguments that every engine has.
