@@ -35,6 +35,7 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        concat,
         from_arrow,
         from_dict,
         from_items,
@@ -67,6 +68,7 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "concat",
     "from_arrow",
     "from_dict",
     "from_items",
@@ -97,6 +99,7 @@ __all__ = [
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "concat",
         "from_arrow",
         "from_dict",
         "from_items",

@@ -351,6 +351,33 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda _: xs.range(-(2**63), 2**63 - 1),
         "range has 18446744073709551615 rows; it must have at most",
     ),
+    "fill_null with what fits nothing": (
+        lambda d: d.select("k").fill_null("a"),
+        "fill_null got 'a', and no column has a type that it fits; give another value, or values",
+    ),
+    "fill_null with null": (lambda d: d.fill_null(None), "fill_null got None, and no column has"),
+    "cast to a word": (lambda d: d.cast({"k": "number"}), "'number'"),
+    "concat of nothing": (
+        lambda _: xs.concat([]),
+        r"concat takes a list of datasets, and got \[\]",
+    ),
+    "concat of one": (
+        Untyped.concat,
+        "concat takes a list of datasets, and got Dataset",
+    ),
+    "concat of tables": (
+        lambda d: xs.concat([d, TABLE]),
+        "concat takes a Dataset, and got a pyarrow",
+    ),
+    "an aggregate as a number": (
+        lambda d: d.group_by("k").agg(5),
+        "agg got 5; write name=.column, function., or text such as .total=sum.x.",
+    ),
+    "an aggregate twice": (
+        lambda d: d.group_by("k").agg("n=count()", n="count"),
+        "two aggregates have the name 'n'; names must differ",
+    ),
+    "explode two columns": (lambda d: d.explode(["items", "x"]), "explode takes one column, and g"),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
         "asks for 'summ', which is none of all, any",
@@ -359,6 +386,21 @@ OPTIONS: dict[str, tuple[Call, str]] = {
 
 #: Name: (the call, words of its ``SchemaError``).
 SCHEMAS: dict[str, tuple[Call, str]] = {
+    "explode numbers": (
+        lambda d: d.explode("k"),
+        "column 'k' is int64, which is no list; explode takes a list",
+    ),
+    "explode what is not there": (lambda d: d.explode("nope"), "there is no column 'nope'"),
+    "fill_null of numbers with text": (
+        lambda d: d.fill_null({"k": "a"}),
+        "column 'k' is int64, and 'a' is no value of it; cast the column, or give another value",
+    ),
+    "fill_null of what is not there": (lambda d: d.fill_null({"nope": 1}), "there is no column 'n"),
+    "drop_nulls of what is not there": (
+        lambda d: d.drop_nulls("nope"),
+        "there is no column 'nope'",
+    ),
+    "cast what is not there": (lambda d: d.cast({"nope": "text"}), "there is no column 'nope'"),
     "from_arrow of columns twice": (
         lambda _: xs.from_arrow(pa.table([[1], [2], [3]], ["a", "b", "a"])),
         "two columns have the name 'a'; names must differ, so rename one",

@@ -1,5 +1,6 @@
 """The lazy dataset."""
 
+from exoshuffle.dataset.concatenated import concat
 from exoshuffle.dataset.dataset import Aggregated, Dataset
 from exoshuffle.dataset.given import (
     from_arrow,
@@ -25,6 +26,7 @@ __all__ = [
     "Aggregated",
     "Dataset",
     "Partial",
+    "concat",
     "from_arrow",
     "from_dict",
     "from_items",

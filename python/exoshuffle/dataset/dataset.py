@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.columns import Columns
 from exoshuffle.dataset.describing import described
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.jobs.windows import check_window, small_window
-from exoshuffle.dataset.narrow import Narrow, check_datasets
+from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.online import Partial, partials
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-class Dataset(Narrow["Dataset"]):
+class Dataset(Columns["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
@@ -414,6 +415,22 @@ class Dataset(Narrow["Dataset"]):
         joined = parse_asof(self.schema, other.schema, options)
         node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
         return Dataset(node)
+
+    # The names by which users of Spark, pandas and Polars know these.
+    order_by = sort
+    groupby = group_by
+    unique = drop_duplicates = distinct
+
+    def sort_values(
+        self,
+        by: str | Sequence[str],
+        ascending: bool | Sequence[bool] = True,
+        na_position: str = "last",
+    ) -> Dataset:
+        """Sorts with the arguments of pandas; see ``sort``."""
+        if isinstance(ascending, bool):
+            return self.sort(by, not ascending, na_position)
+        return self.sort(by, [not up for up in ascending], na_position)
 
     def describe(self) -> pa.Table:
         """Returns a few numbers about each column: a column ``statistic``, and one for each column of the dataset.

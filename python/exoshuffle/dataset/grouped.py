@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.group_by.text import parse_aggregate_text
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.units import option_bytes
@@ -41,7 +43,7 @@ class Grouped(Generic[Dataset, Aggregated]):
     shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
     aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
 
-    def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
+    def agg(self, /, *texts: str, **aggregates: AggregateSpec) -> Aggregated:
         """Makes one row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
         The functions take values that are not null (``exoshuffle.operators.group_by.aggregate`` has their results):
@@ -56,6 +58,7 @@ class Grouped(Generic[Dataset, Aggregated]):
         leaves NaN and infinities out, and is null where nothing else is there.
 
         Args:
+            *texts: Aggregates as on the command line: ``"n=count(), total=sum(x), p90=quantile(x, 0.9)"``.
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
                 parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``.
 
@@ -64,12 +67,17 @@ class Grouped(Generic[Dataset, Aggregated]):
 
         Raises:
             SchemaError: A column is unknown, or its type does not have the function.
-            OptionsError: An unknown function, a bad parameter, no aggregate at all.
+            OptionsError: An unknown function, a bad parameter, a name twice, no aggregate at all.
 
         Cost: maps combine the rows of a split where that sends fewer bytes, as measured before work starts. Only keys
         and aggregated columns travel.
         """
-        return self.aggregated(parse_aggregates(self.schema, self.keys, aggregates), self.options)
+        together = parse_aggregate_text(",".join(map(_text, texts))) if texts else {}
+        for name in together:
+            if name in aggregates:
+                raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
+        specs = together | aggregates
+        return self.aggregated(parse_aggregates(self.schema, self.keys, specs), self.options)
 
     def count(self) -> Aggregated:
         """Makes one row per group, with the keys and the number of its rows as ``count``."""
@@ -99,3 +107,11 @@ class Grouped(Generic[Dataset, Aggregated]):
         call = MapBatches(function, schema, memory_bytes=option_bytes("memory", memory, 0))
         shuffle = map_groups_shuffle(self.schema, self.keys, call, learnt)
         return self.shuffled(shuffle, self.options)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise OptionsError(
+            f'agg got {shown(given)}; write name=(column, function), or text such as "total=sum(x)"'
+        )
+    return given

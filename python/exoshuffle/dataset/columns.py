@@ -1,0 +1,96 @@
+"""``Columns``: further operations on columns, and the names by which other libraries know those of ``Narrow``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
+from exoshuffle.dataset.narrow import Dataset, Narrow
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.core.keys import names_of
+from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Filter
+from exoshuffle.operators.steps.explode import Explode
+from exoshuffle.operators.steps.nulls import fill_null
+
+if TYPE_CHECKING:
+    pass
+
+
+class Columns(Narrow[Dataset]):
+    """A dataset's columns: their types, nulls and lists."""
+
+    def with_column(self, name: str, expression: str) -> Dataset:
+        """Adds a column, or replaces it: ``with_columns`` for one, whose name may be any text."""
+        return self.with_columns(**{name: expression})
+
+    def cast(self, types: ColumnTypes) -> Dataset:
+        """Gives columns other types; ``astype`` is the same.
+
+        Args:
+            types: Types by name: a dictionary of pyarrow types or of the names that ``read_csv`` takes (``"float64"``,
+                ``"decimal(10,2)"``), or a pyarrow schema. Other columns stay.
+
+        Raises:
+            OptionsError: A type is none.
+            SchemaError: An unknown column; later, a type that no cast leads to.
+            InputError: While running: a value that the type cannot hold exactly. Numbers become the nearest float.
+
+        Cost: a copy of these columns.
+        """
+        wanted = schema_of_types(types)
+        for name in wanted.names:
+            column(name, self.schema)
+        return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
+
+    def fill_null(self, value: Any) -> Dataset:
+        """Puts a value in the place of nulls; ``fillna`` is the same. Types stay; NaN is no null.
+
+        Args:
+            value: One value, for all columns of its kind (numbers that hold it, text, truth values, moments). Or a
+                dictionary of values by column.
+
+        Raises:
+            OptionsError: The value fits no column.
+            SchemaError: An unknown column, or a value that its column cannot hold.
+        """
+        return self._stepped(fill_null(value, self.schema))
+
+    def drop_nulls(self, subset: str | Sequence[str] | None = None) -> Dataset:
+        """Leaves out rows that have a null; ``dropna`` is the same. NaN is no null.
+
+        Args:
+            subset: The columns that count; default: all.
+
+        Raises:
+            SchemaError: An unknown column.
+        """
+        names = self.schema.names if subset is None else names_of(subset, "subset")
+        for name in names:
+            column(name, self.schema)
+        return self._stepped(Filter(" AND ".join(f"{_quoted(name)} IS NOT NULL" for name in names)))
+
+    def explode(self, column: str) -> Dataset:
+        """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
+
+        Raises:
+            OptionsError: Several columns, or something else than a name.
+            SchemaError: An unknown column, or one that has no lists.
+        """
+        names = names_of(column, "column")
+        if len(names) != 1:
+            raise OptionsError(
+                f"explode takes one column, and got {shown(column)}; explode them one after the other"
+            )
+        return self._stepped(Explode(names[0]))
+
+    where = Narrow.filter
+    astype = cast
+    fillna = fill_null
+    dropna = drop_nulls
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
