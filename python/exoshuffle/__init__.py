@@ -35,6 +35,7 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        col,
         concat,
         from_arrow,
         from_dict,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         from_pandas,
         from_polars,
         from_pydict,
+        lit,
         range,  # noqa: A004, F401  called as xs.range
         read_binary,
         read_csv,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         read_parquet,
         read_records,
         read_text,
+        sql,
     )
 
 __version__ = "0.1.0"
@@ -68,6 +71,7 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "col",
     "concat",
     "from_arrow",
     "from_dict",
@@ -78,6 +82,7 @@ __all__ = [
     "get",
     "init",
     "kill",
+    "lit",
     "locate",
     "nodes",
     "put",
@@ -92,6 +97,7 @@ __all__ = [
     "shuffle",
     "shutdown",
     "slice_bytes",
+    "sql",
     "wait",
 ]
 
@@ -99,6 +105,7 @@ __all__ = [
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "col",
         "concat",
         "from_arrow",
         "from_dict",
@@ -106,6 +113,7 @@ _OF_DATASETS = frozenset(
         "from_pandas",
         "from_polars",
         "from_pydict",
+        "lit",
         "range",
         "read_binary",
         "read_csv",
@@ -114,6 +122,7 @@ _OF_DATASETS = frozenset(
         "read_parquet",
         "read_records",
         "read_text",
+        "sql",
     )
 )
 

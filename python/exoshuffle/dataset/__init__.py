@@ -21,11 +21,14 @@ from exoshuffle.dataset.read import (
     read_records,
     read_text,
 )
+from exoshuffle.operators.sql.expressions import Expr, col, lit, sql
 
 __all__ = [
     "Aggregated",
     "Dataset",
+    "Expr",
     "Partial",
+    "col",
     "concat",
     "from_arrow",
     "from_dict",
@@ -33,6 +36,7 @@ __all__ = [
     "from_pandas",
     "from_polars",
     "from_pydict",
+    "lit",
     "range",
     "read_binary",
     "read_csv",
@@ -41,4 +45,5 @@ __all__ = [
     "read_parquet",
     "read_records",
     "read_text",
+    "sql",
 ]

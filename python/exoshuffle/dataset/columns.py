@@ -9,6 +9,7 @@ from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.narrow import Dataset, Narrow
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import names_of
+from exoshuffle.operators.sql.expressions import Expr, col
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Filter
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Columns(Narrow[Dataset]):
     """A dataset's columns: their types, nulls and lists."""
 
-    def with_column(self, name: str, expression: str) -> Dataset:
+    def with_column(self, name: str, expression: str | Expr) -> Dataset:
         """Adds a column, or replaces it: ``with_columns`` for one, whose name may be any text."""
         return self.with_columns(**{name: expression})
 
@@ -70,7 +71,8 @@ class Columns(Narrow[Dataset]):
         names = self.schema.names if subset is None else names_of(subset, "subset")
         for name in names:
             column(name, self.schema)
-        return self._stepped(Filter(" AND ".join(f"{_quoted(name)} IS NOT NULL" for name in names)))
+        conditions = (col(name).is_not_null().text for name in names)
+        return self._stepped(Filter(" AND ".join(conditions)))
 
     def explode(self, column: str) -> Dataset:
         """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
@@ -90,7 +92,3 @@ class Columns(Narrow[Dataset]):
     astype = cast
     fillna = fill_null
     dropna = drop_nulls
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
