@@ -122,3 +122,19 @@ def test_exploded_rows_are_sampled_one_by_one() -> None:
         values = made.to_pydict()["l"]
         assert 1300 < len(values) < 1700
         assert 800 < len(set(values)) < 1000
+
+
+def test_unpivot() -> None:
+    frame = pl.DataFrame(
+        {"id": [1, 2, 3], "a": [4, None, 6], "b": [7, 8, 9], "s": ["x", "y", None]}
+    )
+    rows = xs.from_polars(frame)
+    same(rows.unpivot(["a", "b"], index="id"), frame.unpivot(["a", "b"], index="id"))
+    same(rows.drop("s").unpivot(index="id"), frame.drop("s").unpivot(index="id"))
+    same(rows.unpivot("s"), frame.unpivot("s"))
+    same(
+        rows.melt("id", ["b"], var_name="n", value_name="v"),
+        frame.unpivot(["b"], index="id", variable_name="n", value_name="v"),
+    )
+    assert rows.unpivot(["a", "b"]).select("variable").count() == 6
+    assert rows.unpivot(["a", "b"], index="id").select("id").to_pydict() == {"id": [1, 2, 3] * 2}

@@ -377,6 +377,10 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.group_by("k").agg("n=count()", n="count"),
         "two aggregates have the name 'n'; names must differ",
     ),
+    "unpivot to a number": (
+        lambda d: d.unpivot("k", variable_name=1),
+        "variable_name is 1; give the name of a column as text",
+    ),
     "explode two columns": (lambda d: d.explode(["items", "x"]), "explode takes one column, and g"),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
@@ -386,6 +390,18 @@ OPTIONS: dict[str, tuple[Call, str]] = {
 
 #: Name: (the call, words of its ``SchemaError``).
 SCHEMAS: dict[str, tuple[Call, str]] = {
+    "unpivot columns of several types": (
+        lambda d: d.unpivot(["k", "text"]),
+        "unpivot puts values into one column, and 'k' is int64, 'text' string; cast.. one of them",
+    ),
+    "unpivot nothing": (
+        lambda d: d.select("k", "x").unpivot(index=["k", "x"]),
+        "unpivot has no column left to make rows of; leave some out of index",
+    ),
+    "unpivot to a name twice": (
+        lambda d: d.unpivot("k", index="x", value_name="x"),
+        "unpivot would give two columns the name 'x'; choose variable_name and value_name",
+    ),
     "explode numbers": (
         lambda d: d.explode("k"),
         "column 'k' is int64, which is no list; explode takes a list",

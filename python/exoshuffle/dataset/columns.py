@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.narrow import Dataset, Narrow
 from exoshuffle.errors import OptionsError, shown
-from exoshuffle.operators.core.keys import names_of
+from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.sql.expressions import Expr, col
 from exoshuffle.operators.sql.parsing import column
 from exoshuffle.operators.steps.cast import Cast
 from exoshuffle.operators.steps.columns import Filter
 from exoshuffle.operators.steps.explode import Explode
 from exoshuffle.operators.steps.nulls import fill_null
+from exoshuffle.operators.steps.unpivot import Unpivot
 
 if TYPE_CHECKING:
     pass
@@ -87,6 +88,50 @@ class Columns(Narrow[Dataset]):
                 f"explode takes one column, and got {shown(column)}; explode them one after the other"
             )
         return self._stepped(Explode(names[0]))
+
+    def unpivot(
+        self,
+        on: str | Sequence[str] | None = None,
+        *,
+        index: str | Sequence[str] | None = None,
+        variable_name: str = "variable",
+        value_name: str = "value",
+    ) -> Dataset:
+        """Makes a row for each value of some columns, with the name of its column; ``melt`` has pandas' arguments.
+
+        Values of one column of neighbouring rows come together.
+
+        Args:
+            on: The columns whose values become rows, all of one type; default: all that are not in ``index``.
+            index: The columns that are repeated beside each value; default: none.
+            variable_name: The name of the column that has the names.
+            value_name: The name of the column that has the values.
+
+        Raises:
+            OptionsError: Something else than names.
+            SchemaError: An unknown column, columns of different types, no column, or two of one name.
+        """
+        for option, name in (("variable_name", variable_name), ("value_name", value_name)):
+            if not isinstance(name, str):
+                raise OptionsError(f"{option} is {shown(name)}; give the name of a column as text")
+        kept = () if index is None else once(names_of(index, "index"))
+        if on is None:
+            made = tuple(name for name in self.schema.names if name not in kept)
+        else:
+            made = once(names_of(on, "on"))
+        return self._stepped(Unpivot(made, kept, variable_name, value_name))
+
+    def melt(
+        self,
+        id_vars: str | Sequence[str] | None = None,
+        value_vars: str | Sequence[str] | None = None,
+        var_name: str = "variable",
+        value_name: str = "value",
+    ) -> Dataset:
+        """Does as ``unpivot``, with the arguments of pandas."""
+        return self.unpivot(
+            value_vars, index=id_vars, variable_name=var_name, value_name=value_name
+        )
 
     where = Narrow.filter
     astype = cast
