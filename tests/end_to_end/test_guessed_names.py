@@ -138,3 +138,27 @@ def test_unpivot() -> None:
     )
     assert rows.unpivot(["a", "b"]).select("variable").count() == 6
     assert rows.unpivot(["a", "b"], index="id").select("id").to_pydict() == {"id": [1, 2, 3] * 2}
+
+
+def test_pivot() -> None:
+    frame = pl.DataFrame(
+        {
+            "shop": ["a", "b", "a", "b", "a", None],
+            "day": [1, 1, 2, 2, 2, 1],
+            "x": [5, 6, 7, None, 9, 2],
+            "word": ["u", "it's", None, "u", "u", "it's"],
+        }
+    )
+    rows = xs.from_polars(frame)
+    for on in ("day", "word"):
+        made = rows.pivot(on, index="shop", values="x", aggregate="max").sort("shop")
+        wanted = frame.pivot(
+            on, index="shop", values="x", aggregate_function="max", sort_columns=True
+        )
+        wanted = wanted.sort("shop", nulls_last=True).select(made.columns)
+        same(made, wanted)
+    some = rows.pivot("day", index="shop", values="x", aggregate="sum", on_columns=[2, 3]).sort(
+        "shop"
+    )
+    assert some.to_pydict() == {"shop": ["a", "b", None], "2": [16, None, None], "3": [None] * 3}
+    assert rows.pivot("day", index=["shop"], values="word").columns == ["shop", "1", "2"]

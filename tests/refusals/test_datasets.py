@@ -381,6 +381,14 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.unpivot("k", variable_name=1),
         "variable_name is 1; give the name of a column as text",
     ),
+    "pivot of too many values": (
+        lambda _: xs.range(1001).with_columns(x="1").pivot("id", index="x", values="x"),
+        "pivot makes a column for each value of 'id', and it has more than 1,000; group by it inst",
+    ),
+    "pivot by an unknown function": (
+        lambda d: d.pivot("k", index="text", values="x", aggregate="summ"),
+        "asks for 'summ', which is none of",
+    ),
     "explode two columns": (lambda d: d.explode(["items", "x"]), "explode takes one column, and g"),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
@@ -401,6 +409,14 @@ SCHEMAS: dict[str, tuple[Call, str]] = {
     "unpivot to a name twice": (
         lambda d: d.unpivot("k", index="x", value_name="x"),
         "unpivot would give two columns the name 'x'; choose variable_name and value_name",
+    ),
+    "pivot to a name twice": (
+        lambda d: d.rename({"text": "1"}).pivot("k", index="1", values="x"),
+        "pivot would give two columns the name '1', one of them for 1; rename, or change values of",
+    ),
+    "pivot what is not there": (
+        lambda d: d.pivot("nope", index="k", values="x"),
+        "there is no column 'nope'",
     ),
     "explode numbers": (
         lambda d: d.explode("k"),

@@ -12,6 +12,7 @@ from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.jobs.windows import check_window, small_window
 from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.online import Partial, partials
+from exoshuffle.dataset.pivoting import MAX_COLUMNS, pivoted
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     MergeJoined,
@@ -415,6 +416,42 @@ class Dataset(Columns["Dataset"]):
         joined = parse_asof(self.schema, other.schema, options)
         node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
         return Dataset(node)
+
+    def pivot(
+        self,
+        on: str,
+        *,
+        index: str | Sequence[str],
+        values: str,
+        aggregate: str = "first",
+        on_columns: Sequence[object] | None = None,
+    ) -> Dataset:
+        """Makes a row for each group of ``index``, with a column for each value of another column.
+
+        Args:
+            on: The column whose values become columns. They are named by these values as text, null as ``null``.
+            index: The columns to group by.
+            values: The column that is aggregated, over the rows of a group that have the value.
+            aggregate: A function of one column, as in ``Grouped.agg``. Where a group has no such rows, the result is
+                that of no values: null, or 0 for ``count``.
+            on_columns: The values that become columns, in this order. Default: all, in their order; the input is read
+                at once for that.
+
+        Raises:
+            OptionsError: More than 1,000 values, or an unknown function.
+            SchemaError: An unknown column, a function that its type does not have, or two columns of one name.
+
+        Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
+        """
+        keys = once(names_of(index, "index"))
+        for name in (*keys, on, values):
+            column(name, self.schema)
+        found = on_columns
+        if found is None:
+            different = self.select(on).distinct().limit(MAX_COLUMNS + 1)
+            found = different.sort(on).to_pydict()[on]
+        made = pivoted(on, values, found, aggregate, set(keys))
+        return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
 
     # The names by which users of Spark, pandas and Polars know these.
     order_by = sort
