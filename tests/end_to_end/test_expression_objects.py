@@ -139,6 +139,27 @@ def test_where_they_go(rows: xs.Dataset) -> None:
     assert rows.filter(xs.sql("x > 2 or y = 1") & xs.col("y").between(1, 2)).count() == 2
 
 
+def test_aggregates_are_those_of_polars() -> None:
+    frame = pl.DataFrame({"k": ["a", "b", "a", "a"], "x": [3, 1, None, 8]})
+
+    def aggregates(m: Any) -> list[Any]:
+        x = m.col("x")
+        return [
+            x.sum(),
+            x.mean().alias("mean"),
+            x.min().alias("least"),
+            x.max().alias("most"),
+            x.count().alias("n"),
+            x.median().alias("half"),
+            x.std().alias("std"),
+            x.quantile(0.0).alias("q"),
+        ]
+
+    made = xs.from_polars(frame).group_by("k").agg(*aggregates(xs), top=xs.col("x").max()).sort("k")
+    wanted = frame.group_by("k").agg(*aggregates(pl), top=pl.col("x").max()).sort("k")
+    assert made.to_pylist() == wanted.to_dicts()
+
+
 def test_they_prune_files(tmp_path, rows: xs.Dataset) -> None:
     rows.select("x", "y").write_parquet(tmp_path / "out", partition_by="y")
     kept = xs.read_parquet(tmp_path / "out").filter(xs.col("y") == 2)
@@ -195,6 +216,10 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "sorted by an object": (
         lambda d: d.sort(xs.col("x")),
         "by names col.'x'.; it must be the name",
+    ),
+    "an aggregate of more than a column": (
+        lambda d: d.group_by("b").agg((xs.col("x") + 1).sum()),
+        r"sum\(\) aggregates a column, and this is sql\(.*; make a column of it by with_columns\(\) befo",
     ),
     "aggregated": (
         lambda d: d.group_by("x").agg(n=xs.col("y")),

@@ -45,6 +45,7 @@ KINDS: dict[str, Callable[[pa.Table], Any]] = {
     "reader": lambda table: table.to_reader(max_chunksize=3),
     "batch": lambda table: table.combine_chunks().to_batches()[0],
     "dataset": xs.from_arrow,
+    "list of batches": lambda table: table.to_batches(max_chunksize=3),
 }
 
 

@@ -77,6 +77,13 @@ def test_cast(rows: xs.Dataset) -> None:
     made = rows.select("x").cast({"x": "float64"}).to_polars()
     assert made.equals(FRAME.select(pl.col("x").cast(pl.Float64)))
     assert rows.astype({"x": pa.int8(), "k": pa.string()}).schema.field("x").type == pa.int8()
+    kinds = rows.cast({"x": float, "k": str, "f": "float32", "flag": "int8"}).schema
+    assert [str(kinds.field(name).type) for name in ("x", "k", "f", "flag")] == [
+        "double",
+        "string",
+        "float",
+        "int8",
+    ]
     assert rows.select("x").cast({"x": "text"}).to_pydict() == {"x": ["3", None, "1", "2"]}
 
 

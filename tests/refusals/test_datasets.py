@@ -296,7 +296,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda _: xs.from_arrow(5),
         "from_arrow takes a table, batches or a stream of Arrow data, and got int 5; for lists",
     ),
-    "from_arrow of a list": (lambda _: xs.from_arrow([TABLE]), "and got a list; for lists call fr"),
+    "from_arrow of a list": (lambda _: xs.from_arrow([1, 2]), "and got a list; for lists call fr"),
     "from_arrow of a column": (
         lambda _: xs.from_arrow(TABLE["k"]),
         "got a column, pyarrow.ChunkedArray; name it: from_pydict",
@@ -371,7 +371,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "an aggregate as a number": (
         lambda d: d.group_by("k").agg(5),
-        "agg got 5; write name=.column, function., or text such as .total=sum.x.",
+        "agg got 5; write name=.column, function., text such as .total=sum.x.., or xs.col",
     ),
     "an aggregate twice": (
         lambda d: d.group_by("k").agg("n=count()", n="count"),

@@ -42,13 +42,13 @@ def test_a_large_input_is_measured_and_sampled_by_short_stretches(
     monkeypatch.setattr(inputs, "MEASURED_BYTES", READ_BYTES)
     monkeypatch.setattr(inputs, "SAMPLED_BYTES", READ_BYTES)
     read: list[str] = []
-    weighed = inputs._weighed
+    weighed = inputs.weighed
 
     def noted(map_input: Any, parts: list[list[str]], share: float, memory: int) -> Any:
         read.extend(split for part in parts for group in part for split in group)
         return weighed(map_input, parts, share, memory)
 
-    monkeypatch.setattr(inputs, "_weighed", noted)
+    monkeypatch.setattr(inputs, "weighed", noted)
     rows = made(tmp_path)
     source = FileInput(rows.node.source, (Filter("k >= 0"),))
     side = Side(rows.schema, ByKeys((SortKey("k"),)))

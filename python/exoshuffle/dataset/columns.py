@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
@@ -20,6 +20,9 @@ from exoshuffle.operators.steps.unpivot import Unpivot
 if TYPE_CHECKING:
     pass
 
+#: Types of columns by the classes of their values.
+_CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
+
 
 class Columns(Narrow[Dataset]):
     """A dataset's columns: their types, nulls and lists."""
@@ -32,8 +35,9 @@ class Columns(Narrow[Dataset]):
         """Gives columns other types; ``astype`` is the same.
 
         Args:
-            types: Types by name: a dictionary of pyarrow types or of the names that ``read_csv`` takes (``"float64"``,
-                ``"decimal(10,2)"``), or a pyarrow schema. Other columns stay.
+            types: Types by name: a dictionary of pyarrow types or of names (``"int32"``, ``"text"``,
+                ``"decimal(10,2)"``), of ``int``, ``float``, ``str`` and ``bool``, or a pyarrow schema. Other columns
+                stay.
 
         Raises:
             OptionsError: A type is none.
@@ -42,7 +46,10 @@ class Columns(Narrow[Dataset]):
 
         Cost: a copy of these columns.
         """
-        wanted = schema_of_types(types)
+        named = types
+        if isinstance(types, Mapping):
+            named = {name: _arrow_type(kind) for name, kind in types.items()}
+        wanted = schema_of_types(named)
         for name in wanted.names:
             column(name, self.schema)
         return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
@@ -137,3 +144,15 @@ class Columns(Narrow[Dataset]):
     astype = cast
     fillna = fill_null
     dropna = drop_nulls
+
+
+def _arrow_type(kind: Any) -> Any:
+    """Returns the type of a name that pyarrow knows, or of a class of Python; anything else as it is."""
+    import pyarrow as pa
+
+    if isinstance(kind, type):
+        return _CLASSES.get(kind, kind)
+    try:
+        return pa.type_for_alias(kind) if isinstance(kind, str) else kind
+    except ValueError:
+        return kind

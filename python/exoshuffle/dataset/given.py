@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.arguments import is_whole
+from exoshuffle.dataset.concatenated import concat
 from exoshuffle.dataset.dataset import Dataset
 from exoshuffle.dataset.inputs.ranges import RangeInput, schema_of_range
 from exoshuffle.dataset.inputs.storing import stored
 from exoshuffle.dataset.inputs.tables import (
     check_names,
+    hands_out_arrow,
     kind_of,
     names_of,
     reader_of_arrow,
@@ -38,7 +40,8 @@ def from_arrow(data: Any) -> Dataset:
     Args:
         data: Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a ``pyarrow.Table``, a record batch, a
             ``RecordBatchReader``, a DuckDB relation, frames of Polars and pandas (as ``from_polars`` and
-            ``from_pandas``). A dataset, too: its result is then kept, for a program that uses it several times.
+            ``from_pandas``). A dataset, too: its result is then kept, for a program that uses it several times. Or a
+            list of tables or batches, whose rows follow each other as in ``concat``.
 
     Returns:
         A dataset with the same columns and types.
@@ -56,6 +59,8 @@ def from_arrow(data: Any) -> Dataset:
         return from_pandas(data)
     if kind_of(data) in ("polars.DataFrame", "polars.LazyFrame"):
         return from_polars(data)
+    if isinstance(data, list | tuple) and data and all(map(hands_out_arrow, data)):
+        return concat([from_arrow(each) for each in data])
     if isinstance(data, Dataset):
         data = pa.RecordBatchReader.from_batches(data.schema, data.iter_batches())
     return _kept(f"from_arrow of {kind_of(data)}", reader_of_arrow(data))

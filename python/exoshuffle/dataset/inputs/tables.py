@@ -28,6 +28,11 @@ def kind_of(data: Any) -> str:
     return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"
 
 
+def hands_out_arrow(data: Any) -> bool:
+    """Whether an object has Arrow data."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
 def reader_of_arrow(data: Any) -> pa.RecordBatchReader:
     """Returns the batches of anything that hands out Arrow data.
 

@@ -10,7 +10,7 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from exoshuffle.errors import OptionsError, shown
@@ -203,6 +203,64 @@ class Expr:
     def __invert__(self) -> Expr:
         return Expr(f"(NOT {self.text})", self.name)
 
+    # --- aggregates, for groups --------------------------------------------------------------------------------
+
+    def sum(self) -> Aggregation:
+        """Returns the sum over a group, for ``agg``; so do the others of these methods."""
+        return self._aggregated("sum")
+
+    def mean(self) -> Aggregation:
+        """Returns the mean."""
+        return self._aggregated("mean")
+
+    def min(self) -> Aggregation:
+        """Returns the least value."""
+        return self._aggregated("min")
+
+    def max(self) -> Aggregation:
+        """Returns the greatest value."""
+        return self._aggregated("max")
+
+    def count(self) -> Aggregation:
+        """Returns the number of values that are not null."""
+        return self._aggregated("count")
+
+    def n_unique(self) -> Aggregation:
+        """Returns the number of different values that are not null."""
+        return self._aggregated("count_distinct")
+
+    def first(self) -> Aggregation:
+        """Returns the first value in input order."""
+        return self._aggregated("first")
+
+    def last(self) -> Aggregation:
+        """Returns the last value in input order."""
+        return self._aggregated("last")
+
+    def median(self) -> Aggregation:
+        """Returns the median."""
+        return self._aggregated("median")
+
+    def std(self) -> Aggregation:
+        """Returns the standard deviation of a sample."""
+        return self._aggregated("std")
+
+    def var(self) -> Aggregation:
+        """Returns the variance of a sample."""
+        return self._aggregated("var")
+
+    def quantile(self, fraction: float) -> Aggregation:
+        """Returns the quantile at a fraction, exactly."""
+        return self._aggregated("quantile", fraction)
+
+    def _aggregated(self, function: str, *parameter: float) -> Aggregation:
+        if self.name is None or self.text != _quoted(self.name):
+            raise OptionsError(
+                f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
+                "before group_by()"
+            )
+        return Aggregation(self.name, function, parameter, self.name)
+
     # --- types and text ----------------------------------------------------------------------------------------
 
     def cast(self, kind: str | type | pa.DataType) -> Expr:
@@ -226,6 +284,34 @@ class Expr:
     def dt(self) -> Moments:
         """Parts of dates and timestamps: ``col("ts").dt.year()``."""
         return Moments(self)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """An aggregate of a column: ``agg(xs.col("x").sum())``.
+
+    Attributes:
+        column: The column.
+        function: The name of the function.
+        parameter: Its parameter, if it has one.
+        name: The name of the new column.
+    """
+
+    column: str
+    function: str
+    parameter: tuple[float, ...]
+    name: str
+
+    def alias(self, name: str) -> Aggregation:
+        """Gives its column another name."""
+        return replace(self, name=_name("alias", name))
+
+    @property
+    def spec(self) -> tuple[str, str] | tuple[str, str, float]:
+        """The aggregate as ``agg`` takes it by name."""
+        if self.parameter:
+            return (self.column, self.function, self.parameter[0])
+        return (self.column, self.function)
 
 
 @dataclass(frozen=True)
