@@ -8,51 +8,21 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.sql.literals import literal, quoted, type_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: SQL types by the names of Arrow, of ``read_csv`` and of Python.
-_TYPES = {
-    "bool": "BOOLEAN",
-    "int8": "TINYINT",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "int": "BIGINT",
-    "uint8": "UTINYINT",
-    "uint16": "USMALLINT",
-    "uint32": "UINTEGER",
-    "uint64": "UBIGINT",
-    "float32": "FLOAT",
-    "float64": "DOUBLE",
-    "float": "DOUBLE",
-    "text": "VARCHAR",
-    "string": "VARCHAR",
-    "str": "VARCHAR",
-    "binary": "BLOB",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "TIMESTAMP",
-}
-#: What ``pyarrow`` prints for types that have other names above.
-_PRINTED = {
-    "halffloat": "float32",
-    "float": "float32",
-    "double": "float64",
-    "large_string": "string",
-    "string_view": "string",
-    "large_binary": "binary",
-    "date32[day]": "date",
-    "time64[us]": "time",
-    "timestamp[us]": "timestamp",
-}
+#: What an operator takes beside an expression.
+Scalar: TypeAlias = (
+    "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
+)
+Operand: TypeAlias = "Expr | Scalar"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +42,7 @@ class Expr:
     name: str | None = None
 
     def __repr__(self) -> str:
-        is_column = self.name is not None and self.text == _quoted(self.name)
+        is_column = self.name is not None and self.text == quoted(self.name)
         return f"col({self.name!r})" if is_column else f"sql({self.text!r})"
 
     def __bool__(self) -> bool:
@@ -87,39 +57,39 @@ class Expr:
 
     # --- arithmetic --------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Expr:
+    def __add__(self, other: Operand) -> Expr:
         operator = "||" if isinstance(other, str) else "+"
         return _two(self, operator, lit(other))
 
-    def __radd__(self, other: Any) -> Expr:
+    def __radd__(self, other: Operand) -> Expr:
         operator = "||" if isinstance(other, str) else "+"
         return _two(lit(other), operator, self)
 
-    def __sub__(self, other: Any) -> Expr:
+    def __sub__(self, other: Operand) -> Expr:
         return _two(self, "-", _number("-", other))
 
-    def __rsub__(self, other: Any) -> Expr:
+    def __rsub__(self, other: Operand) -> Expr:
         return _two(_number("-", other), "-", self)
 
-    def __mul__(self, other: Any) -> Expr:
+    def __mul__(self, other: Operand) -> Expr:
         return _two(self, "*", _number("*", other))
 
-    def __rmul__(self, other: Any) -> Expr:
+    def __rmul__(self, other: Operand) -> Expr:
         return _two(_number("*", other), "*", self)
 
-    def __truediv__(self, other: Any) -> Expr:
+    def __truediv__(self, other: Operand) -> Expr:
         return _two(self, "/", _number("/", other))
 
-    def __rtruediv__(self, other: Any) -> Expr:
+    def __rtruediv__(self, other: Operand) -> Expr:
         return _two(_number("/", other), "/", self)
 
-    def __mod__(self, other: Any) -> Expr:
+    def __mod__(self, other: Operand) -> Expr:
         return _remainder(self, _number("%", other))
 
-    def __rmod__(self, other: Any) -> Expr:
+    def __rmod__(self, other: Operand) -> Expr:
         return _remainder(_number("%", other), self)
 
-    def __pow__(self, other: Any) -> Expr:
+    def __pow__(self, other: Operand) -> Expr:
         return _call("pow", self, _number("**", other))
 
     def __neg__(self) -> Expr:
@@ -141,25 +111,25 @@ class Expr:
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as __eq__
         return _two(self, "<>", _compared("!=", "is_not_null()", other))
 
-    def __lt__(self, other: Any) -> Expr:
+    def __lt__(self, other: Operand) -> Expr:
         return _two(self, "<", lit(other))
 
-    def __le__(self, other: Any) -> Expr:
+    def __le__(self, other: Operand) -> Expr:
         return _two(self, "<=", lit(other))
 
-    def __gt__(self, other: Any) -> Expr:
+    def __gt__(self, other: Operand) -> Expr:
         return _two(self, ">", lit(other))
 
-    def __ge__(self, other: Any) -> Expr:
+    def __ge__(self, other: Operand) -> Expr:
         return _two(self, ">=", lit(other))
 
     __hash__ = None  # type: ignore[assignment]  # equal is no answer here
 
-    def between(self, low: Any, high: Any) -> Expr:
+    def between(self, low: Operand, high: Operand) -> Expr:
         """Whether the value is neither below ``low`` nor above ``high``."""
         return Expr(f"({self.text} BETWEEN {lit(low).text} AND {lit(high).text})", self.name)
 
-    def is_in(self, values: Iterable[Any]) -> Expr:
+    def is_in(self, values: Iterable[Operand]) -> Expr:
         """Whether the value is one of a list, which is not empty; ``isin`` is the same."""
         if isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable):
             raise OptionsError(f"is_in got {shown(values)}; give a list of values")
@@ -180,7 +150,7 @@ class Expr:
         """Whether a float is NaN, which is not null."""
         return _call("isnan", self)
 
-    def fill_null(self, value: Any) -> Expr:
+    def fill_null(self, value: Operand) -> Expr:
         """Returns the value, or another in the place of null."""
         return _call("coalesce", self, lit(value))
 
@@ -188,16 +158,16 @@ class Expr:
 
     # --- truth values ------------------------------------------------------------------------------------------
 
-    def __and__(self, other: Any) -> Expr:
+    def __and__(self, other: Operand) -> Expr:
         return _two(self, "AND", _condition("&", other))
 
-    def __rand__(self, other: Any) -> Expr:
+    def __rand__(self, other: Operand) -> Expr:
         return _two(_condition("&", other), "AND", self)
 
-    def __or__(self, other: Any) -> Expr:
+    def __or__(self, other: Operand) -> Expr:
         return _two(self, "OR", _condition("|", other))
 
-    def __ror__(self, other: Any) -> Expr:
+    def __ror__(self, other: Operand) -> Expr:
         return _two(_condition("|", other), "OR", self)
 
     def __invert__(self) -> Expr:
@@ -254,7 +224,7 @@ class Expr:
         return self._aggregated("quantile", fraction)
 
     def _aggregated(self, function: str, *parameter: float) -> Aggregation:
-        if self.name is None or self.text != _quoted(self.name):
+        if self.name is None or self.text != quoted(self.name):
             raise OptionsError(
                 f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
                 "before group_by()"
@@ -273,7 +243,7 @@ class Expr:
         Raises:
             OptionsError: Another type.
         """
-        return Expr(f"CAST({self.text} AS {_type_of(kind)})", self.name)
+        return Expr(f"CAST({self.text} AS {type_text(kind)})", self.name)
 
     @property
     def str(self) -> Texts:
@@ -320,15 +290,15 @@ class Texts:
 
     expression: Expr
 
-    def contains(self, pattern: Any, *, literal: bool = False) -> Expr:
+    def contains(self, pattern: Operand, *, literal: bool = False) -> Expr:
         """Whether a regular expression matches a part of the text; with ``literal``, whether it has this part."""
         return _call("contains" if literal else "regexp_matches", self.expression, lit(pattern))
 
-    def starts_with(self, start: Any) -> Expr:
+    def starts_with(self, start: Operand) -> Expr:
         """Whether the text starts so; ``startswith`` is the same."""
         return _call("starts_with", self.expression, lit(start))
 
-    def ends_with(self, end: Any) -> Expr:
+    def ends_with(self, end: Operand) -> Expr:
         """Whether the text ends so; ``endswith`` is the same."""
         return _call("ends_with", self.expression, lit(end))
 
@@ -344,7 +314,7 @@ class Texts:
         """Returns the number of characters; ``len_chars`` is the same."""
         return _call("length", self.expression)
 
-    def replace(self, old: Any, new: Any) -> Expr:
+    def replace(self, old: Operand, new: Operand) -> Expr:
         """Replaces every occurrence of a text."""
         return _call("replace", self.expression, lit(old), lit(new))
 
@@ -385,7 +355,7 @@ def col(name: str) -> Expr:
     Raises:
         OptionsError: Something else than a name.
     """
-    return Expr(_quoted(_name("col", name)), name)
+    return Expr(quoted(_name("col", name)), name)
 
 
 def sql(text: str) -> Expr:
@@ -413,7 +383,7 @@ def lit(value: Any) -> Expr:
         return value
     if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of NumPy
         value = value.item()
-    text = _literal(value)
+    text = literal(value)
     if text is None:
         raise OptionsError(
             f"an expression cannot hold {shown(value)}; give a number, text, a date or another expression"
@@ -472,7 +442,7 @@ def _remainder(left: Expr, right: Expr) -> Expr:
     return Expr(text, left.name if left.name is not None else right.name)
 
 
-def _number(operator: str, other: Any) -> Expr:
+def _number(operator: str, other: Operand) -> Expr:
     if isinstance(other, str):
         raise OptionsError(
             f"{operator} got the text {shown(other)}; write xs.col({other!r}) for a column, or xs.sql() for SQL"
@@ -480,7 +450,7 @@ def _number(operator: str, other: Any) -> Expr:
     return lit(other)
 
 
-def _condition(operator: str, other: Any) -> Expr:
+def _condition(operator: str, other: Operand) -> Expr:
     if isinstance(other, str):
         raise OptionsError(
             f"{operator} got the text {shown(other)}; write xs.sql({other!r}) for SQL, or xs.col() for a column"
@@ -492,68 +462,7 @@ def _condition(operator: str, other: Any) -> Expr:
     return lit(other)
 
 
-def _compared(operator: str, instead: str, other: Any) -> Expr:
+def _compared(operator: str, instead: str, other: object) -> Expr:
     if other is None:
         raise OptionsError(f"{operator} None is null for every row; write {instead}")
     return lit(other)
-
-
-def _literal(value: Any) -> str | None:
-    """Returns a value as SQL; None if it has no such kind."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return str(value) if value >= 0 else f"({value})"
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bytes):
-        return f"from_hex('{value.hex()}')"
-    if isinstance(value, decimal.Decimal):
-        return f"({value:f})" if value.is_finite() else None
-    if isinstance(value, dt.datetime):
-        kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
-        return f"{kind} '{value.isoformat(' ')}'"
-    if isinstance(value, dt.date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, dt.time):
-        return f"TIME '{value.isoformat()}'" if value.tzinfo is None else None
-    if isinstance(value, dt.timedelta):
-        return f"to_microseconds({value // dt.timedelta(microseconds=1)})"
-    return None
-
-
-def _float(value: float) -> str:
-    if not math.isfinite(value):
-        return f"CAST('{value}' AS DOUBLE)"
-    text = repr(value)
-    # With an exponent it is a double; without one, a decimal.
-    text = text if "e" in text else f"{text}e0"
-    return text if value >= 0 else f"({text})"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_of(kind: Any) -> str:
-    """Returns a type as SQL."""
-    given = kind.__name__ if isinstance(kind, type) else str(kind)
-    name = given.lower().replace(" ", "")
-    if not isinstance(kind, str | type):
-        name = _PRINTED.get(given, name).replace("decimal128(", "decimal(")
-    if name in _TYPES:
-        return _TYPES[name]
-    precision, comma, scale = name.removeprefix("decimal(").removesuffix(")").partition(",")
-    if name.startswith("decimal(") and comma and precision.isdigit() and scale.isdigit():
-        return f"DECIMAL({int(precision)},{int(scale)})"
-    raise OptionsError(
-        f"cast got the type {shown(kind)}; known are {', '.join(_TYPES)} and decimal(PRECISION,SCALE)"
-    )
