@@ -61,6 +61,21 @@ def from_environment(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def shows_progress() -> bool:
+    """Returns whether commands show their progress: unless ``EXOSHUFFLE_PROGRESS`` is ``0``.
+
+    Raises:
+        OptionsError: The variable is neither ``0`` nor ``1``.
+    """
+    variable = variable_of("progress")
+    text = os.environ.get(variable, "")
+    if text not in ("", "0", "1"):
+        raise OptionsError(
+            f"environment variable {variable} is {text!r}; set it to 0 or 1, or unset it"
+        )
+    return text != "0"
+
+
 def named(error: OptionsError, found: Mapping[str, Any]) -> OptionsError:
     """Returns the error of an engine that did not start, with the variables that gave it options."""
     if not found:
