@@ -35,6 +35,16 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        col,
+        concat,
+        from_arrow,
+        from_dict,
+        from_items,
+        from_pandas,
+        from_polars,
+        from_pydict,
+        lit,
+        range,  # noqa: A004, F401  called as xs.range
         read_binary,
         read_csv,
         read_ipc,
@@ -42,10 +52,12 @@ if TYPE_CHECKING:
         read_parquet,
         read_records,
         read_text,
+        sql,
     )
 
 __version__ = "0.1.0"
 
+# Without ``range``, so that a star import leaves Python's.
 __all__ = [
     "ActorHandle",
     "ActorOptions",
@@ -59,9 +71,18 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "col",
+    "concat",
+    "from_arrow",
+    "from_dict",
+    "from_items",
+    "from_pandas",
+    "from_polars",
+    "from_pydict",
     "get",
     "init",
     "kill",
+    "lit",
     "locate",
     "nodes",
     "put",
@@ -76,6 +97,7 @@ __all__ = [
     "shuffle",
     "shutdown",
     "slice_bytes",
+    "sql",
     "wait",
 ]
 
@@ -83,6 +105,16 @@ __all__ = [
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "col",
+        "concat",
+        "from_arrow",
+        "from_dict",
+        "from_items",
+        "from_pandas",
+        "from_polars",
+        "from_pydict",
+        "lit",
+        "range",
         "read_binary",
         "read_csv",
         "read_ipc",
@@ -90,6 +122,7 @@ _OF_DATASETS = frozenset(
         "read_parquet",
         "read_records",
         "read_text",
+        "sql",
     )
 )
 

@@ -43,15 +43,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_examples(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     local = [block for block in blocks if 'engine="ray"' not in block]
-    assert len(local) == len(blocks) - 1 == 6
+    assert len(local) == len(blocks) - 1 == 7
     names: dict[str, object] = {}
     for block in local:
         code = block.replace("/mnt/fast", str(folder / "fast"))
         exec(compile(code, "README.md", "exec"), names)  # noqa: S102  code of this repository
     printed = capsys.readouterr().out
-    shown = re.search(r"```\n(\[\{.*\])\n```", README.read_text())
-    assert shown is not None
-    assert shown[1] in printed
+    shown = re.findall(r"```\n(\[\{.*\])\n```", README.read_text())
+    assert len(shown) == 2
+    assert all(output in printed for output in shown)
     assert "partitions (reduces)" in printed
     assert "[0, 1, 4, 9]" in printed
     assert "100% pyarrow.Table" in printed

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -70,7 +71,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "join right_on a number": (lambda d: d.join(d, left_on="k", right_on=0), "right_on names 0"),
     "join with a table": (
         lambda d: d.join(TABLE, on="k"),
-        "join takes a Dataset, and got a pyarrow.lib.Table; .* read_parquet",
+        "join takes a Dataset, and got a pyarrow.lib.Table; .* from_arrow",
     ),
     "union with a table": (
         lambda d: d.union(TABLE),
@@ -226,7 +227,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     "formats": (lambda _: WriteOptions(["parquet"]), r"unknown format \['parquet'\]"),
     "a dataset of a table": (
         lambda _: xs.Dataset(TABLE),
-        "a dataset is made by read_parquet and its siblings, not of pyarrow.Table",
+        "a dataset is made by read_parquet and its siblings, or by from_arrow, not of pyarrow.Table",
     ),
     "a delimiter of numbers": (
         lambda _: Untyped.read_csv("x", delimiter=1),
@@ -291,6 +292,104 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda d: d.join(d.select("k", "x"), on="k", suffix=""),
         "two columns named 'x' with suffix=''; choose another suffix",
     ),
+    "from_arrow of a number": (
+        lambda _: xs.from_arrow(5),
+        "from_arrow takes a table, batches or a stream of Arrow data, and got int 5; for lists",
+    ),
+    "from_arrow of a list": (lambda _: xs.from_arrow([1, 2]), "and got a list; for lists call fr"),
+    "from_arrow of a column": (
+        lambda _: xs.from_arrow(TABLE["k"]),
+        "got a column, pyarrow.ChunkedArray; name it: from_pydict",
+    ),
+    "from_arrow of an array": (lambda _: xs.from_arrow(pa.array([1])), "got a column, pyarrow.Int"),
+    "from_pandas of a table": (
+        lambda _: xs.from_pandas(TABLE),
+        "from_pandas takes a pandas.DataFrame, and got pyarrow.Table; for other tables call from_a",
+    ),
+    "from_polars of a table": (lambda _: xs.from_polars(TABLE), "takes a polars.DataFrame, and go"),
+    "from_pydict of rows": (
+        lambda _: Untyped.from_pydict([{"x": 1}]),
+        "from_pydict takes a dictionary of columns, and got .*; for rows call from_items",
+    ),
+    "from_pydict of text": (
+        lambda _: xs.from_pydict({"x": "abc"}),
+        "column 'x' is 'abc'; give a list of its values",
+    ),
+    "from_pydict of a number": (lambda _: xs.from_pydict({"x": 1}), "column 'x' is 1; give a list"),
+    "from_pydict of other lengths": (
+        lambda _: xs.from_pydict({"x": [1, 2], "y": [1]}),
+        "column 'x' has 2 values, and column 'y' 1; give all columns one length",
+    ),
+    "from_pydict with another schema": (
+        lambda _: xs.from_pydict({"x": [1]}, schema=pa.schema([("y", pa.int8())])),
+        "schema has the columns 'y', and the data 'x'; give a type to each, and to no others",
+    ),
+    "from_pydict with a word as schema": (
+        lambda _: Untyped.from_pydict({"x": [1]}, schema="x"),
+        "schema is 'x'; give a pyarrow.Schema",
+    ),
+    "from_items of a dictionary": (
+        lambda _: Untyped.from_items({"x": [1]}),
+        "from_items takes a list of rows, and got .*; for a dictionary of columns call from_pydict",
+    ),
+    "from_items of both kinds": (
+        lambda _: xs.from_items([{"x": 1}, 2]),
+        "item 0 is {'x': 1}, and item 1 is 2; give dictionaries only, or none",
+    ),
+    "from_items of numbers for two columns": (
+        lambda _: xs.from_items([1], schema=pa.schema([("a", pa.int8()), ("b", pa.int8())])),
+        "item 0 is 1, and schema has 2 columns; give dictionaries",
+    ),
+    "range of a half": (
+        lambda _: Untyped.range(0.5),
+        "stop is 0.5; it must be a whole number of 64",
+    ),
+    "range from a word": (lambda _: Untyped.range("a", 3), "start is 'a'; it must be a whole"),
+    "range in steps of nothing": (lambda _: xs.range(1, 2, 0), "step is 0; it must be another num"),
+    "range beyond 64 bits": (lambda _: xs.range(2**63 + 1), "it must be a whole number of 64 bits"),
+    "range of too many": (
+        lambda _: xs.range(-(2**63), 2**63 - 1),
+        "range has 18446744073709551615 rows; it must have at most",
+    ),
+    "fill_null with what fits nothing": (
+        lambda d: d.select("k").fill_null("a"),
+        "fill_null got 'a', and no column has a type that it fits; give another value, or values",
+    ),
+    "fill_null with null": (lambda d: d.fill_null(None), "fill_null got None, and no column has"),
+    "cast to a word": (lambda d: d.cast({"k": "number"}), "'number'"),
+    "concat of nothing": (
+        lambda _: xs.concat([]),
+        r"concat takes a list of datasets, and got \[\]",
+    ),
+    "concat of one": (
+        Untyped.concat,
+        "concat takes a list of datasets, and got Dataset",
+    ),
+    "concat of tables": (
+        lambda d: xs.concat([d, TABLE]),
+        "concat takes a Dataset, and got a pyarrow",
+    ),
+    "an aggregate as a number": (
+        lambda d: d.group_by("k").agg(5),
+        "agg got 5; write name=.column, function., text such as .total=sum.x.., or xs.col",
+    ),
+    "an aggregate twice": (
+        lambda d: d.group_by("k").agg("n=count()", n="count"),
+        "two aggregates have the name 'n'; names must differ",
+    ),
+    "unpivot to a number": (
+        lambda d: d.unpivot("k", variable_name=1),
+        "variable_name is 1; give the name of a column as text",
+    ),
+    "pivot of too many values": (
+        lambda _: xs.range(1001).with_columns(x="1").pivot("id", index="x", values="x"),
+        "pivot makes a column for each value of 'id', and it has more than 1,000; group by it inst",
+    ),
+    "pivot by an unknown function": (
+        lambda d: d.pivot("k", index="text", values="x", aggregate="summ"),
+        "asks for 'summ', which is none of",
+    ),
+    "explode two columns": (lambda d: d.explode(["items", "x"]), "explode takes one column, and g"),
     "unknown aggregate": (
         lambda d: d.group_by("k").agg(s=("x", "summ")),
         "asks for 'summ', which is none of all, any",
@@ -299,6 +398,69 @@ OPTIONS: dict[str, tuple[Call, str]] = {
 
 #: Name: (the call, words of its ``SchemaError``).
 SCHEMAS: dict[str, tuple[Call, str]] = {
+    "unpivot columns of several types": (
+        lambda d: d.unpivot(["k", "text"]),
+        "unpivot puts values into one column, and 'k' is int64, 'text' string; cast.. one of them",
+    ),
+    "unpivot nothing": (
+        lambda d: d.select("k", "x").unpivot(index=["k", "x"]),
+        "unpivot has no column left to make rows of; leave some out of index",
+    ),
+    "unpivot to a name twice": (
+        lambda d: d.unpivot("k", index="x", value_name="x"),
+        "unpivot would give two columns the name 'x'; choose variable_name and value_name",
+    ),
+    "pivot to a name twice": (
+        lambda d: d.rename({"text": "1"}).pivot("k", index="1", values="x"),
+        "pivot would give two columns the name '1', one of them for 1; rename, or change values of",
+    ),
+    "pivot what is not there": (
+        lambda d: d.pivot("nope", index="k", values="x"),
+        "there is no column 'nope'",
+    ),
+    "explode numbers": (
+        lambda d: d.explode("k"),
+        "column 'k' is int64, which is no list; explode takes a list",
+    ),
+    "explode what is not there": (lambda d: d.explode("nope"), "there is no column 'nope'"),
+    "fill_null of numbers with text": (
+        lambda d: d.fill_null({"k": "a"}),
+        "column 'k' is int64, and 'a' is no value of it; cast the column, or give another value",
+    ),
+    "fill_null of what is not there": (lambda d: d.fill_null({"nope": 1}), "there is no column 'n"),
+    "drop_nulls of what is not there": (
+        lambda d: d.drop_nulls("nope"),
+        "there is no column 'nope'",
+    ),
+    "cast what is not there": (lambda d: d.cast({"nope": "text"}), "there is no column 'nope'"),
+    "from_arrow of columns twice": (
+        lambda _: xs.from_arrow(pa.table([[1], [2], [3]], ["a", "b", "a"])),
+        "two columns have the name 'a'; names must differ, so rename one",
+    ),
+    "from_arrow of no columns": (
+        lambda _: xs.from_arrow(pa.table({})),
+        "the rows have no columns; give at least one",
+    ),
+    "from_polars of objects": (
+        lambda _: xs.from_polars(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
+        "the DataFrame has column 'o' of Python objects .dtype Object.*; cast or leave out",
+    ),
+    "from_arrow of a frame with objects": (
+        lambda _: xs.from_arrow(pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)})),
+        "column 'o' of Python objects",
+    ),
+    "from_pydict of mixed values": (
+        lambda _: xs.from_pydict({"x": [1, "a"]}),
+        "values of column 'x' have no common type: .*; convert them, or give the type by schema=",
+    ),
+    "from_pydict of values out of range": (
+        lambda _: xs.from_pydict({"x": [300]}, schema=pa.schema([("x", pa.int8())])),
+        "values of column 'x' do not fit its type: ",
+    ),
+    "from_items of nothing": (
+        lambda _: xs.from_items([]),
+        "from_items got no item, so there are no columns; give schema=",
+    ),
     "SQL as a column": (
         lambda d: d.sort("k desc"),
         "there is no column 'k desc'; for the order of 'k' write descending=True",
@@ -441,3 +603,16 @@ def test_an_unknown_column_lists_the_candidates(dataset: xs.Dataset) -> None:
         dataset.sort("kye")
     with pytest.raises(SchemaError, match="nope"):
         dataset.sort(["k", "nope"])
+
+
+def test_frames_of_pandas_without_columns_for_arrow() -> None:
+    """Every bad column is named, also where pandas stops at the first."""
+    pd = pytest.importorskip("pandas")
+    mixed = pd.DataFrame({"ok": [1, 2], "m": [1, "a"], "s": [object(), None]})
+    for call in (xs.from_pandas, xs.from_arrow):
+        with pytest.raises(
+            SchemaError, match=r"has columns 'm', 's' with values .*; convert with ast"
+        ):
+            call(mixed)
+        with pytest.raises(SchemaError, match="two columns have the name 'a'; names must differ"):
+            call(pd.DataFrame([[1, 2]], columns=["a", "a"]))

@@ -22,6 +22,7 @@ from exoshuffle.dataset.write.options import WriteOptions
 from exoshuffle.dataset.write.write import WriteResult
 from exoshuffle.errors import OptionsError, OutputError
 from exoshuffle.futures import init
+from exoshuffle.futures.environment import shows_progress
 from exoshuffle.futures.session import ENGINE_NAMES
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.keys import parse_names
@@ -291,10 +292,15 @@ def finish(dataset: Dataset, label: str, arguments: Common) -> None:
         click.echo(json.dumps(bill.to_dict()) if arguments["as_json"] else str(bill))
         return
     result = dataset.write(
-        output, options, overwrite=arguments["overwrite"], progress=Progress(label)
+        output, options, overwrite=arguments["overwrite"], progress=progress_of(label)
     )
     summary = json.dumps(result.to_dict()) if arguments["as_json"] else _summary(result)
     click.echo(summary, err=output == STANDARD)
+
+
+def progress_of(label: str) -> Progress | None:
+    """Returns what shows the progress of a command; None if the environment asks for none."""
+    return Progress(label) if shows_progress() else None
 
 
 def _format_of(output: str) -> str | None:

@@ -8,12 +8,11 @@ import re
 
 import click
 
-from exoshuffle.cli.options import overwrite_option
+from exoshuffle.cli.options import overwrite_option, progress_of
 from exoshuffle.cloudsort import gensort, valsort
 from exoshuffle.cloudsort.gensort import RECORD_BYTES
 from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.errors import OptionsError
-from exoshuffle.observe.progress import Progress
 from exoshuffle.units import counted, format_bytes, parse_bytes
 
 
@@ -54,7 +53,7 @@ def gensort_command(
         ascii=ascii_,
         skew=skew,
         overwrite=overwrite,
-        progress=Progress("gensort"),
+        progress=progress_of("gensort"),
     )
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result)))
@@ -96,7 +95,7 @@ def valsort_command(paths: tuple[str, ...], record_size: int, key_size: int, as_
       exoshuffle valsort sorted/
     """
     result = valsort(
-        list(paths), record_size=record_size, key_size=key_size, progress=Progress("valsort")
+        list(paths), record_size=record_size, key_size=key_size, progress=progress_of("valsort")
     )
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(result) | {"sorted": result.is_sorted}))

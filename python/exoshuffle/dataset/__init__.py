@@ -1,6 +1,16 @@
 """The lazy dataset."""
 
+from exoshuffle.dataset.concatenated import concat
 from exoshuffle.dataset.dataset import Aggregated, Dataset
+from exoshuffle.dataset.given import (
+    from_arrow,
+    from_dict,
+    from_items,
+    from_pandas,
+    from_polars,
+    from_pydict,
+    range,  # noqa: A004  called as xs.range
+)
 from exoshuffle.dataset.online import Partial
 from exoshuffle.dataset.read import (
     read_binary,
@@ -11,11 +21,23 @@ from exoshuffle.dataset.read import (
     read_records,
     read_text,
 )
+from exoshuffle.operators.sql.expressions import Expr, col, lit, sql
 
 __all__ = [
     "Aggregated",
     "Dataset",
+    "Expr",
     "Partial",
+    "col",
+    "concat",
+    "from_arrow",
+    "from_dict",
+    "from_items",
+    "from_pandas",
+    "from_polars",
+    "from_pydict",
+    "lit",
+    "range",
     "read_binary",
     "read_csv",
     "read_ipc",
@@ -23,4 +45,5 @@ __all__ = [
     "read_parquet",
     "read_records",
     "read_text",
+    "sql",
 ]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.columns import Columns
+from exoshuffle.dataset.describing import described
 from exoshuffle.dataset.grouped import Grouped
 from exoshuffle.dataset.jobs.windows import check_window, small_window
-from exoshuffle.dataset.narrow import Narrow, check_datasets
+from exoshuffle.dataset.narrow import check_datasets
 from exoshuffle.dataset.online import Partial, partials
+from exoshuffle.dataset.pivoting import MAX_COLUMNS, pivoted
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     MergeJoined,
@@ -17,7 +21,6 @@ from exoshuffle.dataset.tree.nodes import (
     ShuffleOptions,
     Windowed,
     check_count,
-    describe,
     is_read,
     is_records,
     sources,
@@ -48,10 +51,13 @@ from exoshuffle.operators.sql.parsing import column
 from exoshuffle.strategies.strategy import Strategy
 from exoshuffle.units import parse_bytes
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 PathLike = str | os.PathLike[str]
 
 
-class Dataset(Narrow["Dataset"]):
+class Dataset(Columns["Dataset"]):
     """A table, or fixed-length records, in files; made by ``read_parquet`` and its siblings.
 
     A dataset reads no rows until a program asks for a result: by ``write_*``, ``to_arrow``, ``iter_batches`` or the
@@ -411,8 +417,68 @@ class Dataset(Narrow["Dataset"]):
         node = MergeJoined((self.node, other.node), joined, ShuffleOptions(strategy))
         return Dataset(node)
 
-    def __repr__(self) -> str:
-        return f"Dataset({describe(self.node)})"
+    def pivot(
+        self,
+        on: str,
+        *,
+        index: str | Sequence[str],
+        values: str,
+        aggregate: str = "first",
+        on_columns: Sequence[object] | None = None,
+    ) -> Dataset:
+        """Makes a row for each group of ``index``, with a column for each value of another column.
+
+        Args:
+            on: The column whose values become columns. They are named by these values as text, null as ``null``.
+            index: The columns to group by.
+            values: The column that is aggregated, over the rows of a group that have the value.
+            aggregate: A function of one column, as in ``Grouped.agg``. Where a group has no such rows, the result is
+                that of no values: null, or 0 for ``count``.
+            on_columns: The values that become columns, in this order. Default: all, in their order; the input is read
+                at once for that.
+
+        Raises:
+            OptionsError: More than 1,000 values, or an unknown function.
+            SchemaError: An unknown column, a function that its type does not have, or two columns of one name.
+
+        Cost: as ``group_by``; without ``on_columns`` also a ``distinct``, when it is called.
+        """
+        keys = once(names_of(index, "index"))
+        for name in (*keys, on, values):
+            column(name, self.schema)
+        found = on_columns
+        if found is None:
+            different = self.select(on).distinct().limit(MAX_COLUMNS + 1)
+            found = different.sort(on).to_pydict()[on]
+        made = pivoted(on, values, found, aggregate, set(keys))
+        return self.with_columns(**made.columns).group_by(*keys).agg(**made.aggregates)
+
+    # The names by which users of Spark, pandas and Polars know these.
+    order_by = sort
+    groupby = group_by
+    unique = drop_duplicates = distinct
+
+    def sort_values(
+        self,
+        by: str | Sequence[str],
+        ascending: bool | Sequence[bool] = True,
+        na_position: str = "last",
+    ) -> Dataset:
+        """Sorts with the arguments of pandas; see ``sort``."""
+        if isinstance(ascending, bool):
+            return self.sort(by, not ascending, na_position)
+        return self.sort(by, [not up for up in ascending], na_position)
+
+    def describe(self) -> pa.Table:
+        """Returns a few numbers about each column: a column ``statistic``, and one for each column of the dataset.
+
+        The lines are ``count`` (of values that are not null), ``null_count``, ``mean``, ``std``, ``min``, ``25%``,
+        ``50%``, ``75%`` and ``max``. Columns of numbers have doubles; other columns have text, with null where a line
+        means nothing. Quartiles are approximate, as those of ``approx_quantile``.
+
+        Cost: reads the input once.
+        """
+        return described(self.schema, lambda specs: self.group_by().agg(**specs).to_arrow())
 
     # --- internals ---------------------------------------------------------------------------------------------
 

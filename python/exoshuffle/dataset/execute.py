@@ -15,6 +15,7 @@ from exoshuffle import _native
 from exoshuffle.dataset.inputs.block_input import BlockInput, UnmadeInput
 from exoshuffle.dataset.inputs.file_input import FileInput, told_apart
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.combining import counts_by_values, lighter
 from exoshuffle.dataset.jobs.following import collected
 from exoshuffle.dataset.jobs.job import Job
@@ -26,6 +27,7 @@ from exoshuffle.dataset.jobs.unshuffled import LimitJob, ScanJob, SteppedJob, pi
 from exoshuffle.dataset.jobs.windows import WindowJob
 from exoshuffle.dataset.tree.nodes import (
     Files,
+    Given,
     Limited,
     MergeJoined,
     Node,
@@ -35,7 +37,7 @@ from exoshuffle.dataset.tree.nodes import (
     United,
     Windowed,
 )
-from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.errors import ClosedError, MemoryLimitError, OptionsError
 from exoshuffle.futures import Engine, Ref, RefStream, get, slice_bytes
 from exoshuffle.observe.progress import Progress
 from exoshuffle.operators.core.shuffle import Side
@@ -86,7 +88,7 @@ class Execution:
             behind: Steps that the caller will apply to the parts on the way.
         """
         below, steps = _without_steps(node)
-        if isinstance(below, Files | United) or id(below) in self._made:
+        if isinstance(below, Files | Given | United) or id(below) in self._made:
             # The scan gets the steps, so that it does not read columns which no step needs.
             return ScanJob(self.inputs(node), node.schema, self.engine)
         job = self._job(below, results, (*steps, *behind))
@@ -258,6 +260,8 @@ class Execution:
         steps += later
         if isinstance(node, Files):
             return [FileInput(node.source, steps)]
+        if isinstance(node, Given):
+            return [dataclasses.replace(given_input(node), steps=steps)]
         if isinstance(node, United):
             inputs = [source for child in node.children for source in self.inputs(child, steps)]
             return told_apart(inputs)
@@ -272,10 +276,26 @@ class Execution:
 
 def _without_steps(
     node: Node,
-) -> tuple[Files | Shuffled | MergeJoined | United | Limited | Windowed, tuple[Step, ...]]:
+) -> tuple[Files | Given | Shuffled | MergeJoined | United | Limited | Windowed, tuple[Step, ...]]:
     """Returns the node below the last steps, and these steps in their order."""
     steps: tuple[Step, ...] = ()
     while isinstance(node, Stepped):
         steps = (node.step, *steps)
         node = node.child
     return node, steps
+
+
+def given_input(node: Given) -> BlockInput | RangeInput:
+    """Returns the input that reads rows which the program gave.
+
+    Raises:
+        ClosedError: The engine that kept them was closed.
+    """
+    try:
+        if isinstance(node.rows, BlockInput):
+            slice_bytes(node.rows.refs[:1])
+    except ClosedError:
+        raise ClosedError(
+            f"the rows of {node.label} were kept by an engine that was closed; give them again"
+        ) from None
+    return node.rows

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
+from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.shuffle import Shuffle
 from exoshuffle.operators.group_by.aggregate import GroupBy
 from exoshuffle.operators.group_by.parsing import AggregateSpec, parse_aggregates
+from exoshuffle.operators.group_by.text import parse_aggregate_text
 from exoshuffle.operators.map_groups.shuffle import map_groups_shuffle
+from exoshuffle.operators.sql.expressions import Aggregation
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.units import option_bytes
 
@@ -41,7 +44,9 @@ class Grouped(Generic[Dataset, Aggregated]):
     shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
     aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
 
-    def agg(self, /, **aggregates: AggregateSpec) -> Aggregated:
+    def agg(
+        self, /, *given: str | Aggregation, **aggregates: AggregateSpec | Aggregation
+    ) -> Aggregated:
         """Makes one row per group, with the keys and ``name=(column, function)`` for each aggregate.
 
         The functions take values that are not null (``exoshuffle.operators.group_by.aggregate`` has their results):
@@ -56,6 +61,8 @@ class Grouped(Generic[Dataset, Aggregated]):
         leaves NaN and infinities out, and is null where nothing else is there.
 
         Args:
+            *given: Aggregates as on the command line: ``"n=count(), total=sum(x), p90=quantile(x, 0.9)"``. Or as
+                objects: ``xs.col("x").sum().alias("total")``.
             **aggregates: By name of the new column: ``"count"``, ``(column, function)`` or ``(column, function,
                 parameter)``, for example ``n="count", total=("x", "sum"), p90=("x", "quantile", 0.9)``.
 
@@ -64,12 +71,18 @@ class Grouped(Generic[Dataset, Aggregated]):
 
         Raises:
             SchemaError: A column is unknown, or its type does not have the function.
-            OptionsError: An unknown function, a bad parameter, no aggregate at all.
+            OptionsError: An unknown function, a bad parameter, a name twice, no aggregate at all.
 
         Cost: maps combine the rows of a split where that sends fewer bytes, as measured before work starts. Only keys
         and aggregated columns travel.
         """
-        return self.aggregated(parse_aggregates(self.schema, self.keys, aggregates), self.options)
+        specs: dict[str, AggregateSpec] = {}
+        for each in (*map(_specs, given), aggregates):
+            for name, spec in each.items():
+                if name in specs:
+                    raise OptionsError(f"two aggregates have the name {name!r}; names must differ")
+                specs[name] = spec.spec if isinstance(spec, Aggregation) else spec
+        return self.aggregated(parse_aggregates(self.schema, self.keys, specs), self.options)
 
     def count(self) -> Aggregated:
         """Makes one row per group, with the keys and the number of its rows as ``count``."""
@@ -99,3 +112,14 @@ class Grouped(Generic[Dataset, Aggregated]):
         call = MapBatches(function, schema, memory_bytes=option_bytes("memory", memory, 0))
         shuffle = map_groups_shuffle(self.schema, self.keys, call, learnt)
         return self.shuffled(shuffle, self.options)
+
+
+def _specs(given: object) -> Mapping[str, AggregateSpec | Aggregation]:
+    """Returns the aggregates of one argument by name."""
+    if isinstance(given, Aggregation):
+        return {given.name: given}
+    if isinstance(given, str):
+        return parse_aggregate_text(given)
+    raise OptionsError(
+        f'agg got {shown(given)}; write name=(column, function), text such as "total=sum(x)", or xs.col("x").sum()'
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from exoshuffle.dataset.jobs.learning import learnt
-from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.looking import Looking
 from exoshuffle.dataset.tree import sampling
 from exoshuffle.dataset.tree.nodes import (
     Limited,
@@ -22,6 +22,12 @@ from exoshuffle.dataset.tree.seeds import seed_or_fresh
 from exoshuffle.dataset.tree.unified import unified
 from exoshuffle.errors import OptionsError, SchemaError, shown
 from exoshuffle.operators.core.keys import names_in
+from exoshuffle.operators.sql.expressions import (
+    Expr,
+    col,
+    named_expressions,
+    text_of_expression,
+)
 from exoshuffle.operators.steps.columns import Drop, Filter, Rename, Select, WithColumns
 from exoshuffle.operators.steps.functions import MapBatches
 from exoshuffle.operators.steps.step import Step
@@ -31,20 +37,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: The result of operations. The class of that name inherits from ``Narrow``, so its file imports this one.
-Dataset = TypeVar("Dataset", bound=Results)
+Dataset = TypeVar("Dataset", bound=Looking)
 #: Steps that follow each other: each takes rows from the one before. Python's stack had room for 300, but not for 400.
 MAX_STEPS = 256
 
 
-class Narrow(Results, Generic[Dataset]):
+class Narrow(Looking, Generic[Dataset]):
     """A dataset's rows and columns."""
 
-    def select(self, /, *columns: str | Sequence[str], **expressions: str) -> Dataset:
+    def select(self, /, *columns: str | Expr | Sequence[str], **expressions: str | Expr) -> Dataset:
         """Keeps columns, in the order given, and adds computed ones.
 
         Args:
-            *columns: Names, or lists of them.
-            **expressions: New columns by name, as SQL: ``total="price * quantity"``.
+            *columns: Names, lists of them, or expressions with a name: ``(xs.col("x") + 1).alias("y")``.
+            **expressions: New columns by name, as SQL or as an expression: ``total="price * quantity"``.
 
         Raises:
             OptionsError: A column is given by something else than a name, or an expression is no text.
@@ -53,11 +59,24 @@ class Narrow(Results, Generic[Dataset]):
 
         Cost: copies no column that is kept; computes expressions in DuckDB, batch by batch.
         """
-        return self._stepped(Select(names_in(columns, "select"), tuple(expressions.items())))
+        computed, given = _texts(expressions), list[object](columns)
+        if any(isinstance(each, Expr) for each in given):
+            return self._stepped(Select((), (*_in_order(given), *computed)))
+        return self._stepped(Select(names_in(given, "select"), computed))
 
-    def with_columns(self, /, **expressions: str) -> Dataset:
-        """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``; see ``select``."""
-        return self._stepped(WithColumns(tuple(expressions.items())))
+    def with_columns(self, /, *named: Expr, **expressions: str | Expr) -> Dataset:
+        """Adds columns, or replaces them: ``with_columns(day="date_trunc('day', ts)")``.
+
+        Args:
+            *named: Expressions with a name, as in ``select``.
+            **expressions: New columns by name, as in ``select``.
+
+        Raises:
+            OptionsError: Something else.
+            SchemaError: As ``select``.
+        """
+        computed = named_expressions("with_columns", named)
+        return self._stepped(WithColumns((*computed.items(), *_texts(expressions))))
 
     def drop(self, *columns: str | Sequence[str]) -> Dataset:
         """Leaves columns out: names, or lists of them; a repeated name changes nothing.
@@ -84,8 +103,10 @@ class Narrow(Results, Generic[Dataset]):
                 raise OptionsError(f"rename has the new name {shown(name)}; it must be text")
         return self._stepped(Rename(tuple(columns.items())))
 
-    def filter(self, condition: str) -> Dataset:
+    def filter(self, condition: str | Expr) -> Dataset:
         """Keeps rows for which a condition holds: ``filter("price > 3 and name like 'x%'")``; null counts as false.
+
+        The condition is SQL, or an expression: ``filter((xs.col("price") > 3) & xs.col("name").str.starts_with("x"))``.
 
         Conditions joined by ``and`` that name only partition columns decide which files are read at all.
 
@@ -93,7 +114,7 @@ class Narrow(Results, Generic[Dataset]):
             OptionsError: The condition is no text.
             SchemaError: The condition does not fit the schema.
         """
-        return self._stepped(Filter(condition))
+        return self._stepped(Filter(text_of_expression(condition)))
 
     def map_batches(
         self,
@@ -199,6 +220,19 @@ class Narrow(Results, Generic[Dataset]):
         raise NotImplementedError
 
 
+def _texts(expressions: Mapping[str, str | Expr]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text_of_expression(given)) for name, given in expressions.items())
+
+
+def _in_order(columns: Sequence[object]) -> list[tuple[str, str]]:
+    """Returns names and expressions as expressions: one that is only a column is that column."""
+    listed: list[Expr] = []
+    for each in columns:
+        names = [each] if isinstance(each, Expr) else map(col, names_in([each], "select"))
+        listed.extend(names)
+    return list(named_expressions("select", listed).items())
+
+
 def _num_steps(node: Node) -> int:
     """Returns the number of steps that a task does one after the other."""
     if isinstance(node, Stepped):
@@ -215,7 +249,7 @@ def check_datasets(operator: str, others: Sequence[object]) -> None:
             remedy = (
                 f"write a * before a list of datasets, {operator}(*datasets)"
                 if is_list and operator == "union"
-                else "write a table in memory to a file, and read that, for example with read_parquet"
+                else "make a dataset of a table in memory by from_arrow"
             )
             raise OptionsError(
                 f"{operator} takes a Dataset, and got a {kind.__module__}.{kind.__qualname__}; {remedy}"

@@ -1,44 +1,32 @@
-"""``Results``: writes a dataset to files, hands it out as Arrow data in memory, and makes its bill beforehand."""
+"""``Results``: writes a dataset to files, and makes its bill beforehand."""
 
 from __future__ import annotations
 
 import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
 from exoshuffle.dataset.explain.explain import Destination, explain_node
 from exoshuffle.dataset.files.formats import FORMATS
 from exoshuffle.dataset.files.paths import local_path
-from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
-from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
-from exoshuffle.dataset.jobs.job import Job
-from exoshuffle.dataset.jobs.plain_errors import PlainErrors
-from exoshuffle.dataset.jobs.sure_size import sure_bytes
-from exoshuffle.dataset.tree.nodes import Node, left_out, sources
+from exoshuffle.dataset.tree.nodes import Node, sources
 from exoshuffle.dataset.tree.seeds import seeds_of
 from exoshuffle.dataset.write.commit import Overwrite
 from exoshuffle.dataset.write.options import WriteOptions
-from exoshuffle.dataset.write.write import WriteResult, check_rows, is_held, write_node
-from exoshuffle.errors import MemoryLimitError, OptionsError, OutputError, shown
-from exoshuffle.futures import Engine, current_engine
+from exoshuffle.dataset.write.write import WriteResult, is_held, write_node
+from exoshuffle.errors import OptionsError, OutputError, shown
+from exoshuffle.futures import current_engine
 from exoshuffle.observe.progress import Progress
 from exoshuffle.plan.workload import ResultPlace
-from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from typing_extensions import Buffer
 
 PathLike = str | os.PathLike[str]
 
-#: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
-#: next. Plans count them (``plan.memory``).
-MAX_LENT = 2
-#: A result is refused as a table if it exceeds the memory limit by more than this: sizes are measured from stretches.
-UNSURE_PERCENT = 30
+#: The format of rows that come from no files.
+MEMORY = "memory"
 
 
 class Results:
@@ -51,8 +39,7 @@ class Results:
     def __init__(self, node: Node) -> None:
         if not isinstance(node, Node):
             raise OptionsError(
-                f"a dataset is made by read_parquet and its siblings, not of {shown(node)}; write a table in memory to "
-                "a file, and read that"
+                f"a dataset is made by read_parquet and its siblings, or by from_arrow, not of {shown(node)}"
             )
         self.node = node
 
@@ -68,17 +55,22 @@ class Results:
 
     @property
     def format(self) -> str:
-        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``."""
-        name: str = sources(self.node)[0].format
-        return name
+        """The input format: ``parquet``, ``arrow``, ``csv``, ``jsonl``, ``records``, ``text`` or ``binary``.
+
+        It is ``memory`` where no rows come from files.
+        """
+        read = sources(self.node)
+        return read[0].format if read else MEMORY
 
     @property
     def output_format(self) -> str:
-        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows.
+        """The format of files where none is named: the input's, or ``parquet`` if that cannot hold the rows or is none.
 
         A format that holds tables stays: writing a type that it cannot hold is an error.
         """
         name = self.format
+        if name == MEMORY:
+            return "parquet"
         if not FORMATS[name].holds_tables and not is_held(self.node, name):
             return "parquet"
         return name
@@ -231,77 +223,3 @@ class Results:
         path = None if output is None else local_path(output, OutputError)
         to = Destination(results, path, options or WriteOptions(self.output_format), overwrite)
         return explain_node(self.node, current_engine(), to)
-
-    def iter_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields Arrow record batches in order. Cost: a few partitions in memory at a time.
-
-        Batches lie in the store's memory, without a copy, as long as the caller drops them while it goes on. If the
-        caller keeps batches, they are copied, outside the memory limit.
-        """
-        return self._batches(self._lent_streams())
-
-    def to_arrow(self, *, force: bool = False) -> pa.Table:
-        """Returns the whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
-
-        Args:
-            force: Make the table even if it alone is larger than the memory limit.
-
-        Raises:
-            MemoryLimitError: The table alone is surely larger than the memory limit.
-        """
-        import pyarrow as pa
-
-        streams = map(bytes, self._streams(None if force else _check_size))
-        return pa.Table.from_batches(self._batches(streams), schema=self.schema)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        import pyarrow as pa
-
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _lent_streams(self) -> Iterator[Buffer]:
-        """Yields one Arrow stream per partition, in the store's memory or copied out of it.
-
-        Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
-        """
-        lent: list[weakref.ref[Buffer]] = []
-        for stream in self._streams():
-            lent = [one for one in lent if one() is not None]
-            if len(lent) < MAX_LENT:
-                lent.append(weakref.ref(stream))
-                yield stream
-            else:
-                yield bytes(stream)
-            del stream  # frees the block while the caller is busy
-
-    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Buffer]:
-        """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
-        engine = current_engine()
-        with PlainErrors():
-            write_bad_rows(left_out(self.node), engine)
-            job = Execution(engine).job(self.node, "batches")
-            if check is not None:
-                check(job, engine)
-            yield from streams_of(job, engine)
-
-    def _batches(self, streams: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
-        """Yields the batches of Arrow streams, and checks the number of rows at the end."""
-        num_rows = 0
-        for batch in batches_of(streams):
-            num_rows += batch.num_rows
-            yield batch
-            del batch
-        check_rows(self.node, num_rows)
-
-
-def _check_size(job: Job, engine: Engine) -> None:
-    """Raises ``MemoryLimitError`` if a table of the result alone is surely larger than the memory limit."""
-    most = engine.memory_limit * (100 + UNSURE_PERCENT) // 100
-    size = sure_bytes(job, most)
-    if size > most:
-        raise MemoryLimitError(
-            f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
-            f"{format_bytes(engine.memory_limit)}; take it by iter_batches(), write it to files, or call "
-            "to_arrow(force=True), which takes memory beyond the limit"
-        )

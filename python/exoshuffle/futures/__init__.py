@@ -20,7 +20,7 @@ from exoshuffle.futures.api import (
 from exoshuffle.futures.engine import PROTOCOL, Engine, Node, allocate_block, waiting
 from exoshuffle.futures.options import ActorOptions, TaskOptions
 from exoshuffle.futures.refs import Column, Ref, Refs, RefStream, SliceRef, Value
-from exoshuffle.futures.session import adopt, current_engine, init, shutdown
+from exoshuffle.futures.session import Scoped, adopt, current_engine, init, shutdown
 
 __all__ = [
     "PROTOCOL",
@@ -35,6 +35,7 @@ __all__ = [
     "RemoteClass",
     "RemoteFunction",
     "RemoteGenerator",
+    "Scoped",
     "SliceRef",
     "TaskOptions",
     "Value",

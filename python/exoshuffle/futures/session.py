@@ -15,10 +15,15 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
 from exoshuffle.errors import ForkedEngineError, OptionsError, shown
 from exoshuffle.futures.engine import Engine, running_engine
+from exoshuffle.futures.environment import from_environment, named
 from exoshuffle.futures.options import check_amounts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _ENGINES = {
     "local": "exoshuffle.engines.local:LocalEngine",
@@ -44,8 +49,12 @@ def init(
     num_gpus: float = 0,
     resources: Mapping[str, float] | None = None,
     **engine_options: object,
-) -> Engine:
+) -> ScopedEngine:
     """Starts the engine that ``remote``, datasets and the rest will use; closes the previous one.
+
+    ``with xs.init(...):`` closes it at the end of the block, also after an error. Options that are not given may come
+    from the environment: ``EXOSHUFFLE_MEMORY_LIMIT``, ``EXOSHUFFLE_NUM_CPUS`` and ``EXOSHUFFLE_SPILL_DIRS``, which has
+    paths with ``:`` between them.
 
     Args:
         engine: ``"local"``, ``"ray"``, or an engine instance.
@@ -59,7 +68,7 @@ def init(
         **engine_options: Options that only this engine has; see its class (``LocalEngine``, ``RayEngine``).
 
     Returns:
-        The engine.
+        The engine. An instance of your own works with ``with`` if its class derives from ``Scoped``.
 
     Raises:
         OptionsError: An unknown option, while the previous engine goes on; or one that cannot work, for example a
@@ -81,14 +90,43 @@ def init(
         "resources": dict(resources),
         **engine_options,
     }
+    found = from_environment(options) if isinstance(engine, str) else {}
     with _lock:
-        start = _starter(engine, options) if isinstance(engine, str) else lambda: engine
+        start = _starter(engine, options | found) if isinstance(engine, str) else lambda: engine
         if _engine is not None:
             _engine.close()
             _engine = None
-        _engine = start()
+        try:
+            _engine = start()
+        except OptionsError as error:
+            raise named(error, found) from error.__cause__
         _process, _forked_from = os.getpid(), None
-        return _engine
+        return cast("ScopedEngine", _engine)
+
+
+class Scoped:
+    """An engine that ``with`` closes. A block within the program's own engine leaves the program without one."""
+
+    def close(self) -> None:
+        """See ``Engine``."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if cast("object", self) is _engine:
+            shutdown()
+        else:
+            self.close()
+
+
+class ScopedEngine(Engine, Protocol):
+    """An engine that ``with`` closes, as ``init`` returns it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def _as_text(

@@ -21,6 +21,8 @@ class Bill:
         input_bytes: Their size on disk.
         pruned_files: Files beside these that are not read because a filter on partition columns lets none of their rows
             through.
+        given_rows: Rows of the input that come from no file: given by the program, or numbers of ``range``.
+        given_bytes: Size of these in the store.
         rows: Rows, exact or estimated.
         row_bytes: Size of all rows while they travel.
         splits: Map tasks.
@@ -69,6 +71,8 @@ class Bill:
     spill_free_bytes: int | None
     folds: int = 0
     pruned_files: int = 0
+    given_rows: int = 0
+    given_bytes: int = 0
     before: tuple[Bill, ...] = ()
     output_files: int = 0
     output_folders: int = 0
@@ -103,6 +107,11 @@ class Bill:
 
     def __str__(self) -> str:
         read = f"{counted(self.input_files, 'file')}, {format_bytes(self.input_bytes)}, {counted(self.rows, 'row')}"
+        if self.given_rows or not self.input_files:
+            given = f"{counted(self.given_rows, 'row')} made as they are read"
+            if self.given_bytes:
+                given = f"{counted(self.given_rows, 'row')} in the store, {format_bytes(self.given_bytes)}"
+            read = f"{read}; {given}" if self.input_files else given
         if self.pruned_files:
             read += f"; {counted(self.pruned_files, 'file')} pruned by filters on partition columns"
         kinds = {

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from exoshuffle.dataset.execute import Execution
 from exoshuffle.dataset.explain.bill import Bill
@@ -23,6 +24,7 @@ from exoshuffle.dataset.tree.nodes import (
     Shuffled,
     Stepped,
     Windowed,
+    given,
     num_pruned,
     sources,
 )
@@ -159,9 +161,7 @@ def _shuffled_bill(node: Shuffled, job: ShuffleJob, results: ResultPlace) -> tup
         strategy=plan.strategy if is_library else type(node.options.strategy).__name__,
         why=plan.why if is_library else f"an instance, planned as {plan.strategy}",
         compared=tuple(map(str, plan.costs)),
-        input_files=sum(len(source.files) for source in sources(node)),
-        input_bytes=sum(source.bytes for source in sources(node)),
-        pruned_files=num_pruned(node),
+        **_inputs(node),
         rows=job.workload.num_rows,
         row_bytes=job.workload.total_bytes,
         splits=job.num_maps,
@@ -199,9 +199,7 @@ def _broadcast_bill(
         bill,
         operator=operator if bill.operator == "scan" else f"{bill.operator}, then {operator}",
         why=why if bill.strategy == "none" else bill.why,
-        input_files=sum(len(source.files) for source in sources(node)),
-        input_bytes=sum(source.bytes for source in sources(node)),
-        pruned_files=num_pruned(node),
+        **_inputs(node),
         memory_bytes=min(
             engine.memory_limit, bill.memory_bytes + engine.num_cpus * size.total_bytes
         ),
@@ -252,15 +250,12 @@ def _merge_join_bill(
     workers = engine.workers_bytes(executor_of("thread", behind))
     budget = max(1, engine.budget_bytes - workers)
     tasks = min(budget, engine.num_cpus * (job.task_bytes + functions_bytes(behind)))
-    read = sources(node)
     bill = Bill(
         operator=f"{node.join.name} of {counted(pieces[0], 'piece')} with {pieces[1]:,}",
         strategy="none",
         why="sorted pieces of both sides meet; a side that is in order as it is read is not sorted",
         compared=(),
-        input_files=sum(len(source.files) for source in read),
-        input_bytes=sum(source.bytes for source in read),
-        pruned_files=num_pruned(node),
+        **_inputs(node),
         rows=left.num_rows + right.num_rows,
         row_bytes=held,
         splits=sum(pieces),
@@ -292,20 +287,19 @@ def _unshuffled_bill(
     node: Node, job: ScanJob | WindowJob, operator: str, why: str, behind: tuple[Step, ...]
 ) -> tuple[Bill, Result]:
     """Bills the reading of the files below a node whose rows are not shuffled."""
-    engine, read = job.engine, sources(node)
+    engine = job.engine
     size = rows_size(job.inputs, job.schema)
     executor = _executor(job.inputs, behind)
     other_bytes = engine.memory_limit - engine.budget_bytes + engine.workers_bytes(executor)
     task_bytes = job.task_memory_bytes(executor) + functions_bytes(behind)
-    peak_bytes = other_bytes + engine.num_cpus * task_bytes
+    inputs = _inputs(node)
+    peak_bytes = other_bytes + engine.num_cpus * task_bytes + inputs["given_bytes"]
     bill = Bill(
         operator=operator,
         strategy="none",
         why=f"{why}, so nothing is shuffled",
         compared=(),
-        input_files=sum(len(source.files) for source in read),
-        input_bytes=sum(source.bytes for source in read),
-        pruned_files=num_pruned(node),
+        **inputs,
         rows=size.num_rows,
         row_bytes=size.total_bytes,
         splits=job.num_tasks,
@@ -323,6 +317,27 @@ def _unshuffled_bill(
         before=_bills_below(node, engine),
     )
     return bill, Result(size.num_rows, size.total_bytes, job.num_tasks)
+
+
+class _Inputs(TypedDict):
+    """The lines of a bill about the input."""
+
+    input_files: int
+    input_bytes: int
+    pruned_files: int
+    given_rows: int
+    given_bytes: int
+
+
+def _inputs(node: Node) -> _Inputs:
+    """Returns the lines of a bill about the input of a tree."""
+    return {
+        "input_files": sum(len(source.files) for source in sources(node)),
+        "input_bytes": sum(source.bytes for source in sources(node)),
+        "pruned_files": num_pruned(node),
+        "given_rows": sum(found.num_rows for found in given(node)),
+        "given_bytes": sum(found.num_bytes for found in given(node)),
+    }
 
 
 def _executor(inputs: Sequence[Input], behind: tuple[Step, ...]) -> Executor:

@@ -25,7 +25,7 @@ MAX_TOGETHER = 256
 
 @dataclass(frozen=True)
 class BlockInput:
-    """Blocks that an earlier shuffle made, one or several per partition, with steps on the way.
+    """Blocks in the store, with steps on the way: of an earlier shuffle, or of rows that the program gave.
 
     Attributes:
         refs: References to Arrow IPC streams.
@@ -34,6 +34,7 @@ class BlockInput:
 
     refs: tuple[Ref, ...]
     steps: tuple[Step, ...] = ()
+    is_held = True
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""
@@ -100,6 +101,7 @@ class UnmadeInput:
     workload: Workload
     num_blocks: int
     steps: tuple[Step, ...] = ()
+    is_held = True
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""

@@ -45,6 +45,7 @@ class FileInput:
     source: _native.Source
     steps: tuple[Step, ...] = ()
     first_file: int = 0
+    is_held = False
 
     def measure(self, side: Side) -> Workload:
         """See ``Input``."""

@@ -1,4 +1,4 @@
-"""The protocol of a shuffle's inputs: files that can be cut at will, or blocks that an earlier shuffle made."""
+"""The protocol of a shuffle's inputs: files that can be cut at will, or blocks in the store."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ class Input(Protocol):
     @property
     def steps(self) -> tuple[Step, ...]:
         """Applied to the rows as they are read, before the steps of the shuffle."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the store holds the rows while they are read."""
         ...
 
     def measure(self, side: Side) -> Workload:

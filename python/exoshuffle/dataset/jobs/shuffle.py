@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
 from exoshuffle.dataset.inputs.key_samples import sampled_keys
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
@@ -77,7 +76,7 @@ class ShuffleJob:
             held_bytes=sum(
                 work.total_bytes
                 for (source, _), work in zip(self.inputs, self.workloads, strict=True)
-                if not isinstance(source, FileInput)
+                if source.is_held
             ),
             result_bytes=self._result_bytes(),
             results=self.results,

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.file_input import FileInput
 from exoshuffle.dataset.inputs.inputs import Input
+from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.jobs.job import Job
 from exoshuffle.dataset.jobs.joins import rows_size
 from exoshuffle.dataset.jobs.shuffle import ShuffleJob
 from exoshuffle.dataset.jobs.unshuffled import ScanJob
 from exoshuffle.dataset.jobs.windows import WindowJob
+from exoshuffle.futures import slice_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +56,11 @@ def _is_plain(inputs: Iterable[Input], schema: pa.Schema) -> bool:
 
 
 def _may_have(source: Input, num_bytes: int) -> bool:
-    """Whether files may well hold so many bytes."""
+    """Whether files, or rows that the program gave, may well have so many bytes."""
+    if isinstance(source, RangeInput):
+        return len(source.numbers) * _ROW_BYTES >= num_bytes
+    if isinstance(source, BlockInput):
+        return sum(map(sum, slice_bytes(source.refs))) >= num_bytes
     if not isinstance(source, FileInput):
         return False
     num_rows = source.source.rows or 0

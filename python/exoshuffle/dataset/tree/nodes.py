@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.arguments import is_whole
+from exoshuffle.dataset.inputs.block_input import BlockInput
 from exoshuffle.dataset.inputs.left_out import LeftOut
+from exoshuffle.dataset.inputs.ranges import RangeInput
 from exoshuffle.dataset.inputs.reading import schema_of
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import SortKey
@@ -90,6 +92,30 @@ class Files:
     def label(self) -> str:
         """The operation, for people."""
         return counted(len(self.source.files), f"{self.source.format} file")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows that the program gave, instead of files.
+
+    Attributes:
+        rows: How they are read.
+        schema: Schema of the rows.
+        num_rows: Number of rows.
+        num_bytes: Their size in the store; 0 where they are made as they are read.
+        label: The function that took them, and what it took.
+    """
+
+    rows: BlockInput | RangeInput
+    schema: pa.Schema
+    num_rows: int
+    num_bytes: int
+    label: str
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """As in ``Files``."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -273,7 +299,7 @@ class MergeJoined:
         return f"{self.join.name} on {', '.join(self.join.keys[0])}"
 
 
-Node = Files | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
+Node = Files | Given | Stepped | Shuffled | MergeJoined | United | Limited | Windowed
 
 
 def sources(node: Node) -> list[_native.Source]:
@@ -281,6 +307,19 @@ def sources(node: Node) -> list[_native.Source]:
     if isinstance(node, Files):
         return [node.source]
     return [source for child in node.children for source in sources(child)]
+
+
+def given(node: Node) -> list[Given]:
+    """Returns the rows below a node that the program gave."""
+    if isinstance(node, Given):
+        return [node]
+    return [found for child in node.children for found in given(child)]
+
+
+def input_bytes(node: Node) -> int:
+    """Returns the size in memory of all rows below a node, as far as files and the store tell it."""
+    stored = sum(found.num_bytes for found in given(node))
+    return stored + sum(int(source.memory_bytes) for source in sources(node))
 
 
 def left_out(node: Node) -> list[LeftOut]:
@@ -314,7 +353,9 @@ def is_read(node: Node) -> bool:
 def is_records(node: Node) -> bool:
     """Whether the rows are fixed-length records, unchanged since they were read."""
     read = sources(node)
-    return all(source.record_bytes for source in read) and node.schema.equals(schema_of(read[0]))
+    if not read or given(node) or not all(source.record_bytes for source in read):
+        return False
+    return bool(node.schema.equals(schema_of(read[0])))
 
 
 def dictionary_columns(node: Node) -> list[bool]:

@@ -103,6 +103,6 @@ def _numbered(node: Node, step: Numbered) -> Node:
     """Returns the tree with a step that numbers rows, as far down as each row stays one row."""
     if isinstance(node, United):
         return United(tuple(_numbered(child, step) for child in node.children))
-    if isinstance(node, Stepped) and not node.step.is_function:
+    if isinstance(node, Stepped) and not node.step.makes_rows:
         return Stepped(_numbered(node.child, step), node.step.carrying(step.column))
     return Stepped(node, step)

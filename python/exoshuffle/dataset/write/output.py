@@ -22,6 +22,8 @@ from exoshuffle.dataset.tree.nodes import (
     United,
     Windowed,
     dictionary_columns,
+    given,
+    input_bytes,
     sources,
 )
 from exoshuffle.dataset.write.options import WriteOptions
@@ -125,7 +127,7 @@ def check_room(
     if plan is not None and is_same_disk(folder, spill_dirs):
         # The other copies of rows may be gone when files are written.
         spilled = plan.spilled_bytes * SPILLED_PERCENT // (100 * plan.num_copies)
-    if free is None or sum(source.memory_bytes for source in sources(node)) + spilled <= free:
+    if free is None or input_bytes(node) + spilled <= free:
         return
     least = least_bytes(node, options) * LEAST_PERCENT // 100
     if least == 0 or least + spilled <= free:
@@ -150,7 +152,8 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
     """
     read = sources(node)
     rows = node.num_rows
-    is_whole = rows is not None and rows == sum(source.rows or 0 for source in read)
+    num_given = sum(found.num_rows for found in given(node))
+    is_whole = rows is not None and rows == num_given + sum(source.rows or 0 for source in read)
     if rows is None or not is_whole or options.compression != "none":
         return 0
     if options.format == "records":
@@ -165,7 +168,7 @@ def least_bytes(node: Node, options: WriteOptions) -> int:
         for field, has_dictionary in zip(node.schema, dictionary_columns(node), strict=True)
         if not has_dictionary and field.name not in options.folders
     ]
-    if all(source.format == "parquet" for source in read):
+    if not num_given and all(source.format == "parquet" for source in read):
         names = {field.name for field in plain}
         return sum(
             _least_of_chunk(chunk)
@@ -181,7 +184,7 @@ def _plain_bytes(node: Node, result: Result, file_format: str) -> int:
     read = sources(node)
     if _is_as_read(node, file_format):
         return sum(map(_uncompressed_bytes, read))
-    if file_format == "parquet":
+    if file_format == "parquet" and read:
         on_disk = sum(map(_uncompressed_bytes, read))
         in_memory: int = sum(source.memory_bytes for source in read)
         return result.num_bytes * min(on_disk, in_memory) // max(in_memory, 1)

@@ -48,10 +48,11 @@ from exoshuffle.futures.engine import BlockBuffer, Node, set_task_engine
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import CPU, GPU, ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
+from exoshuffle.futures.session import Scoped
 from exoshuffle.observe.watchdog import STALL_SECONDS, check_stall_seconds, watch
 
 
-class LocalEngine:
+class LocalEngine(Scoped):
     """Runs tasks on threads and worker processes of this machine, over a store with one byte budget.
 
     See ``exoshuffle.init`` for the arguments that every engine has.

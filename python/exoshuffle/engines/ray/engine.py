@@ -46,6 +46,7 @@ from exoshuffle.futures.engine import BlockBuffer, Node
 from exoshuffle.futures.events import Observer
 from exoshuffle.futures.options import ActorOptions, Executor, TaskOptions
 from exoshuffle.futures.refs import Ref, RefStream, SliceRef, Value
+from exoshuffle.futures.session import Scoped
 from exoshuffle.observe.activity import Activity
 from exoshuffle.observe.watchdog import check_stall_seconds, watch
 from exoshuffle.units import parse_bytes
@@ -61,7 +62,7 @@ _run_stream = ray.remote(worker.run_stream)
 _actor_host = ray.remote(worker.ActorHost)
 
 
-class RayEngine:
+class RayEngine(Scoped):
     """Runs tasks on a Ray cluster: one that it starts on this machine, one at an address, or that of this process.
 
     Args:

@@ -179,7 +179,7 @@ def _parse_key(text: str) -> SortKey:
     return SortKey(column, descending, nulls_first)
 
 
-def names_of(columns: str | Sequence[str], argument: str) -> tuple[str, ...]:
+def names_of(columns: object, argument: str) -> tuple[str, ...]:
     """Returns column names: a single one may be given without a list.
 
     Raises:
@@ -204,6 +204,6 @@ def once(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def names_in(arguments: Iterable[str | Sequence[str]], operation: str) -> tuple[str, ...]:
+def names_in(arguments: Iterable[object], operation: str) -> tuple[str, ...]:
     """Returns the column names of several arguments, each of which is one name or a list; raises as ``names_of``."""
     return tuple(name for argument in arguments for name in names_of(argument, operation))

@@ -67,15 +67,15 @@ def splits_of(item: _Split | tuple[_Split, ...]) -> tuple[_Split, ...]:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads blocks that an earlier shuffle made: Arrow IPC streams, one or a list of them, one after the other."""
+    """Reads blocks in the store: Arrow IPC streams, one or a list of them, one after the other."""
 
     def open(self, item: Blocks) -> _native.Rows:
         """See ``Reader``."""
         import pyarrow as pa
 
         if not isinstance(item, list):
-            return _native.Rows.from_ipc(item)
-        streams = [as_reader(_native.Rows.from_ipc(each)) for each in item]
+            return _rows(item)
+        streams = [as_reader(_rows(each)) for each in item]
         batches = itertools.chain.from_iterable(streams)
         return as_rows(pa.RecordBatchReader.from_batches(streams[0].schema, batches))
 
@@ -83,3 +83,8 @@ class BlockReader:
         """See ``Reader``."""
         del item
         return Place.of_part(index, f"part {index} of the input")
+
+
+def _rows(block: Buffer) -> _native.Rows:
+    """Returns the rows of a block; Ray hands out blocks that the program put as signed bytes."""
+    return _native.Rows.from_ipc(memoryview(block).cast("B"))

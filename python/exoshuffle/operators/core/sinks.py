@@ -166,6 +166,36 @@ class TableSink:
         return self
 
 
+@dataclass(frozen=True)
+class CountSink:
+    """Counts the rows of a partition, and keeps none."""
+
+    @property
+    def num_returns(self) -> int:
+        """See ``Sink``."""
+        return 1
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """See ``Sink``."""
+        return False
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """See ``Sink``."""
+        return ()
+
+    def __call__(self, partition: int, rows: _native.Rows) -> Iterator[int]:
+        """Yields the number."""
+        del partition
+        yield sum(batch.num_rows for batch in as_reader(rows))
+
+    def within(self, partition: int) -> CountSink:
+        """See ``Sink``: numbers have no names."""
+        del partition
+        return self
+
+
 def block_of(rows: _native.Rows) -> BlockBuffer:
     """Returns all rows as one Arrow IPC stream, in a block of the running task."""
     return _block(rows.to_ipc_stream())

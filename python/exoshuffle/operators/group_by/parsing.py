@@ -56,7 +56,7 @@ def parse_aggregates(
 
 
 def _parse(schema: pa.Schema, name: str, spec: AggregateSpec) -> Aggregate:
-    if spec == "count":
+    if isinstance(spec, str) and spec == "count":
         return Aggregate(name, "count", ROWS)
     parts = list(spec) if isinstance(spec, tuple | list) else []
     if len(parts) not in (2, 3) or not all(isinstance(part, str) for part in parts[:2]):

@@ -85,6 +85,11 @@ class Step(ABC):
         return False
 
     @property
+    def makes_rows(self) -> bool:
+        """Whether rows that come out are others than those that went in, so that no file numbers them."""
+        return self.is_function
+
+    @property
     def keeps_all(self) -> bool:
         """Whether all rows come out, with the values of their columns as they were."""
         return False
@@ -102,7 +107,7 @@ def apply_steps(
     place = place or Place.of_part(0)
     for step in steps:
         batches = step.at(place).apply(batches)
-        if step.is_function:
+        if step.makes_rows:
             # What comes back are other rows, which are in no file.
             place = Place.of_part(place.part, place.name)
     return batches

@@ -1,0 +1,158 @@
+"""``Columns``: further operations on columns, and the names by which other libraries know those of ``Narrow``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
+from exoshuffle.dataset.narrow import Dataset, Narrow
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.core.keys import names_of, once
+from exoshuffle.operators.sql.expressions import Expr, col
+from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.steps.cast import Cast
+from exoshuffle.operators.steps.columns import Filter
+from exoshuffle.operators.steps.explode import Explode
+from exoshuffle.operators.steps.nulls import fill_null
+from exoshuffle.operators.steps.unpivot import Unpivot
+
+if TYPE_CHECKING:
+    pass
+
+#: Types of columns by the classes of their values.
+_CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
+
+
+class Columns(Narrow[Dataset]):
+    """A dataset's columns: their types, nulls and lists."""
+
+    def with_column(self, name: str, expression: str | Expr) -> Dataset:
+        """Adds a column, or replaces it: ``with_columns`` for one, whose name may be any text."""
+        return self.with_columns(**{name: expression})
+
+    def cast(self, types: ColumnTypes) -> Dataset:
+        """Gives columns other types; ``astype`` is the same.
+
+        Args:
+            types: Types by name: a dictionary of pyarrow types or of names (``"int32"``, ``"text"``,
+                ``"decimal(10,2)"``), of ``int``, ``float``, ``str`` and ``bool``, or a pyarrow schema. Other columns
+                stay.
+
+        Raises:
+            OptionsError: A type is none.
+            SchemaError: An unknown column; later, a type that no cast leads to.
+            InputError: While running: a value that the type cannot hold exactly. Numbers become the nearest float.
+
+        Cost: a copy of these columns.
+        """
+        named = types
+        if isinstance(types, Mapping):
+            named = {name: _arrow_type(kind) for name, kind in types.items()}
+        wanted = schema_of_types(named)
+        for name in wanted.names:
+            column(name, self.schema)
+        return self._stepped(Cast(tuple((field.name, field.type) for field in wanted)))
+
+    def fill_null(self, value: Any) -> Dataset:
+        """Puts a value in the place of nulls; ``fillna`` is the same. Types stay; NaN is no null.
+
+        Args:
+            value: One value, for all columns of its kind (numbers that hold it, text, truth values, moments). Or a
+                dictionary of values by column.
+
+        Raises:
+            OptionsError: The value fits no column.
+            SchemaError: An unknown column, or a value that its column cannot hold.
+        """
+        return self._stepped(fill_null(value, self.schema))
+
+    def drop_nulls(self, subset: str | Sequence[str] | None = None) -> Dataset:
+        """Leaves out rows that have a null; ``dropna`` is the same. NaN is no null.
+
+        Args:
+            subset: The columns that count; default: all.
+
+        Raises:
+            SchemaError: An unknown column.
+        """
+        names = self.schema.names if subset is None else names_of(subset, "subset")
+        for name in names:
+            column(name, self.schema)
+        conditions = (col(name).is_not_null().text for name in names)
+        return self._stepped(Filter(" AND ".join(conditions)))
+
+    def explode(self, column: str) -> Dataset:
+        """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
+
+        Raises:
+            OptionsError: Several columns, or something else than a name.
+            SchemaError: An unknown column, or one that has no lists.
+        """
+        names = names_of(column, "column")
+        if len(names) != 1:
+            raise OptionsError(
+                f"explode takes one column, and got {shown(column)}; explode them one after the other"
+            )
+        return self._stepped(Explode(names[0]))
+
+    def unpivot(
+        self,
+        on: str | Sequence[str] | None = None,
+        *,
+        index: str | Sequence[str] | None = None,
+        variable_name: str = "variable",
+        value_name: str = "value",
+    ) -> Dataset:
+        """Makes a row for each value of some columns, with the name of its column; ``melt`` has pandas' arguments.
+
+        Values of one column of neighbouring rows come together.
+
+        Args:
+            on: The columns whose values become rows, all of one type; default: all that are not in ``index``.
+            index: The columns that are repeated beside each value; default: none.
+            variable_name: The name of the column that has the names.
+            value_name: The name of the column that has the values.
+
+        Raises:
+            OptionsError: Something else than names.
+            SchemaError: An unknown column, columns of different types, no column, or two of one name.
+        """
+        for option, name in (("variable_name", variable_name), ("value_name", value_name)):
+            if not isinstance(name, str):
+                raise OptionsError(f"{option} is {shown(name)}; give the name of a column as text")
+        kept = () if index is None else once(names_of(index, "index"))
+        if on is None:
+            made = tuple(name for name in self.schema.names if name not in kept)
+        else:
+            made = once(names_of(on, "on"))
+        return self._stepped(Unpivot(made, kept, variable_name, value_name))
+
+    def melt(
+        self,
+        id_vars: str | Sequence[str] | None = None,
+        value_vars: str | Sequence[str] | None = None,
+        var_name: str = "variable",
+        value_name: str = "value",
+    ) -> Dataset:
+        """Does as ``unpivot``, with the arguments of pandas."""
+        return self.unpivot(
+            value_vars, index=id_vars, variable_name=var_name, value_name=value_name
+        )
+
+    where = Narrow.filter
+    astype = cast
+    fillna = fill_null
+    dropna = drop_nulls
+
+
+def _arrow_type(kind: Any) -> Any:
+    """Returns the type of a name that pyarrow knows, or of a class of Python; anything else as it is."""
+    import pyarrow as pa
+
+    if isinstance(kind, type):
+        return _CLASSES.get(kind, kind)
+    try:
+        return pa.type_for_alias(kind) if isinstance(kind, str) else kind
+    except ValueError:
+        return kind

@@ -1,0 +1,62 @@
+"""Counts the rows of a tree: from metadata where that tells the number, else by running what decides about rows.
+
+Guarantee: orders are not made and columns that decide nothing are not read, since they do not change the number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.following import finished
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.tree.nodes import Node, Shuffled, Stepped, United, Windowed, left_out
+from exoshuffle.futures import Engine, Ref, get
+from exoshuffle.operators.core.sinks import CountSink
+from exoshuffle.operators.steps.columns import Drop, Nullable, Rename, Select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+#: The width of a type that has none, in bits: wider than those of all numbers.
+_WIDE = 1024
+
+
+def num_rows_of(node: Node, engine: Engine) -> int:
+    """Returns the number of rows of a tree."""
+    if node.num_rows is not None:
+        return node.num_rows
+    if _keeps_number(node):
+        return num_rows_of(node.children[0], engine)
+    if isinstance(node, United):
+        return sum(num_rows_of(child, engine) for child in node.children)
+    narrow = Stepped(node, Select((_narrowest(node.schema),)))
+    with PlainErrors():
+        write_bad_rows(left_out(node), engine)
+        job = Execution(engine).job(narrow, "batches")
+        counts = cast("Iterator[Ref]", job.run(CountSink()))
+        return sum(get(ref) for ref in finished(counts, engine.num_cpus))
+
+
+def _keeps_number(node: Node) -> bool:
+    """Whether a node has as many rows as its only child, and cannot fail where that does not."""
+    if isinstance(node, Shuffled):
+        return node.shuffle.keeps_rows and len(node.children) == 1
+    if isinstance(node, Stepped):
+        return isinstance(node.step, Rename | Drop | Nullable) or (
+            isinstance(node.step, Select) and not node.step.expressions
+        )
+    return isinstance(node, Windowed)
+
+
+def _narrowest(schema: pa.Schema) -> str:
+    """Returns the column that is read with the least work."""
+    import pyarrow as pa
+
+    def width(field: pa.Field) -> int:
+        return int(field.type.bit_width) if pa.types.is_primitive(field.type) else _WIDE
+
+    return str(min(schema, key=width).name)

@@ -1,0 +1,115 @@
+"""Numbers in a row as an input: each task makes the numbers of its part, so that none are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.dataset.inputs.file_sizes import MEASURED_ROWS
+from exoshuffle.dataset.inputs.inputs import by_bytes, evenly, numbers_rows
+from exoshuffle.dataset.inputs.weighing import MEASURED_STRETCHES, sampling, together, weighed
+from exoshuffle.futures import Ref
+from exoshuffle.operators.core.inputs import BatchInput
+from exoshuffle.operators.core.shuffle import Side, rows_config
+from exoshuffle.operators.core.streams import as_rows
+from exoshuffle.operators.steps.place import Place
+from exoshuffle.operators.steps.step import Step
+from exoshuffle.plan.workload import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The column that has the numbers.
+COLUMN = "id"
+#: Size of a number as it travels: a byte says whether it is null.
+ROW_BYTES = 9
+#: Numbers in a batch.
+BATCH_ROWS = 65_536
+#: Numbers in a part, where nobody asks for its size.
+PART_ROWS = 1_048_576
+
+
+def schema_of_range() -> pa.Schema:
+    """Returns the schema of the rows."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(COLUMN, pa.int64())])
+
+
+@dataclass(frozen=True)
+class RangeReader:
+    """Makes the numbers of an item, which is a ``range``."""
+
+    def open(self, item: range) -> Any:
+        """See ``Reader``."""
+        import pyarrow as pa
+
+        schema = schema_of_range()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start in range(0, len(item), BATCH_ROWS):
+                numbers = pa.array(item[start : start + BATCH_ROWS], pa.int64())
+                yield pa.RecordBatch.from_arrays([numbers], schema=schema)
+
+        return as_rows(pa.RecordBatchReader.from_batches(schema, batches()))
+
+    def place(self, index: int, item: range) -> Place:
+        """See ``Reader``."""
+        return Place.of_part(index, str(item))
+
+
+@dataclass(frozen=True)
+class RangeInput:
+    """Numbers, with steps on the way.
+
+    Attributes:
+        numbers: The numbers.
+        steps: Applied to the rows as they are made, before the steps of the shuffle.
+    """
+
+    numbers: range
+    steps: tuple[Step, ...] = ()
+    is_held = False
+
+    def measure(self, side: Side) -> Workload:
+        """See ``Input``."""
+        count = len(self.numbers)
+        if not self.steps + side.steps or not count:
+            return Workload(count * ROW_BYTES, count, ROW_BYTES if count else 0)
+        size = min(count, MEASURED_ROWS * MEASURED_STRETCHES)
+        chosen = [
+            self.numbers[start : start + size]
+            for start in evenly(list(range(0, count, max(size, count // 1024))), MEASURED_STRETCHES)
+        ]
+        share = count / sum(map(len, chosen))
+        return together(weighed(self.map_input(side), [[each] for each in chosen], share))
+
+    def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
+        """See ``Input``; where rows are numbered, they are known by their part, whose size is always the same."""
+        count = len(self.numbers)
+        rows = PART_ROWS
+        if workload.total_bytes and not numbers_rows(self.steps, side):
+            rows = max(1, split_bytes * count // workload.total_bytes)
+        return [self.numbers[start : start + rows] for start in range(0, count, rows)]
+
+    def decoding_bytes(self, side: Side) -> int:
+        """See ``Input``: nothing is decoded."""
+        del side
+        return 0
+
+    def num_rows(self, items: Sequence[Any], workload: Workload) -> list[float]:
+        """See ``Input``."""
+        return by_bytes([len(item) for item in items], workload)
+
+    def map_input(self, side: Side) -> BatchInput:
+        """See ``Input``."""
+        return BatchInput(
+            RangeReader(), self.steps + side.steps, rows_config(side.schema, side.order), side.tag
+        )
+
+    def sample(self, side: Side, items: Sequence[tuple[int, Any]], num_rows: int) -> list[Ref]:
+        """See ``Input``."""
+        map_input = self.map_input(side)
+        run = sampling(map_input)
+        return [run.remote(map_input, index, item, num_rows) for index, item in items]

@@ -1,0 +1,191 @@
+"""``Taken``: hands out the rows of a dataset in memory, as Arrow data or as tables of other libraries.
+
+Guarantee: a result that alone is surely larger than the memory limit is refused before it runs, unless it is forced.
+Batches are handed out one by one, so they may be of any number.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.arguments import check_flag
+from exoshuffle.dataset.execute import Execution
+from exoshuffle.dataset.jobs.bad_rows import write_bad_rows
+from exoshuffle.dataset.jobs.in_order import batches_of, streams_of
+from exoshuffle.dataset.jobs.job import Job
+from exoshuffle.dataset.jobs.plain_errors import PlainErrors
+from exoshuffle.dataset.jobs.sure_size import sure_bytes
+from exoshuffle.dataset.results import Results
+from exoshuffle.dataset.tree.nodes import left_out
+from exoshuffle.dataset.write.write import check_rows
+from exoshuffle.errors import MemoryLimitError, OptionsError
+from exoshuffle.futures import Engine, current_engine
+from exoshuffle.units import format_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The caller may hold the results of this many partitions: a loop still has the last batch of one when it asks for the
+#: next. Plans count them (``plan.memory``).
+MAX_LENT = 2
+#: A result is refused as a table if it exceeds the memory limit by more than this: sizes are measured from stretches.
+UNSURE_PERCENT = 30
+
+
+class Taken(Results):
+    """The rows of a dataset in memory; each call runs the whole tree."""
+
+    def iter_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields Arrow record batches in order. Cost: a few partitions in memory at a time.
+
+        Batches lie in the store's memory, without a copy, as long as the caller drops them while it goes on. If the
+        caller keeps batches, they are copied, outside the memory limit.
+        """
+        return self._batches(self._lent_streams())
+
+    def to_arrow(self, *, force: bool = False) -> pa.Table:
+        """Returns the whole result as a ``pyarrow.Table``. Cost: all of it in memory, outside the memory limit.
+
+        Args:
+            force: Make the table even if it alone is larger than the memory limit.
+
+        Raises:
+            MemoryLimitError: The table alone is surely larger than the memory limit.
+        """
+        return self._table("to_arrow", force)
+
+    def to_pandas(self, *, force: bool = False) -> Any:
+        """Returns the whole result as a pandas ``DataFrame``, with the types that ``pyarrow.Table.to_pandas`` gives.
+
+        Args:
+            force: As in ``to_arrow``.
+
+        Raises:
+            MemoryLimitError: As ``to_arrow``.
+            OptionsError: pandas is not installed.
+
+        Cost: as ``to_arrow``, and a copy of all columns.
+        """
+        _library("pandas", "to_pandas")
+        return self._table("to_pandas", force).to_pandas()
+
+    def to_polars(self, *, force: bool = False) -> Any:
+        """Returns the whole result as a Polars ``DataFrame``.
+
+        Args:
+            force: As in ``to_arrow``.
+
+        Raises:
+            MemoryLimitError: As ``to_arrow``.
+            OptionsError: Polars is not installed.
+
+        Cost: as ``to_arrow``, and a copy of columns of text.
+        """
+        polars = _library("polars", "to_polars")
+        return polars.DataFrame(self._table("to_polars", force))
+
+    def to_numpy(self, *, force: bool = False) -> dict[str, Any]:
+        """Returns the whole result as NumPy arrays, by name of the column.
+
+        Numbers that have nulls become floats with NaN; text, lists and structs become arrays of Python objects.
+
+        Args:
+            force: As in ``to_arrow``.
+
+        Raises:
+            MemoryLimitError: As ``to_arrow``.
+            OptionsError: NumPy is not installed.
+
+        Cost: as ``to_arrow``, and a copy of all columns.
+        """
+        _library("numpy", "to_numpy")
+        table = self._table("to_numpy", force)
+        return {name: table.column(name).to_numpy() for name in table.column_names}
+
+    def to_pydict(self, *, force: bool = False) -> dict[str, list[Any]]:
+        """Returns the whole result as lists of Python values, by name of the column; see ``to_arrow``."""
+        columns: dict[str, list[Any]] = self._table("to_pydict", force).to_pydict()
+        return columns
+
+    def to_pylist(self, *, force: bool = False) -> list[dict[str, Any]]:
+        """Returns the whole result as a list with a dictionary for each row; see ``to_arrow``."""
+        rows: list[dict[str, Any]] = self._table("to_pylist", force).to_pylist()
+        return rows
+
+    def _table(self, call: str, force: bool) -> pa.Table:
+        import pyarrow as pa
+
+        check_flag("force", force)
+        check = None if force else functools.partial(_check_size, call)
+        streams = map(bytes, self._streams(check))
+        return pa.Table.from_batches(self._batches(streams), schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        import pyarrow as pa
+
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.iter_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _lent_streams(self) -> Iterator[Any]:
+        """Yields one Arrow stream per partition, in the store's memory or copied out of it.
+
+        Why copies: a caller who keeps the streams would otherwise pin the store's memory until no task can go on.
+        """
+        lent: list[weakref.ref[Any]] = []
+        for stream in self._streams():
+            lent = [one for one in lent if one() is not None]
+            if len(lent) < MAX_LENT:
+                lent.append(weakref.ref(stream))
+                yield stream
+            else:
+                yield bytes(stream)
+            del stream  # frees the block while the caller is busy
+
+    def _streams(self, check: Callable[[Job, Engine], None] | None = None) -> Iterator[Any]:
+        """Yields the streams of ``streams_of``; ``check`` may refuse the job."""
+        engine = current_engine()
+        with PlainErrors():
+            write_bad_rows(left_out(self.node), engine)
+            job = Execution(engine).job(self.node, "batches")
+            if check is not None:
+                check(job, engine)
+            yield from streams_of(job, engine)
+
+    def _batches(self, streams: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        """Yields the batches of Arrow streams, and checks the number of rows at the end."""
+        num_rows = 0
+        for batch in batches_of(streams):
+            num_rows += batch.num_rows
+            yield batch
+            del batch
+        check_rows(self.node, num_rows)
+
+
+def _library(name: str, call: str) -> Any:
+    """Imports a library that only this call needs.
+
+    Raises:
+        OptionsError: It is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise OptionsError(
+            f"{call} needs {name}, and it is not installed; install it, or call to_arrow()"
+        ) from error
+
+
+def _check_size(call: str, job: Job, engine: Engine) -> None:
+    """Raises ``MemoryLimitError`` if a table of the result alone is surely larger than the memory limit."""
+    most = engine.memory_limit * (100 + UNSURE_PERCENT) // 100
+    size = sure_bytes(job, most)
+    if size > most:
+        raise MemoryLimitError(
+            f"the result takes about {format_bytes(size)} as a table, and the memory limit of the whole program is "
+            f"{format_bytes(engine.memory_limit)}: take it by iter_batches(), write it to files, or call "
+            f"{call}(force=True), which takes memory beyond the limit"
+        )

@@ -1,0 +1,86 @@
+"""Options of ``init`` from environment variables, for programs whose code does not name them.
+
+An option that the program gives counts, and the variable does not. An empty variable counts as none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.units import parse_bytes
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionsError(f"{shown(text)} is no whole number") from None
+
+
+def _size(text: str) -> str:
+    parse_bytes(text)
+    return text
+
+
+def _paths(text: str) -> list[str]:
+    return [os.path.expanduser(path) for path in text.split(os.pathsep) if path]
+
+
+#: The options that variables may give, and how to read them. A variable is named EXOSHUFFLE_ and the option.
+_READ: dict[str, Callable[[str], Any]] = {
+    "memory_limit": _size,
+    "spill_dirs": _paths,
+    "num_cpus": _number,
+}
+
+
+def variable_of(option: str) -> str:
+    """Returns the name of the environment variable that gives an option."""
+    return f"EXOSHUFFLE_{option.upper()}"
+
+
+def from_environment(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values for options that the program has not given, from those variables that are set.
+
+    Raises:
+        OptionsError: A variable has a value that the option cannot have; the message names the variable.
+    """
+    found: dict[str, Any] = {}
+    for option, read in _READ.items():
+        text = os.environ.get(variable_of(option), "")
+        if text and options.get(option) is None:
+            try:
+                found[option] = read(text)
+            except OptionsError as error:
+                raise OptionsError(
+                    f"environment variable {variable_of(option)}: {error}; correct it, or unset it"
+                ) from None
+    return found
+
+
+def shows_progress() -> bool:
+    """Returns whether commands show their progress: unless ``EXOSHUFFLE_PROGRESS`` is ``0``.
+
+    Raises:
+        OptionsError: The variable is neither ``0`` nor ``1``.
+    """
+    variable = variable_of("progress")
+    text = os.environ.get(variable, "")
+    if text not in ("", "0", "1"):
+        raise OptionsError(
+            f"environment variable {variable} is {text!r}; set it to 0 or 1, or unset it"
+        )
+    return text != "0"
+
+
+def named(error: OptionsError, found: Mapping[str, Any]) -> OptionsError:
+    """Returns the error of an engine that did not start, with the variables that gave it options."""
+    if not found:
+        return error
+    given = ", ".join(
+        f"{option} by the environment variable {variable_of(option)}" for option in found
+    )
+    return type(error)(f"{error}; given {given}")

@@ -1,0 +1,468 @@
+"""Expressions as Python objects: ``col("x") > 3``. Each is the SQL text that the same expression has as text.
+
+Guarantee: an object adds nothing that text could not say, so both are checked, computed and pushed down alike. Every
+part is in parentheses, and every name and value is quoted, so no name or value can become SQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.sql.literals import literal, quoted, type_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What an operator takes beside an expression.
+Scalar: TypeAlias = (
+    "bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.time | dt.timedelta | None"
+)
+Operand: TypeAlias = "Expr | Scalar"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expr:
+    """An expression over the columns of a row; made by ``col``, ``lit`` and ``sql``, and of others by operators.
+
+    Null comes of null, as in SQL: ``col("x") == 3`` is null where x is, and a filter leaves such a row out. ``%`` has
+    the sign of the divisor, as in Python. ``and``, ``or`` and ``not`` are written ``&``, ``|`` and ``~``, with
+    parentheses around comparisons.
+
+    Attributes:
+        text: The expression as SQL.
+        name: The name of its column in a result; None if it has none yet.
+    """
+
+    text: str
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        is_column = self.name is not None and self.text == quoted(self.name)
+        return f"col({self.name!r})" if is_column else f"sql({self.text!r})"
+
+    def __bool__(self) -> bool:
+        raise OptionsError(
+            f"the expression {shown(self)} has a value for each row, so none by itself; write & for and, | for or, ~ "
+            "for not, between(low, high) for low <= x <= high, and is_in for in"
+        )
+
+    def alias(self, name: str) -> Expr:
+        """Gives its column a name, for ``select`` and ``with_columns``."""
+        return Expr(self.text, _name("alias", name))
+
+    # --- arithmetic --------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Operand) -> Expr:
+        operator = "||" if isinstance(other, str) else "+"
+        return _two(self, operator, lit(other))
+
+    def __radd__(self, other: Operand) -> Expr:
+        operator = "||" if isinstance(other, str) else "+"
+        return _two(lit(other), operator, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _two(self, "-", _number("-", other))
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return _two(_number("-", other), "-", self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return _two(self, "*", _number("*", other))
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return _two(_number("*", other), "*", self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return _two(self, "/", _number("/", other))
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return _two(_number("/", other), "/", self)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return _remainder(self, _number("%", other))
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return _remainder(_number("%", other), self)
+
+    def __pow__(self, other: Operand) -> Expr:
+        return _call("pow", self, _number("**", other))
+
+    def __neg__(self) -> Expr:
+        return Expr(f"(- {self.text})", self.name)
+
+    def abs(self) -> Expr:
+        """Returns the value without its sign."""
+        return _call("abs", self)
+
+    def round(self, digits: int = 0) -> Expr:
+        """Rounds to so many digits behind the point."""
+        return _call("round", self, lit(digits))
+
+    # --- comparisons -------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # an expression, not a truth value
+        return _two(self, "=", _compared("==", "is_null()", other))
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as __eq__
+        return _two(self, "<>", _compared("!=", "is_not_null()", other))
+
+    def __lt__(self, other: Operand) -> Expr:
+        return _two(self, "<", lit(other))
+
+    def __le__(self, other: Operand) -> Expr:
+        return _two(self, "<=", lit(other))
+
+    def __gt__(self, other: Operand) -> Expr:
+        return _two(self, ">", lit(other))
+
+    def __ge__(self, other: Operand) -> Expr:
+        return _two(self, ">=", lit(other))
+
+    __hash__ = None  # type: ignore[assignment]  # equal is no answer here
+
+    def between(self, low: Operand, high: Operand) -> Expr:
+        """Whether the value is neither below ``low`` nor above ``high``."""
+        return Expr(f"({self.text} BETWEEN {lit(low).text} AND {lit(high).text})", self.name)
+
+    def is_in(self, values: Iterable[Operand]) -> Expr:
+        """Whether the value is one of a list, which is not empty; ``isin`` is the same."""
+        if isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable):
+            raise OptionsError(f"is_in got {shown(values)}; give a list of values")
+        listed = [lit(value).text for value in values]
+        if not listed:
+            return Expr("false", self.name)
+        return Expr(f"({self.text} IN ({', '.join(listed)}))", self.name)
+
+    def is_null(self) -> Expr:
+        """Whether the value is null."""
+        return Expr(f"({self.text} IS NULL)", self.name)
+
+    def is_not_null(self) -> Expr:
+        """Whether the value is not null."""
+        return Expr(f"({self.text} IS NOT NULL)", self.name)
+
+    def is_nan(self) -> Expr:
+        """Whether a float is NaN, which is not null."""
+        return _call("isnan", self)
+
+    def fill_null(self, value: Operand) -> Expr:
+        """Returns the value, or another in the place of null."""
+        return _call("coalesce", self, lit(value))
+
+    isin = is_in
+
+    # --- truth values ------------------------------------------------------------------------------------------
+
+    def __and__(self, other: Operand) -> Expr:
+        return _two(self, "AND", _condition("&", other))
+
+    def __rand__(self, other: Operand) -> Expr:
+        return _two(_condition("&", other), "AND", self)
+
+    def __or__(self, other: Operand) -> Expr:
+        return _two(self, "OR", _condition("|", other))
+
+    def __ror__(self, other: Operand) -> Expr:
+        return _two(_condition("|", other), "OR", self)
+
+    def __invert__(self) -> Expr:
+        return Expr(f"(NOT {self.text})", self.name)
+
+    # --- aggregates, for groups --------------------------------------------------------------------------------
+
+    def sum(self) -> Aggregation:
+        """Returns the sum over a group, for ``agg``; so do the others of these methods."""
+        return self._aggregated("sum")
+
+    def mean(self) -> Aggregation:
+        """Returns the mean."""
+        return self._aggregated("mean")
+
+    def min(self) -> Aggregation:
+        """Returns the least value."""
+        return self._aggregated("min")
+
+    def max(self) -> Aggregation:
+        """Returns the greatest value."""
+        return self._aggregated("max")
+
+    def count(self) -> Aggregation:
+        """Returns the number of values that are not null."""
+        return self._aggregated("count")
+
+    def n_unique(self) -> Aggregation:
+        """Returns the number of different values that are not null."""
+        return self._aggregated("count_distinct")
+
+    def first(self) -> Aggregation:
+        """Returns the first value in input order."""
+        return self._aggregated("first")
+
+    def last(self) -> Aggregation:
+        """Returns the last value in input order."""
+        return self._aggregated("last")
+
+    def median(self) -> Aggregation:
+        """Returns the median."""
+        return self._aggregated("median")
+
+    def std(self) -> Aggregation:
+        """Returns the standard deviation of a sample."""
+        return self._aggregated("std")
+
+    def var(self) -> Aggregation:
+        """Returns the variance of a sample."""
+        return self._aggregated("var")
+
+    def quantile(self, fraction: float) -> Aggregation:
+        """Returns the quantile at a fraction, exactly."""
+        return self._aggregated("quantile", fraction)
+
+    def _aggregated(self, function: str, *parameter: float) -> Aggregation:
+        if self.name is None or self.text != quoted(self.name):
+            raise OptionsError(
+                f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
+                "before group_by()"
+            )
+        return Aggregation(self.name, function, parameter, self.name)
+
+    # --- types and text ----------------------------------------------------------------------------------------
+
+    def cast(self, kind: str | type | pa.DataType) -> Expr:
+        """Gives the value another type; a value that does not fit is an error when its row is read.
+
+        Args:
+            kind: A name such as ``"float64"``, ``"text"`` or ``"decimal(10,2)"``, a pyarrow type, or ``int``,
+                ``float``, ``str`` or ``bool``.
+
+        Raises:
+            OptionsError: Another type.
+        """
+        return Expr(f"CAST({self.text} AS {type_text(kind)})", self.name)
+
+    @property
+    def str(self) -> Texts:
+        """Functions of text: ``col("s").str.lower()``."""
+        return Texts(self)
+
+    @property
+    def dt(self) -> Moments:
+        """Parts of dates and timestamps: ``col("ts").dt.year()``."""
+        return Moments(self)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """An aggregate of a column: ``agg(xs.col("x").sum())``.
+
+    Attributes:
+        column: The column.
+        function: The name of the function.
+        parameter: Its parameter, if it has one.
+        name: The name of the new column.
+    """
+
+    column: str
+    function: str
+    parameter: tuple[float, ...]
+    name: str
+
+    def alias(self, name: str) -> Aggregation:
+        """Gives its column another name."""
+        return replace(self, name=_name("alias", name))
+
+    @property
+    def spec(self) -> tuple[str, str] | tuple[str, str, float]:
+        """The aggregate as ``agg`` takes it by name."""
+        if self.parameter:
+            return (self.column, self.function, self.parameter[0])
+        return (self.column, self.function)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Functions of text."""
+
+    expression: Expr
+
+    def contains(self, pattern: Operand, *, literal: bool = False) -> Expr:
+        """Whether a regular expression matches a part of the text; with ``literal``, whether it has this part."""
+        return _call("contains" if literal else "regexp_matches", self.expression, lit(pattern))
+
+    def starts_with(self, start: Operand) -> Expr:
+        """Whether the text starts so; ``startswith`` is the same."""
+        return _call("starts_with", self.expression, lit(start))
+
+    def ends_with(self, end: Operand) -> Expr:
+        """Whether the text ends so; ``endswith`` is the same."""
+        return _call("ends_with", self.expression, lit(end))
+
+    def lower(self) -> Expr:
+        """Returns the text in small letters; ``to_lowercase`` is the same."""
+        return _call("lower", self.expression)
+
+    def upper(self) -> Expr:
+        """Returns the text in capital letters; ``to_uppercase`` is the same."""
+        return _call("upper", self.expression)
+
+    def len(self) -> Expr:
+        """Returns the number of characters; ``len_chars`` is the same."""
+        return _call("length", self.expression)
+
+    def replace(self, old: Operand, new: Operand) -> Expr:
+        """Replaces every occurrence of a text."""
+        return _call("replace", self.expression, lit(old), lit(new))
+
+    startswith, endswith = starts_with, ends_with
+    to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Parts of dates and timestamps, as numbers."""
+
+    expression: Expr
+
+    def year(self) -> Expr:
+        """Returns the year."""
+        return _call("year", self.expression)
+
+    def month(self) -> Expr:
+        """Returns the month, from 1."""
+        return _call("month", self.expression)
+
+    def day(self) -> Expr:
+        """Returns the day of the month, from 1."""
+        return _call("day", self.expression)
+
+    def hour(self) -> Expr:
+        """Returns the hour, from 0."""
+        return _call("hour", self.expression)
+
+    def minute(self) -> Expr:
+        """Returns the minute, from 0."""
+        return _call("minute", self.expression)
+
+
+def col(name: str) -> Expr:
+    """Returns the expression that is a column: ``dataset.filter((xs.col("x") > 3) & xs.col("s").is_in(["a", "b"]))``.
+
+    Raises:
+        OptionsError: Something else than a name.
+    """
+    return Expr(quoted(_name("col", name)), name)
+
+
+def sql(text: str) -> Expr:
+    """Returns the expression that some SQL is, to go with others: ``xs.col("x") > xs.sql("length(s) + 1")``.
+
+    Raises:
+        OptionsError: No text. SQL that cannot be read is refused where the expression is used.
+    """
+    given: Any = text
+    if not isinstance(given, str) or not given.strip():
+        raise OptionsError(f'sql got {shown(given)}; write SQL as text, such as "price > 3"')
+    return Expr(f"({given})")
+
+
+def lit(value: Any) -> Expr:
+    """Returns the expression that is a value, the same for all rows; an expression as it is.
+
+    Args:
+        value: None, a truth value, a number, text, bytes, or a date, time, timestamp or timedelta.
+
+    Raises:
+        OptionsError: A value of another kind.
+    """
+    if isinstance(value, Expr):
+        return value
+    if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of NumPy
+        value = value.item()
+    text = literal(value)
+    if text is None:
+        raise OptionsError(
+            f"an expression cannot hold {shown(value)}; give a number, text, a date or another expression"
+        )
+    return Expr(text)
+
+
+def text_of_expression(given: Any) -> Any:
+    """Returns the SQL of an expression; anything else as it is."""
+    return given.text if isinstance(given, Expr) else given
+
+
+def named_expressions(call: str, given: Iterable[Any]) -> dict[str, str]:
+    """Returns the SQL of expressions by their names.
+
+    Raises:
+        OptionsError: Something else, an expression without a name, or a name twice.
+    """
+    found: dict[str, str] = {}
+    for each in given:
+        if not isinstance(each, Expr):
+            raise OptionsError(
+                f'{call} got {shown(each)}; give xs.col(...).alias("name"), or name="SQL"'
+            )
+        if each.name is None:
+            raise OptionsError(
+                f'{call} got the expression {shown(each)} without a name; add .alias("name"), or write name=...'
+            )
+        if each.name in found:
+            raise OptionsError(
+                f"{call} would give two columns the name {each.name!r}; add .alias()"
+            )
+        found[each.name] = each.text
+    return found
+
+
+def _name(call: str, name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise OptionsError(f"{call} got {shown(name)}; give the name of a column as text")
+    return name
+
+
+def _two(left: Expr, operator: str, right: Expr) -> Expr:
+    name = left.name if left.name is not None else right.name
+    return Expr(f"({left.text} {operator} {right.text})", name)
+
+
+def _call(function: str, *arguments: Expr) -> Expr:
+    return Expr(f"{function}({', '.join(each.text for each in arguments)})", arguments[0].name)
+
+
+def _remainder(left: Expr, right: Expr) -> Expr:
+    """Returns the remainder with the sign of the divisor; that of SQL has the sign of the dividend."""
+    rest = f"({left.text} % {right.text})"
+    text = f"(({rest} + {right.text}) % {right.text})"
+    return Expr(text, left.name if left.name is not None else right.name)
+
+
+def _number(operator: str, other: Operand) -> Expr:
+    if isinstance(other, str):
+        raise OptionsError(
+            f"{operator} got the text {shown(other)}; write xs.col({other!r}) for a column, or xs.sql() for SQL"
+        )
+    return lit(other)
+
+
+def _condition(operator: str, other: Operand) -> Expr:
+    if isinstance(other, str):
+        raise OptionsError(
+            f"{operator} got the text {shown(other)}; write xs.sql({other!r}) for SQL, or xs.col() for a column"
+        )
+    if not isinstance(other, Expr | bool):
+        raise OptionsError(
+            f"{operator} got {shown(other)}; put parentheses around comparisons, as in (a > 1) {operator} (b < 2)"
+        )
+    return lit(other)
+
+
+def _compared(operator: str, instead: str, other: object) -> Expr:
+    if other is None:
+        raise OptionsError(f"{operator} None is null for every row; write {instead}")
+    return lit(other)

@@ -1,0 +1,112 @@
+"""The step that gives values to nulls; types stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exoshuffle.errors import OptionsError, SchemaError, shown, unknown
+from exoshuffle.operators.batches import movable_type, streamed, tables_of
+from exoshuffle.operators.steps.step import Step
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class FillNull(Step):
+    """Puts a value in the place of every null of some columns.
+
+    Attributes:
+        values: Names of the columns, and their values as Arrow scalars.
+    """
+
+    values: tuple[tuple[str, pa.Scalar], ...]
+
+    def output_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See ``Step``."""
+        return schema
+
+    def required(self, needed: frozenset[str], schema: pa.Schema) -> frozenset[str]:
+        """See ``Step``."""
+        del schema
+        return needed
+
+    def names_before(self, names: Mapping[str, str]) -> dict[str, str]:
+        """See ``Step``."""
+        filled = {name for name, _ in self.values}
+        return {name: own for name, own in names.items() if own not in filled}
+
+    def apply(self, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """See ``Step``. Cost: a copy of the columns that have nulls."""
+        schema = batches.schema
+        return streamed(schema, (self._filled(table) for table in tables_of(batches)))
+
+    def _filled(self, table: pa.Table) -> pa.Table:
+        for name, value in self.values:
+            index = table.schema.get_field_index(name)
+            if index >= 0 and table.column(index).null_count:
+                field = table.schema.field(index)
+                plain = table.column(index).cast(movable_type(field.type)).fill_null(value)
+                table = table.set_column(index, field, plain.cast(field.type))
+        return table
+
+
+def fill_null(value: Any, schema: pa.Schema) -> FillNull:
+    """Returns the step for one value, or for values by the names of columns.
+
+    Raises:
+        OptionsError: No value, or one that fits no column.
+        SchemaError: An unknown column, or a value that does not fit its column.
+    """
+    if not isinstance(value, Mapping):
+        fitting = [field.name for field in schema if _is_of_kind(value, field.type)]
+        if not fitting:
+            raise OptionsError(
+                f"fill_null got {shown(value)}, and no column has a type that it fits; give another value, or values "
+                "by column, {'x': 0}"
+            )
+        value = dict.fromkeys(fitting, value)
+    for name in value:
+        if name not in schema.names:
+            raise SchemaError(unknown("column", str(name), schema.names))
+    return FillNull(
+        tuple((name, _scalar(each, schema.field(name))) for name, each in value.items())
+    )
+
+
+def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
+    import pyarrow as pa
+
+    try:
+        made = pa.scalar(value, movable_type(field.type))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        made = None
+    if made is None or value is None or pa.types.is_nested(field.type):
+        raise SchemaError(
+            f"column {field.name!r} is {field.type}, and {shown(value)} is no value of it; cast the column, or give "
+            "another value"
+        )
+    return made
+
+
+def _is_of_kind(value: Any, kind: pa.DataType) -> bool:
+    """Whether a type has such values, without a conversion: numbers, texts, truth values, moments."""
+    import pyarrow as pa
+
+    types = pa.types
+    try:
+        own = pa.scalar(value).type
+        pa.scalar(value, movable_type(kind))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return False
+
+    def is_number(one: pa.DataType) -> bool:
+        return bool(types.is_integer(one) or types.is_floating(one) or types.is_decimal(one))
+
+    def is_text(one: pa.DataType) -> bool:
+        return one in (pa.string(), pa.large_string(), pa.string_view())
+
+    alike = (is_number, is_text, types.is_boolean, types.is_temporal)
+    return any(like(own) and like(kind) for like in alike)
