@@ -186,8 +186,9 @@ def names_of(columns: object, argument: str) -> tuple[str, ...]:
         OptionsError: Something other than text, or names without an order or with values; names the argument.
     """
     # A dictionary would silently lose its values, and a set has another order in each run.
-    is_one = isinstance(columns, _NO_LISTS) or not isinstance(columns, Iterable)
-    given: Iterable[object] = (columns,) if is_one else columns
+    given: Iterable[object] = (columns,)
+    if isinstance(columns, Iterable) and not isinstance(columns, _NO_LISTS):
+        given = columns
     names: list[str] = []
     for name in given:
         if not isinstance(name, str):
