@@ -53,7 +53,7 @@ class Joined(Finish):
         import pyarrow as pa
 
         sides = [
-            as_reader(config.build().gather(sections, tag)).read_all()
+            as_reader(_with_plain_texts(config).build().gather(sections, tag)).read_all()
             for tag, config in enumerate(self.configs)
         ]
         batches = self.join.run(*sides)
@@ -117,6 +117,24 @@ class Joined(Finish):
                 finish = dataclasses.replace(self, join=dataclasses.replace(self.join, how="inner"))
             pieces = [[*left, *right] for left in lefts for right in rights]
         return in_pieces(dataclasses.replace(tasks, finish=finish), large, pieces)
+
+
+def _with_plain_texts(config: RowsConfig) -> RowsConfig:
+    """Returns the config for the same rows with plain text and binary in place of views; ``Join`` makes views again.
+
+    pyarrow cannot pick rows of views: it would make plain text of them and then views, each with a pass over the bytes.
+    Joining 3 million rows of 16 columns with 750,000, with 8 columns of views, took 16 % longer that way.
+    """
+    import pyarrow as pa
+
+    views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    schema = pa.ipc.read_schema(pa.py_buffer(config.schema))
+    if not any(kind in views for kind in schema.types):
+        return config
+    # A column that holds views in lists or structs does not travel in rows, but as a column of its declared type.
+    fields = [field.with_type(views.get(field.type, field.type)) for field in schema]
+    plain = pa.schema(fields, schema.metadata).serialize().to_pybytes()
+    return dataclasses.replace(config, schema=plain)
 
 
 def join_of(shuffle: Shuffle) -> Join | None:
