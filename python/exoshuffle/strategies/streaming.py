@@ -23,15 +23,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from exoshuffle.arguments import check_function, is_whole
-from exoshuffle.errors import OptionsError, shown
+from exoshuffle.errors import LargeGroupError, OptionsError, shown
 from exoshuffle.futures import Ref, Refs, RemoteFunction, raise_errors, wait
 from exoshuffle.plan.candidate import Basis, Candidate
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.plan.workload import Workload, ceil_div
-from exoshuffle.strategies.mechanisms.reduces import check_states, partition_bytes, reduce_states
+from exoshuffle.strategies.mechanisms.reduces import partition_bytes, reduce_states
 from exoshuffle.strategies.mechanisms.speculation import Speculation, check_speculation, run_all
 from exoshuffle.strategies.strategy import PlannedStrategy
 from exoshuffle.strategies.task_set import SliceStates, StreamingTaskSet, TaskSet, stage
+from exoshuffle.units import format_bytes
 
 #: The number of rounds, where nobody says how large they are: each makes all states once more.
 NUM_ROUNDS = 10
@@ -163,7 +164,7 @@ class Streaming(PlannedStrategy):
             raise_errors(states)
             if _are_slices(tasks):
                 sizes = list(map(operator.add, sizes, partition_bytes(tasks, blocks, plan)))
-                check_states(sizes, plan)
+                _check_states(sizes, plan)
             # The last round goes downwards, as the reduces go up.
             downwards = -(-(num_maps - stop) // size) % 2 == 0
             partitions = range(plan.num_partitions)[:: -1 if downwards else 1]
@@ -197,3 +198,18 @@ def _folded(
 
 def _are_slices(tasks: object) -> bool:
     return isinstance(tasks, SliceStates) and tasks.states_are_slices
+
+
+def _check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
+    """Raises if a state of these sizes, which is slices put together, would not fit into memory.
+
+    Raises:
+        LargeGroupError: A state would not fit. In one piece it cannot be divided, though its slices could be.
+    """
+    partition, largest = max(enumerate(sizes), key=operator.itemgetter(1))
+    if largest > plan.max_whole_bytes:
+        raise LargeGroupError(
+            f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
+            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece; choose "
+            "another strategy, which divides it, ask for more partitions, or raise memory_limit"
+        )

@@ -196,10 +196,25 @@ def as_python(value: pa.Scalar) -> Value:
     import pyarrow as pa
 
     try:
-        return value.as_py()
+        return _in_micros(value).as_py()
     except (ValueError, OverflowError):
         is_nested = pa.types.is_nested(value.type)
         return f"a value of {value.type}" if is_nested else value.cast(pa.string()).as_py()
+
+
+def _in_micros(value: pa.Scalar) -> pa.Scalar:
+    """Returns a time in nanoseconds as microseconds; raises ``ValueError`` if that loses any.
+
+    Arrow gives such times as values of pandas, if that is installed. Results do not depend on it.
+    """
+    import pyarrow as pa
+
+    kind = value.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return value.cast(pa.timestamp("us", kind.tz))
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return value.cast(pa.duration("us"))
+    return value.cast(pa.time64("us")) if kind == pa.time64("ns") else value
 
 
 def quoted(name: str) -> str:

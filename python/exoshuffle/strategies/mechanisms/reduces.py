@@ -21,7 +21,6 @@ import operator
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
-from exoshuffle.errors import LargeGroupError
 from exoshuffle.futures import Column, Ref, Refs, get, raise_errors, slice_bytes, wait
 from exoshuffle.plan.division import (
     STUCK_PERCENT,
@@ -37,7 +36,6 @@ from exoshuffle.plan.division import (
 )
 from exoshuffle.plan.plan import ShufflePlan
 from exoshuffle.strategies.task_set import TaskSet, functions_bytes, stage
-from exoshuffle.units import format_bytes
 
 #: A divided partition has so many parts that each holds a third of the limit. Then few have to be divided again, and a
 #: key or two in a part of their own are seen to be such.
@@ -71,21 +69,6 @@ def run_reduces(
     totals = partition_bytes(tasks, blocks, plan)
     large = _large(blocks, plan, totals, _maps(num_merged or [1] * len(blocks), plan))
     yield from _reduces(tasks, blocks, plan, totals, large)
-
-
-def check_states(sizes: Sequence[int], plan: ShufflePlan) -> None:
-    """Raises if a state of these sizes, which is slices put together, would not fit into memory.
-
-    Raises:
-        LargeGroupError: A state would not fit. In one piece it cannot be divided, though its slices could be.
-    """
-    partition, largest = max(enumerate(sizes), key=operator.itemgetter(1))
-    if largest > plan.max_whole_bytes:
-        raise LargeGroupError(
-            f"partition {partition} has grown to {format_bytes(largest)}, and the memory limit leaves "
-            f"{format_bytes(plan.max_whole_bytes)} for one; strategy='streaming' keeps it in one piece; choose "
-            "another strategy, which divides it, ask for more partitions, or raise memory_limit"
-        )
 
 
 def reduce_states(
