@@ -400,7 +400,7 @@ def _dense_percent(stretches: Sequence[tuple[int, float]]) -> int:
 
 
 def measuring(
-    measure: Callable[..., object], map_input: MapInput, memory_bytes: int = 0
+    measure: Callable[..., Any], map_input: MapInput, memory_bytes: int = 0
 ) -> RemoteFunction:
     """Returns the remote function of a task that measures rows as they are read."""
     memory_bytes += _declared_bytes(map_input)
