@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle import _native
 from exoshuffle.dataset.inputs.inputs import evenly
@@ -34,6 +34,7 @@ from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 #: Number of files, and of row groups in each, that are sampled for how far all are compressed.
 SAMPLED_FOOTERS = 8
@@ -218,7 +219,9 @@ def _uncompressed_bytes(source: _native.Source) -> int:
     return int(source.bytes) * int(full) // max(int(stored), 1)
 
 
-def _chunks(files: Sequence[str], num_groups: int = sys.maxsize) -> Iterator[Any]:
+def _chunks(
+    files: Sequence[str], num_groups: int = sys.maxsize
+) -> Iterator[pq.ColumnChunkMetaData]:
     """Yields the column chunks of Parquet files, as footers describe them; takes ``num_groups`` row groups of each."""
     import pyarrow.parquet as pq
 
@@ -229,7 +232,7 @@ def _chunks(files: Sequence[str], num_groups: int = sys.maxsize) -> Iterator[Any
             yield from (group.column(index) for index in range(group.num_columns))
 
 
-def _least_of_chunk(chunk: Any) -> int:
+def _least_of_chunk(chunk: pq.ColumnChunkMetaData) -> int:
     """Returns the least size of the values of a column chunk, in plain encoding."""
     statistics, width = chunk.statistics, _PHYSICAL_BYTES.get(chunk.physical_type)
     if width is not None:

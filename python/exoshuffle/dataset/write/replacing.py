@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -78,7 +77,7 @@ def uninterrupted() -> Iterator[None]:
 
     Only the main thread gets signals, so in other threads this does nothing.
     """
-    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    handlers: dict[int, Callable[[int, FrameType | None], object]] = {}
     caught: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is threading.main_thread():
         for known in signal.valid_signals():

@@ -39,7 +39,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.operators.sql.groups import Operands
 from exoshuffle.operators.sql.relational import storable
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 #: Stands for the size of a split among the quantities of a group.
 SIZE = "size of the split"
 #: Names of columns of sums over splits: of a quantity, and of products of several.
-Names = Mapping[Any, str]
+Names = Mapping[Sequence[str], str]
 
 #: 95 % of a normal distribution is within so many standard deviations.
 _Z = 1.959963984540054

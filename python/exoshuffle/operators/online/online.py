@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import OptionsError
 from exoshuffle.operators.group_by.aggregate import GroupBy
@@ -28,6 +28,7 @@ from exoshuffle.operators.group_by.columns import Aggregate, PartColumn
 from exoshuffle.operators.group_by.functions import FUNCTIONS, PARTS, Function, Kept
 from exoshuffle.operators.online.estimates import (
     SIZE,
+    Names,
     Sample,
     mean_error_sql,
     scaled,
@@ -165,7 +166,7 @@ class Online:
         # pyarrow sorts stably, so the row of a group stays before the rows for its values from later splits.
         return take(rows, pc.sort_indices(rows[self._split]).cast("int64"))
 
-    def _errors(self, rows: pa.Table, sample: Sample) -> list[Any]:
+    def _errors(self, rows: pa.Table, sample: Sample) -> list[pa.Array]:
         """Returns a column of errors for each estimate, groups in order of their first row, as in ``final``."""
         operands = Operands(rows, self.grouping.keys)
         products = [operands.sql("sum({value})", name) for name in self._products.values()]
@@ -178,7 +179,7 @@ class Online:
         sql = f"SELECT number, {errors} FROM ({grouped}), ({sample.constants_sql})"  # noqa: S608  names of ours
         return list(operands.in_order(sql).columns[1:])
 
-    def _error_sql(self, item: Aggregate, names: dict[Any, str]) -> str:
+    def _error_sql(self, item: Aggregate, names: Names) -> str:
         total, count = self._quantities(item)
         if item.function == "mean":
             return mean_error_sql(total, count, names)

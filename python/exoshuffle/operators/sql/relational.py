@@ -11,7 +11,7 @@ kernels would have been in our language, but take 8 minutes to build on two core
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exoshuffle.errors import InputError, MemoryLimitError, SchemaError
 from exoshuffle.futures import Value
@@ -279,7 +279,7 @@ def _stored_nested_type(kind: pa.DataType, name: str) -> pa.DataType:
     return kind
 
 
-def _run(sql: str, tables: dict[str, Any]) -> Relation:
+def _run(sql: str, tables: dict[str, pa.Table | pa.RecordBatchReader]) -> Relation:
     cursor = relational_cursor()
     for name, table in tables.items():
         cursor.register(name, table)

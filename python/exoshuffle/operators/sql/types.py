@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from exoshuffle.errors import InputError, SchemaError, unknown
 from exoshuffle.operators.sql import syntax
@@ -79,7 +79,7 @@ def typed(text: str, node: Node, schema: pa.Schema) -> Expression:
     if len(set(zones.values())) <= 1:
         return replace(_in_one_zone(whole, text, columns, zones), growth=growth)
     parts: dict[str, Expression] = {}
-    rest = _parted(whole, node, parts, takes_moments=True)
+    rest = cast("syntax.Node", _parted(whole, node, parts, takes_moments=True))
     read = [*schema, *((name, part.type) for name, part in parts.items())]
     outer = replace(whole, schema=_schema(read))
     made = _in_one_zone(outer, syntax.text_of(rest), columns_of(text, rest, outer.schema), {})
@@ -185,7 +185,9 @@ def _in_one_zone(
     )
 
 
-def _parted(whole: _Whole, part: Any, parts: dict[str, Expression], *, takes_moments: bool) -> Any:
+def _parted(
+    whole: _Whole, part: object, parts: dict[str, Expression], *, takes_moments: bool
+) -> object:
     """Returns a syntax tree with names in place of those parts of it that read columns of one time zone.
 
     Args:
