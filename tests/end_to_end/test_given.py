@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
+from exoshuffle.dataset.execute import given_input
 from exoshuffle.dataset.inputs import storing
+from exoshuffle.dataset.inputs.ranges import MAX_PARTS
 from exoshuffle.engines.local import LocalEngine
 from exoshuffle.errors import ClosedError
+from exoshuffle.operators.core.order import ByKeys, SortKey
+from exoshuffle.operators.core.shuffle import Side
+from exoshuffle.plan.workload import Workload
 from tests.support.generated import generated, query
 from tests.support.oracle import assert_same
 
@@ -116,12 +121,33 @@ def test_columns_and_items() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [(10,), (0,), (5, 0), (2, 9, 3), (9, 2, -3), (-3, 4), (0, 2**62, 2**61)]
+    "given",
+    [
+        (10,),
+        (0,),
+        (5, 0),
+        (2, 9, 3),
+        (9, 2, -3),
+        (-3, 4),
+        (0, 2**62, 2**61),
+        (2**63 - 1, -(2**63), -(2**61) - 1),
+    ],
 )
 def test_range(given: tuple[int, ...]) -> None:
     numbers = list(range(*given))
     assert xs.range(*given).to_arrow().to_pydict() == {"id": numbers}
     assert xs.range(*given).sort("id").to_arrow()["id"].to_pylist() == sorted(numbers)
+
+
+def test_a_range_has_few_parts_however_long_it_is() -> None:
+    """Each part is an item in the program's memory: those of 10**14 numbers took 18 GB."""
+    rows = xs.range(10**14)
+    assert rows.head(2).to_pydict() == {"id": [0, 1]}
+    source = given_input(rows.node)
+    side = Side(rows.schema, ByKeys((SortKey("id"),)))
+    parts = source.cut(side, 1_000_000, Workload(0, 0))
+    assert len(parts) <= MAX_PARTS
+    assert sum(map(len, parts)) == 10**14
 
 
 def test_range_keeps_nothing_in_the_store(engine: LocalEngine) -> None:

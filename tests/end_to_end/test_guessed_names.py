@@ -131,6 +131,19 @@ def test_exploded_rows_are_sampled_one_by_one() -> None:
         assert 800 < len(set(values)) < 1000
 
 
+def test_a_long_list_is_exploded_beside_long_texts() -> None:
+    """A list was repeated with its row, once for each of its values: one of 3 million values never came to an end."""
+    lists = pa.array([list(range(50_000)), [], list(range(40))], pa.list_(pa.int64()))
+    rows = xs.from_arrow(pa.table({"l": lists, "s": ["a", "b", "x" * 1_000_000]}))
+    lengths = (
+        rows.explode("l").with_columns(n="length(s)").group_by("n").agg(m="count", t=("l", "sum"))
+    )
+    assert lengths.sort("n").to_pylist() == [
+        {"n": 1, "m": 50_001, "t": sum(range(50_000))},
+        {"n": 1_000_000, "m": 40, "t": sum(range(40))},
+    ]
+
+
 def test_unpivot() -> None:
     frame = pl.DataFrame(
         {"id": [1, 2, 3], "a": [4, None, 6], "b": [7, 8, 9], "s": ["x", "y", None]}

@@ -13,9 +13,10 @@ from exoshuffle.futures import Ref
 from exoshuffle.operators.core.inputs import BatchInput
 from exoshuffle.operators.core.shuffle import Side, rows_config
 from exoshuffle.operators.core.streams import as_rows
+from exoshuffle.operators.sql.relational import row_numbers
 from exoshuffle.operators.steps.place import Place
 from exoshuffle.operators.steps.step import Step
-from exoshuffle.plan.workload import Workload
+from exoshuffle.plan.workload import Workload, ceil_div
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +27,10 @@ COLUMN = "id"
 ROW_BYTES = 9
 #: Numbers in a batch.
 BATCH_ROWS = 65_536
-#: Numbers in a part, where nobody asks for its size.
+#: Numbers in a part, where nobody asks for its size; and most parts: each is an item in the program's memory. The parts
+#: of 10**14 numbers took 18 GB.
 PART_ROWS = 1_048_576
+MAX_PARTS = 65_536
 
 
 def schema_of_range() -> pa.Schema:
@@ -44,12 +47,15 @@ class RangeReader:
     def open(self, item: range) -> Any:
         """See ``Reader``."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         schema = schema_of_range()
 
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, len(item), BATCH_ROWS):
-                numbers = pa.array(item[start : start + BATCH_ROWS], pa.int64())
+                part = item[start : start + BATCH_ROWS]
+                steps = pc.multiply(row_numbers(len(part)), pa.scalar(part.step, pa.int64()))
+                numbers = pc.add(steps, pa.scalar(part.start, pa.int64()))
                 yield pa.RecordBatch.from_arrays([numbers], schema=schema)
 
         return as_rows(pa.RecordBatchReader.from_batches(schema, batches()))
@@ -88,7 +94,7 @@ class RangeInput:
     def cut(self, side: Side, split_bytes: int, workload: Workload) -> list[Any]:
         """See ``Input``; where rows are numbered, they are known by their part, whose size is always the same."""
         count = len(self.numbers)
-        rows = PART_ROWS
+        rows = max(PART_ROWS, ceil_div(count, MAX_PARTS))
         if workload.total_bytes and not numbers_rows(self.steps, side):
             rows = max(1, split_bytes * count // workload.total_bytes)
         return [self.numbers[start : start + rows] for start in range(0, count, rows)]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: Rows that are exploded at once: their lists may be long.
 CHUNK_ROWS = 4096
+#: Rows that are made at once, and about their bytes beside the values.
+MADE_ROWS = 65_536
+MADE_BYTES = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,27 @@ class Explode(Step):
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        index = schema.get_field_index(self.column)
         for table in tables_of(batches):
             for start in range(0, table.num_rows, CHUNK_ROWS):
                 rows = movable(table.slice(start, CHUNK_ROWS))
                 lists = _with_a_value(rows.column(self.column).combine_chunks())
-                with picking(rows.schema.types):
-                    made = rows.take(pc.list_parent_indices(lists))
-                index = made.schema.get_field_index(self.column)
-                values = pa.chunked_array([pc.list_flatten(lists)])
-                yield made.set_column(index, self.column, values).cast(schema)
+                # The column of lists must not be repeated with the others: a list of 3 million values would be
+                # repeated 3 million times.
+                others = rows.drop_columns([self.column])
+                parents, values = pc.list_parent_indices(lists), pc.list_flatten(lists)
+                most = _rows_at_once(others)
+                for first in range(0, len(values), most):
+                    with picking(others.schema.types):
+                        made = others.take(parents.slice(first, most)).columns
+                    made.insert(index, pa.chunked_array([values.slice(first, most)]))
+                    yield pa.table(made, names=schema.names).cast(schema)
+
+
+def _rows_at_once(table: pa.Table) -> int:
+    """Returns how many rows of a table are repeated at once: their values may be long, and lists have many values."""
+    row_bytes: int = max(1, table.nbytes // max(table.num_rows, 1))
+    return max(1, min(MADE_ROWS, MADE_BYTES // row_bytes))
 
 
 def _with_a_value(lists: pa.Array) -> pa.Array:
