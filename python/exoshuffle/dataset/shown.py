@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,8 @@ def schema_lines(schema: pa.Schema) -> list[str]:
 
 def schema_html(title: str, schema: pa.Schema) -> str:
     """Returns a table of the columns, below a title, as HTML."""
+    import html
+
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(kind)}</td></tr>"
         for name, kind in _columns(schema)
