@@ -35,6 +35,7 @@ from exoshuffle.strategies.functions import shuffle
 if TYPE_CHECKING:
     from exoshuffle.dataset import (
         Dataset,
+        coalesce,
         col,
         concat,
         from_arrow,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         from_pandas,
         from_polars,
         from_pydict,
+        len,  # noqa: A004, F401  called as xs.len
         lit,
         range,  # noqa: A004, F401  called as xs.range
         read_binary,
@@ -53,11 +55,12 @@ if TYPE_CHECKING:
         read_records,
         read_text,
         sql,
+        when,
     )
 
 __version__ = "0.1.0"
 
-# Without ``range``, so that a star import leaves Python's.
+# Without ``len`` and ``range``, so that a star import leaves Python's.
 __all__ = [
     "ActorHandle",
     "ActorOptions",
@@ -71,6 +74,7 @@ __all__ = [
     "__version__",
     "allocate_block",
     "cancel",
+    "coalesce",
     "col",
     "concat",
     "from_arrow",
@@ -99,12 +103,14 @@ __all__ = [
     "slice_bytes",
     "sql",
     "wait",
+    "when",
 ]
 
 #: These are imported when first used: they would take half of the package's import, and worker processes need none.
 _OF_DATASETS = frozenset(
     (
         "Dataset",
+        "coalesce",
         "col",
         "concat",
         "from_arrow",
@@ -113,6 +119,7 @@ _OF_DATASETS = frozenset(
         "from_pandas",
         "from_polars",
         "from_pydict",
+        "len",
         "lit",
         "range",
         "read_binary",
@@ -123,6 +130,7 @@ _OF_DATASETS = frozenset(
         "read_records",
         "read_text",
         "sql",
+        "when",
     )
 )
 

@@ -21,6 +21,11 @@ from exoshuffle.dataset.read import (
     read_records,
     read_text,
 )
+from exoshuffle.operators.sql.choices import (
+    coalesce,
+    len,  # noqa: A004  called as xs.len
+    when,
+)
 from exoshuffle.operators.sql.expressions import Expr, col, lit, sql
 
 __all__ = [
@@ -28,6 +33,7 @@ __all__ = [
     "Dataset",
     "Expr",
     "Partial",
+    "coalesce",
     "col",
     "concat",
     "from_arrow",
@@ -36,6 +42,7 @@ __all__ = [
     "from_pandas",
     "from_polars",
     "from_pydict",
+    "len",
     "lit",
     "range",
     "read_binary",
@@ -46,4 +53,5 @@ __all__ = [
     "read_records",
     "read_text",
     "sql",
+    "when",
 ]

@@ -154,7 +154,10 @@ class Expr:
         """Returns the value, or another in the place of null."""
         return _call("coalesce", self, lit(value))
 
-    isin = is_in
+    # The names by which users of Polars and pandas know these.
+    is_between, isin = between, is_in
+    isna = isnull = is_null
+    notna = notnull = is_not_null
 
     # --- truth values ------------------------------------------------------------------------------------------
 
@@ -255,19 +258,24 @@ class Expr:
         """Parts of dates and timestamps: ``col("ts").dt.year()``."""
         return Moments(self)
 
+    @property
+    def list(self) -> Lists:
+        """Functions of lists: ``col("items").list.len()``."""
+        return Lists(self)
+
 
 @dataclass(frozen=True)
 class Aggregation:
     """An aggregate of a column: ``agg(xs.col("x").sum())``.
 
     Attributes:
-        column: The column.
+        column: The column; None where rows are counted.
         function: The name of the function.
         parameter: Its parameter, if it has one.
         name: The name of the new column.
     """
 
-    column: str
+    column: str | None
     function: str
     parameter: tuple[float, ...]
     name: str
@@ -277,8 +285,10 @@ class Aggregation:
         return replace(self, name=_name("alias", name))
 
     @property
-    def spec(self) -> tuple[str, str] | tuple[str, str, float]:
+    def spec(self) -> str | tuple[str, str] | tuple[str, str, float]:
         """The aggregate as ``agg`` takes it by name."""
+        if self.column is None:
+            return self.function
         if self.parameter:
             return (self.column, self.function, self.parameter[0])
         return (self.column, self.function)
@@ -315,16 +325,33 @@ class Texts:
         return _call("length", self.expression)
 
     def replace(self, old: Operand, new: Operand) -> Expr:
-        """Replaces every occurrence of a text."""
+        """Replaces every occurrence of a text; ``replace_all`` is the same."""
         return _call("replace", self.expression, lit(old), lit(new))
+
+    def strip(self) -> Expr:
+        """Returns the text without spaces at its ends; ``strip_chars`` is the same."""
+        return _call("trim", self.expression)
+
+    def split(self, by: Operand) -> Expr:
+        """Returns the list of the parts between the occurrences of a text."""
+        return _call("string_split", self.expression, lit(by))
+
+    def to_datetime(self, form: str) -> Expr:
+        """Reads a timestamp: ``to_datetime("%Y-%m-%d %H:%M:%S")``; text of another form is an error."""
+        return _call("strptime", self.expression, lit(form))
+
+    def to_date(self, form: str = "%Y-%m-%d") -> Expr:
+        """Reads a date, as ``to_datetime`` reads a timestamp."""
+        return self.to_datetime(form).cast("date")
 
     startswith, endswith = starts_with, ends_with
     to_lowercase, to_uppercase, len_chars = lower, upper, len  # noqa: A003  ours
+    replace_all, strip_chars = replace, strip
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Parts of dates and timestamps, as numbers."""
+    """Parts of dates and timestamps, as numbers, and these as text."""
 
     expression: Expr
 
@@ -347,6 +374,47 @@ class Moments:
     def minute(self) -> Expr:
         """Returns the minute, from 0."""
         return _call("minute", self.expression)
+
+    def second(self) -> Expr:
+        """Returns the second, from 0."""
+        return _call("second", self.expression)
+
+    def quarter(self) -> Expr:
+        """Returns the quarter, from 1."""
+        return _call("quarter", self.expression)
+
+    def strftime(self, form: str) -> Expr:
+        """Writes it as text: ``strftime("%d/%m/%Y")``; ``to_string`` is the same."""
+        return _call("strftime", self.expression, lit(form))
+
+    to_string = strftime
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Functions of lists."""
+
+    expression: Expr
+
+    def len(self) -> Expr:
+        """Returns the number of values, nulls among them."""
+        return _call("len", self.expression)
+
+    def first(self) -> Expr:
+        """Returns the first value; null where there is none."""
+        return self.get(0)
+
+    def last(self) -> Expr:
+        """Returns the last value; null where there is none."""
+        return self.get(-1)
+
+    def get(self, index: int) -> Expr:
+        """Returns the value at a place, from 0, or from -1 at the end; null where there is none."""
+        return _call("list_extract", self.expression, lit(index + 1 if index >= 0 else index))
+
+    def contains(self, value: Operand) -> Expr:
+        """Whether one of the values is this one."""
+        return _call("list_contains", self.expression, lit(value))
 
 
 def col(name: str) -> Expr:
