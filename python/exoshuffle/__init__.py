@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         from_pydict,
         len,  # noqa: A004, F401  called as xs.len
         lit,
+        merge,
         range,  # noqa: A004, F401  called as xs.range
         read_binary,
         read_csv,
@@ -88,6 +89,7 @@ __all__ = [
     "kill",
     "lit",
     "locate",
+    "merge",
     "nodes",
     "put",
     "read_binary",
@@ -121,6 +123,7 @@ _OF_DATASETS = frozenset(
         "from_pydict",
         "len",
         "lit",
+        "merge",
         "range",
         "read_binary",
         "read_csv",
@@ -139,7 +142,9 @@ def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    remedies: dict[str, str] = importlib.import_module("exoshuffle.dataset.elsewhere").ON_PACKAGE
+    remedy = f"; {remedies[name]}" if name in remedies else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{remedy}")
 
 
 def __dir__() -> list[str]:

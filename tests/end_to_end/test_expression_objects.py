@@ -242,8 +242,8 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     ),
     "no alias": (lambda d: d.select(xs.col("x").alias(1)), "alias got 1; give the name"),
     "sorted by an object": (
-        lambda d: d.sort(xs.col("x")),
-        "by names col.'x'.; it must be the name",
+        lambda d: d.sort(xs.col("x") + 1),
+        "by names sql.*; it must be the name",
     ),
     "an aggregate of more than a column": (
         lambda d: d.group_by("b").agg((xs.col("x") + 1).sum()),

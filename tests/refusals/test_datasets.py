@@ -179,7 +179,7 @@ OPTIONS: dict[str, tuple[Call, str]] = {
     ),
     "filter by a function": (
         lambda d: d.filter(lambda row: row),
-        "an expression is <function.*>; w",
+        "filter got the function <function.*>; write a condition",
     ),
     "filter by a list": (lambda d: d.filter(["k > 1"]), r"an expression is \['k > 1'\]; write SQL"),
     "filter by nothing": (lambda d: d.filter(None), "an expression is None"),

@@ -1,6 +1,6 @@
 """The lazy dataset."""
 
-from exoshuffle.dataset.concatenated import concat
+from exoshuffle.dataset.concatenated import concat, merge
 from exoshuffle.dataset.dataset import Aggregated, Dataset
 from exoshuffle.dataset.given import (
     from_arrow,
@@ -44,6 +44,7 @@ __all__ = [
     "from_pydict",
     "len",
     "lit",
+    "merge",
     "range",
     "read_binary",
     "read_csv",

@@ -20,8 +20,9 @@ from exoshuffle.operators.steps.unpivot import Unpivot
 if TYPE_CHECKING:
     pass
 
-#: Types of columns by the classes of their values.
+#: Types of columns by the classes of their values, and by the names of these: pyarrow's ``float`` has 32 bits.
 _CLASSES = {int: "int64", float: "float64", str: "text", bool: "bool"}
+_CLASS_NAMES = {kind.__name__: name for kind, name in _CLASSES.items()}
 
 
 class Columns(Narrow[Dataset]):
@@ -68,7 +69,7 @@ class Columns(Narrow[Dataset]):
         return self._stepped(fill_null(value, self.schema))
 
     def drop_nulls(self, subset: str | Sequence[str] | None = None) -> Dataset:
-        """Leaves out rows that have a null; ``dropna`` is the same. NaN is no null.
+        """Leaves out rows that have a null; NaN is no null. ``dropna`` has the arguments of pandas.
 
         Args:
             subset: The columns that count; default: all.
@@ -76,11 +77,7 @@ class Columns(Narrow[Dataset]):
         Raises:
             SchemaError: An unknown column.
         """
-        names = self.schema.names if subset is None else names_of(subset, "subset")
-        for name in names:
-            column(name, self.schema)
-        conditions = (col(name).is_not_null().text for name in names)
-        return self._stepped(Filter(" AND ".join(conditions)))
+        return self._stepped(Filter(" AND ".join(self._present(subset))))
 
     def explode(self, column: str) -> Dataset:
         """Makes a row of each value of a list, with the other columns repeated. Empty lists and nulls make null.
@@ -140,10 +137,29 @@ class Columns(Narrow[Dataset]):
             value_vars, index=id_vars, variable_name=var_name, value_name=value_name
         )
 
+    def dropna(self, subset: str | Sequence[str] | None = None, *, how: str = "any") -> Dataset:
+        """Does as ``drop_nulls``; with ``how="all"``, leaves out only rows where all values are null.
+
+        Raises:
+            OptionsError: ``how`` is another word.
+            SchemaError: An unknown column.
+        """
+        if how == "any":
+            return self.drop_nulls(subset)
+        if how != "all":
+            raise OptionsError(f'how is {shown(how)}; write "any" or "all"')
+        return self._stepped(Filter(" OR ".join(self._present(subset))))
+
+    def _present(self, subset: str | Sequence[str] | None) -> list[str]:
+        """Returns conditions that hold where these columns are not null."""
+        names = self.schema.names if subset is None else names_of(subset, "subset")
+        for name in names:
+            column(name, self.schema)
+        return [col(name).is_not_null().text for name in names]
+
     where = Narrow.filter
     astype = cast
     fillna = fill_null
-    dropna = drop_nulls
 
 
 def _arrow_type(kind: Any) -> Any:
@@ -152,6 +168,8 @@ def _arrow_type(kind: Any) -> Any:
 
     if isinstance(kind, type):
         return _CLASSES.get(kind, kind)
+    if isinstance(kind, str) and kind in _CLASS_NAMES:
+        return _CLASS_NAMES[kind]
     try:
         return pa.type_for_alias(kind) if isinstance(kind, str) else kind
     except ValueError:

@@ -42,8 +42,12 @@ class Expr:
     name: str | None = None
 
     def __repr__(self) -> str:
-        is_column = self.name is not None and self.text == quoted(self.name)
-        return f"col({self.name!r})" if is_column else f"sql({self.text!r})"
+        return f"col({self.name!r})" if self.is_column else f"sql({self.text!r})"
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column under its own name, and nothing more."""
+        return self.name is not None and self.text == quoted(self.name)
 
     def __bool__(self) -> bool:
         raise OptionsError(
@@ -227,7 +231,7 @@ class Expr:
         return self._aggregated("quantile", fraction)
 
     def _aggregated(self, function: str, *parameter: float) -> Aggregation:
-        if self.name is None or self.text != quoted(self.name):
+        if self.name is None or not self.is_column:
             raise OptionsError(
                 f"{function}() aggregates a column, and this is {shown(self)}; make a column of it by with_columns() "
                 "before group_by()"
@@ -279,6 +283,14 @@ class Aggregation:
     function: str
     parameter: tuple[float, ...]
     name: str
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"an aggregate has no attribute {name!r}; give it a name by alias() in agg(), and compute with this "
+                "column by with_columns() behind"
+            )
 
     def alias(self, name: str) -> Aggregation:
         """Gives its column another name."""
@@ -460,7 +472,15 @@ def lit(value: Any) -> Expr:
 
 
 def text_of_expression(given: Any) -> Any:
-    """Returns the SQL of an expression; anything else as it is."""
+    """Returns the SQL of an expression; anything else as it is.
+
+    Raises:
+        OptionsError: A function of an expression that was not called.
+    """
+    if isinstance(getattr(given, "__self__", None), Expr | Texts | Moments | Lists):
+        raise OptionsError(
+            f"an expression is the function {given.__name__}; write {given.__name__}()"
+        )
     return given.text if isinstance(given, Expr) else given
 
 
