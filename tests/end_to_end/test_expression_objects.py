@@ -101,6 +101,7 @@ ALIKE: dict[str, Callable[[Any], Any]] = {
     "when": lambda m: (
         m.when(m.col("x") > 2).then(1).when(m.col("y") > 2).then(m.col("y")).otherwise(0)
     ),
+    "when without otherwise": lambda m: m.when(m.col("x") > 2).then(1),
     "coalesce": lambda m: m.coalesce("x", m.col("y") * 10),
 }
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_PACKAGE
+from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE
 from exoshuffle.errors import ExoshuffleError
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
@@ -153,6 +153,10 @@ def test_unpivot() -> None:
     same(
         rows.melt("id", ["b"], var_name="n", value_name="v"),
         frame.unpivot(["b"], index="id", variable_name="n", value_name="v"),
+    )
+    mixed = frame.with_columns(a=pl.col("a").cast(pl.Int8), b=pl.col("b") / 4)
+    same(
+        xs.from_polars(mixed).unpivot(["a", "b"], index="id"), mixed.unpivot(["a", "b"], index="id")
     )
     assert rows.unpivot(["a", "b"]).select("variable").count() == 6
     assert rows.unpivot(["a", "b"], index="id").select("id").to_pydict() == {"id": [1, 2, 3] * 2}
@@ -304,6 +308,13 @@ REFUSED: dict[str, tuple[Callable[[xs.Dataset], object], str]] = {
     "concat": (lambda d: xs.concat([d], how="across"), "how is 'across'; write \"vertical\" or"),
     "places of nulls": (lambda d: d.sort("x", nulls="first", nulls_last=True), "give one of them"),
     "suffixes": (lambda d: d.merge(d, on="x", suffixes="_r"), "suffixes is '_r'; give two texts"),
+    "suffixes alike": (lambda d: d.merge(d, on="x", suffixes=("", "")), "the two must differ"),
+    "a key to merge": (lambda d: d.merge(d, on="z"), "no column 'z'; the columns are 'k', 'x'"),
+    "an aggregate as a value": (
+        lambda d: d.x.mean() == 2,
+        r"the mean of 'x' is an aggregate for agg\(\), .* write dataset.mean\('x'\)",
+    ),
+    "a place in a list": (lambda d: d["items"].list.get("1"), "get got '1'; give a place, 0 for"),
     "a table to merge": (
         lambda d: d.merge(FRAME, on="x"),
         "merge takes a Dataset, and got a polars",
@@ -339,7 +350,14 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
     for name, remedy in ON_PACKAGE.items():
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
             getattr(xs, name)
-    with pytest.raises(AttributeError, match=r"a dataset has no attribute 'colunms'$"):
+    for name, remedy in ON_GROUPS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
+            getattr(rows.group_by("k"), name)
+    with pytest.raises(AttributeError, match=r"groups have no attribute 'x'; write agg\(name=\("):
+        rows.group_by("k").x  # noqa: B018  it is read
+    with pytest.raises(
+        AttributeError, match="no attribute 'colunms'; there is no column 'colunms'"
+    ):
         rows.colunms  # noqa: B018  it is read
     with pytest.raises(AttributeError, match=r"an aggregate has no attribute 'round'; give it a"):
         xs.col("x").mean().round(2)

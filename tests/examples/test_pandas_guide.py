@@ -120,8 +120,8 @@ def test_groupby_pivot() -> None:
     assert g4["total"].tolist() == [6, 4]
     p = df.pivot_table(values="D", index=["A"], columns=["B"]).to_pandas()
     assert sorted(p.columns.tolist())[-2:] == ["one", "two"], p
-    m = df.melt(id_vars=["A"], value_vars=["D"])
-    assert m.count() == 4
+    m = df.melt(id_vars=["A"], value_vars=["C", "D"])
+    assert m.count() == 8
 
 
 def test_files_strings(tmp_path) -> None:

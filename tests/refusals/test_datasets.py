@@ -296,6 +296,14 @@ OPTIONS: dict[str, tuple[Call, str]] = {
         lambda _: xs.from_arrow(5),
         "from_arrow takes a table, batches or a stream of Arrow data, and got int 5; for lists",
     ),
+    "from_arrow of a path": (
+        lambda _: xs.from_arrow("a.parquet"),
+        "got the path 'a.parquet'; for files call read_parquet and its siblings",
+    ),
+    "from_arrow of a generator": (
+        lambda _: xs.from_arrow(iter([])),
+        r"tells no schema; write pyarrow.RecordBatchReader.from_batches\(schema, batches\)",
+    ),
     "from_arrow of a list": (lambda _: xs.from_arrow([1, 2]), "and got a list; for lists call fr"),
     "from_arrow of a column": (
         lambda _: xs.from_arrow(TABLE["k"]),

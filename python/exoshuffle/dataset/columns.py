@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from exoshuffle.dataset.inputs.column_types import ColumnTypes, schema_of_types
 from exoshuffle.dataset.narrow import Dataset, Narrow
+from exoshuffle.dataset.tree.unified import to_common_type
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.core.keys import names_of, once
 from exoshuffle.operators.sql.expressions import Expr, col
@@ -106,14 +107,15 @@ class Columns(Narrow[Dataset]):
         Values of one column of neighbouring rows come together.
 
         Args:
-            on: The columns whose values become rows, all of one type; default: all that are not in ``index``.
+            on: The columns whose values become rows; default: all that are not in ``index``. If their types differ, the
+                result has the type that holds the values of all: see "Types that meet" in docs/formats.md.
             index: The columns that are repeated beside each value; default: none.
             variable_name: The name of the column that has the names.
             value_name: The name of the column that has the values.
 
         Raises:
             OptionsError: Something else than names.
-            SchemaError: An unknown column, columns of different types, no column, or two of one name.
+            SchemaError: An unknown column, columns without a common type, no column, or two of one name.
         """
         for option, name in (("variable_name", variable_name), ("value_name", value_name)):
             if not isinstance(name, str):
@@ -123,7 +125,12 @@ class Columns(Narrow[Dataset]):
             made = tuple(name for name in self.schema.names if name not in kept)
         else:
             made = once(names_of(on, "on"))
-        return self._stepped(Unpivot(made, kept, variable_name, value_name))
+        for name in made:
+            column(name, self.schema)
+        step = Unpivot(made, kept, variable_name, value_name)
+        types = to_common_type(self.schema, made)
+        casts = (Cast(tuple(types.items())),) if types else ()
+        return self._stepped(*casts, step)
 
     def melt(
         self,

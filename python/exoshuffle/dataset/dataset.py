@@ -514,6 +514,9 @@ class Dataset(Frames["Dataset"]):
             () if names is None else names_of(names, argument)
             for argument, names in (("on", on), ("left_on", left_on), ("right_on", right_on))
         ]
+        for side, names in ((self, (*keys[0], *keys[1])), (right, (*keys[0], *keys[2]))):
+            for name in names:
+                column(name, side.schema)
         ends = suffixed(self.columns, right.columns, keys[0], suffixes)
         ours, theirs = self.rename(ends[0]), right.rename(ends[1])
         if on is not None:

@@ -46,13 +46,37 @@ ON_DATASETS = {
     "orderBy": "write sort(names)",
 }
 
-_TYPE = 'write a type as text or of Python, such as cast("date") or cast(int)'
+#: Attributes of groups.
+ON_GROUPS = {
+    "apply": "write map_groups(function)",
+    "transform": "write map_groups(function)",
+    "len": "write count()",
+    "nunique": 'write agg(n=("x", "count_distinct"))',
+    "n_unique": 'write agg(n=("x", "count_distinct"))',
+}
 
+#: Polars' names of types, and ours. Why not constants: a schema of the result has pyarrow's types, not these.
+_TYPES = {
+    "Boolean": "bool",
+    "Date": "date",
+    "Datetime": "timestamp",
+    "Float32": "float32",
+    "Float64": "float64",
+    "Int8": "int8",
+    "Int16": "int16",
+    "Int32": "int32",
+    "Int64": "int64",
+    "String": "text",
+    "Time": "time",
+    "UInt8": "uint8",
+    "UInt16": "uint16",
+    "UInt32": "uint32",
+    "UInt64": "uint64",
+    "Utf8": "text",
+}
 #: Attributes of the package.
 ON_PACKAGE = {
-    **dict.fromkeys(("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32"), _TYPE),
-    **dict.fromkeys(("UInt64", "Float32", "Float64", "String", "Utf8", "Boolean"), _TYPE),
-    **dict.fromkeys(("Date", "Datetime", "Time", "Duration", "Decimal", "Categorical"), _TYPE),
+    **{name: f'write the type as text, "{ours}"' for name, ours in _TYPES.items()},
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",

@@ -15,6 +15,7 @@ from exoshuffle.dataset.narrow import Dataset
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.sql.expressions import Expr, col, text_of_expression
 from exoshuffle.operators.sql.parsing import column
+from exoshuffle.operators.sql.types import unknown_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,8 +74,10 @@ class Frames(Columns[Dataset]):
             node = self.__dict__.get("node")
             if node is not None and name in node.schema.names and not name.startswith("_"):
                 return col(name)
-            remedy = f"; {ON_DATASETS[name]}" if name in ON_DATASETS else ""
-            raise AttributeError(f"a dataset has no attribute {name!r}{remedy}")
+            remedy = ON_DATASETS.get(name)
+            if remedy is None and node is not None:
+                remedy = unknown_column(name, node.schema)
+            raise AttributeError(f"a dataset has no attribute {name!r}; {remedy}")
 
     @property
     def dtypes(self) -> dict[str, pa.DataType]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from exoshuffle.dataset.elsewhere import ON_GROUPS
 from exoshuffle.dataset.jobs.learning import learnt
 from exoshuffle.dataset.tree.nodes import ShuffleOptions
 from exoshuffle.errors import OptionsError, SchemaError, shown
@@ -48,6 +49,12 @@ class Grouped(Generic[Dataset, Aggregated]):
     shuffled: Callable[[Shuffle, ShuffleOptions], Dataset]
     aggregated: Callable[[GroupBy, ShuffleOptions], Aggregated]
     chosen: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            remedy = ON_GROUPS.get(name, f'write agg(name=("{name}", function))')
+            raise AttributeError(f"groups have no attribute {name!r}; {remedy}")
 
     def __getitem__(self, columns: str | Sequence[str]) -> Grouped[Dataset, Aggregated]:
         """Chooses the columns of ``sum`` and its siblings: ``group_by("k")[["x", "y"]].sum()``."""
@@ -151,6 +158,10 @@ class Grouped(Generic[Dataset, Aggregated]):
                 f"no column beside the keys has a {function}; name columns in agg(), with functions of their types"
             )
         return self.agg(**{name: (name, function) for name in names})
+
+    # The names by which users of pandas know these.
+    aggregate = agg
+    size = count
 
     def map_groups(
         self,

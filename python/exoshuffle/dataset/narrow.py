@@ -221,14 +221,15 @@ class Narrow(Looking, Generic[Dataset]):
 
     # --- internals ---------------------------------------------------------------------------------------------
 
-    def _stepped(self, step: Step) -> Dataset:
-        if _num_steps(self.node) >= MAX_STEPS:
+    def _stepped(self, first: Step, *more: Step) -> Dataset:
+        if _num_steps(self.node) + len(more) >= MAX_STEPS:
             raise OptionsError(
                 f"more than {MAX_STEPS} steps in a row; give several expressions to one with_columns() or select(), or "
                 "write the rows and go on with these"
             )
-        node = Stepped(self.node, step)
-        _ = node.schema  # raises for a step that does not fit
+        node = _fitting(self.node, first)
+        for step in more:
+            node = _fitting(node, step)
         return self._made(pruned(node))
 
     def _made(self, node: Node) -> Dataset:
@@ -247,6 +248,13 @@ def _in_order(columns: Sequence[object]) -> list[tuple[str, str]]:
         names = [each] if isinstance(each, Expr) else map(col, names_in([each], "select"))
         listed.extend(names)
     return list(named_expressions("select", listed).items())
+
+
+def _fitting(node: Node, step: Step) -> Stepped:
+    """Returns the rows after a step; raises for one that does not fit them."""
+    stepped = Stepped(node, step)
+    _ = stepped.schema
+    return stepped
 
 
 def _num_steps(node: Node) -> int:

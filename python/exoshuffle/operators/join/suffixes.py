@@ -13,7 +13,7 @@ def suffixed(
     """Returns the new names by the old ones, for either side; columns that are one in the result keep theirs.
 
     Raises:
-        OptionsError: ``suffixes`` is no pair of texts.
+        OptionsError: ``suffixes`` is no pair of different texts.
     """
     given: object = suffixes
     if (
@@ -22,6 +22,8 @@ def suffixed(
         or not all(isinstance(end, str) for end in given)
     ):
         raise OptionsError(f'suffixes is {shown(given)}; give two texts, such as ("_x", "_y")')
+    if given[0] == given[1]:
+        raise OptionsError(f"suffixes is {shown(given)}; the two must differ")
     both = [name for name in left if name in right and name not in keys]
     first, second = ({name: f"{name}{end}" for name in both} for end in given)
     return first, second

@@ -22,18 +22,19 @@ class When:
 
     def then(self, value: Operand) -> Then:
         """Gives the value where the condition holds. Text is a value; ``xs.col`` names a column."""
-        return Then(f"{self.chosen} WHEN {self.condition.text} THEN {lit(value).text}")
+        chosen = f"{self.chosen} WHEN {self.condition.text} THEN {lit(value).text}"
+        return Then(f"({chosen} END)", None, chosen)
 
 
-@dataclass(frozen=True)
-class Then:
-    """Conditions with their values, in the order in which they are tried.
+@dataclass(frozen=True, eq=False, repr=False)
+class Then(Expr):
+    """Conditions with their values, in the order in which they are tried; null where none holds.
 
     Attributes:
-        chosen: They, as SQL.
+        chosen: They, as the beginning of SQL that may go on.
     """
 
-    chosen: str
+    chosen: str = ""
 
     def when(self, condition: Expr) -> When:
         """Adds another condition, for rows where none before holds."""

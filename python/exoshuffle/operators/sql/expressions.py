@@ -10,8 +10,9 @@ import datetime as dt
 import decimal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.sql.literals import literal, quoted, type_text
 
@@ -268,7 +269,7 @@ class Expr:
         return Lists(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Aggregation:
     """An aggregate of a column: ``agg(xs.col("x").sum())``.
 
@@ -283,6 +284,14 @@ class Aggregation:
     function: str
     parameter: tuple[float, ...]
     name: str
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise OptionsError(
+            f"the {self.function} of {self.column!r} is an aggregate for agg(), so == cannot compare it with "
+            f"{shown(other)}; for one value of all rows write dataset.{self.function}({self.column!r})"
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # as Expr
 
     if not TYPE_CHECKING:  # else every name that is wrong would seem right
 
@@ -422,6 +431,8 @@ class Lists:
 
     def get(self, index: int) -> Expr:
         """Returns the value at a place, from 0, or from -1 at the end; null where there is none."""
+        if not is_whole(index):
+            raise OptionsError(f"get got {shown(index)}; give a place, 0 for the first value")
         return _call("list_extract", self.expression, lit(index + 1 if index >= 0 else index))
 
     def contains(self, value: Operand) -> Expr:
