@@ -142,8 +142,12 @@ def __getattr__(name: str) -> Any:
     """Imports the module of datasets late."""
     if name in _OF_DATASETS:
         return getattr(importlib.import_module("exoshuffle.dataset"), name)
-    remedies: dict[str, str] = importlib.import_module("exoshuffle.dataset.elsewhere").ON_PACKAGE
-    remedy = f"; {remedies[name]}" if name in remedies else ""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    elsewhere = importlib.import_module("exoshuffle.dataset.elsewhere")
+    if name in elsewhere.TYPES:
+        return elsewhere.TYPES[name]
+    remedy = f"; {elsewhere.ON_PACKAGE[name]}" if name in elsewhere.ON_PACKAGE else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{remedy}")
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import exoshuffle as xs
-from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE
+from exoshuffle.dataset.elsewhere import ON_DATASETS, ON_GROUPS, ON_PACKAGE, TYPES
 from exoshuffle.errors import ExoshuffleError
+from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 
 pytestmark = [pytest.mark.shares_engine, pytest.mark.usefixtures("shared_engine")]
 
@@ -350,6 +351,10 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
     for name, remedy in ON_PACKAGE.items():
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
             getattr(xs, name)
+    for name, remedy in ON_EXPRESSIONS.items():
+        with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; ")) as caught:
+            getattr(xs.col("k"), name)
+        assert str(caught.value).endswith(remedy.replace('"x"', "'k'"))
     for name, remedy in ON_GROUPS.items():
         with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; {remedy}")):
             getattr(rows.group_by("k"), name)
@@ -361,3 +366,21 @@ def test_names_that_mean_nothing_here(rows: xs.Dataset) -> None:
         rows.colunms  # noqa: B018  it is read
     with pytest.raises(AttributeError, match=r"an aggregate has no attribute 'round'; give it a"):
         xs.col("x").mean().round(2)
+
+
+def test_types_by_the_names_of_polars(rows: xs.Dataset) -> None:
+    for name, text in TYPES.items():
+        assert getattr(xs, name) == text
+        assert xs.lit(None).cast(text).text.startswith("CAST(NULL AS ")
+        kind = rows.select(v=xs.lit(None).cast(getattr(xs, name))).to_polars()["v"].dtype
+        assert kind == (pl.Datetime("us") if name == "Datetime" else getattr(pl, name))
+
+
+def test_kept_rows(rows: xs.Dataset, tmp_path) -> None:
+    """The rows are there after the files that they came from."""
+    rows.select("k", "x").write_parquet(tmp_path / "out")
+    kept = xs.read_parquet(tmp_path / "out").filter("x > 1").materialize()
+    for path in (tmp_path / "out").iterdir():
+        path.unlink() if path.is_file() else path.rmdir()
+    same(kept, FRAME.select("k", "x").filter(pl.col("x") > 1))
+    assert repr(kept).startswith("Dataset(materialize)")

@@ -180,7 +180,7 @@ def test_strings_dates() -> None:
     assert d["date"][0] == date(2020, 1, 2)
     assert d["month"] == [1, 2, 3, None]
     assert d["text"][0] == "02/01/2020"
-    assert df.select(xs.col("day").cast("date")).to_dict()["day"][1] == date(2020, 2, 3)
+    assert df.select(xs.col("day").cast(xs.Date)).to_dict()["day"][1] == date(2020, 2, 3)
 
 
 def test_missing_data() -> None:

@@ -90,7 +90,7 @@ def test_shuffle() -> None:
 
 def test_repartition() -> None:
     ds = xs.range(1000).repartition(10)
-    m = xs.from_arrow(ds)
+    m = ds.materialize()
     assert m.count() == 1000
     assert len(list(ds.iter_batches())) == 10
 

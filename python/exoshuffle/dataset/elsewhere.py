@@ -7,7 +7,6 @@ the price that the name suggests.
 from __future__ import annotations
 
 _ONE_BY_ONE = "write map_batches(function), which gets a pyarrow.Table, or expressions"
-_KEPT = "xs.from_arrow(dataset) keeps its rows for further use"
 _FILES = "write xs.read_parquet and its siblings, which are lazy"
 
 #: Attributes of datasets.
@@ -19,9 +18,6 @@ ON_DATASETS = {
     "map_rows": _ONE_BY_ONE,
     "collect": "write to_arrow(), to_polars(), iter_batches() or write_parquet(path)",
     "lazy": "a dataset is lazy as it is",
-    "materialize": _KEPT,
-    "cache": _KEPT,
-    "persist": _KEPT,
     "iloc": "rows have no numbers; write limit(n), or filter(condition)",
     "loc": "write filter(condition) for rows, and select(names) for columns",
     "at": "write filter(condition) for rows, and select(names) for columns",
@@ -55,8 +51,8 @@ ON_GROUPS = {
     "n_unique": 'write agg(n=("x", "count_distinct"))',
 }
 
-#: Polars' names of types, and ours. Why not constants: a schema of the result has pyarrow's types, not these.
-_TYPES = {
+#: Polars' names of types, and the texts that ``cast`` and ``schema=`` take for them.
+TYPES = {
     "Boolean": "bool",
     "Date": "date",
     "Datetime": "timestamp",
@@ -76,7 +72,6 @@ _TYPES = {
 }
 #: Attributes of the package.
 ON_PACKAGE = {
-    **{name: f'write the type as text, "{ours}"' for name, ours in _TYPES.items()},
     "DataFrame": "write from_pydict(columns), from_items(rows) or from_pandas(frame)",
     "LazyFrame": "write from_pydict(columns), from_items(rows) or from_polars(frame)",
     "Series": "a dataset has columns by name; write from_pydict({name: values})",

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from exoshuffle.dataset.columns import Columns
 from exoshuffle.dataset.elsewhere import ON_DATASETS
+from exoshuffle.dataset.inputs.storing import stored
 from exoshuffle.dataset.narrow import Dataset
+from exoshuffle.dataset.tree.nodes import Given
 from exoshuffle.errors import OptionsError, shown
 from exoshuffle.operators.sql.expressions import Expr, col, text_of_expression
 from exoshuffle.operators.sql.parsing import column
@@ -72,12 +74,15 @@ class Frames(Columns[Dataset]):
         def __getattr__(self, name: str) -> Any:
             # The node is missing where Python makes an object without its constructor, as copies are made.
             node = self.__dict__.get("node")
-            if node is not None and name in node.schema.names and not name.startswith("_"):
+            if node is None or name.startswith("_"):
+                raise AttributeError(f"a dataset has no attribute {name!r}")
+            if name in node.schema.names:
                 return col(name)
-            remedy = ON_DATASETS.get(name)
-            if remedy is None and node is not None:
-                remedy = unknown_column(name, node.schema)
-            raise AttributeError(f"a dataset has no attribute {name!r}; {remedy}")
+            message = f"a dataset has no attribute {name!r}"
+            if name in ON_DATASETS:
+                # With an object of its own, Python suggests no other name behind the remedy.
+                raise AttributeError(f"{message}; {ON_DATASETS[name]}", name=name, obj=None)
+            raise AttributeError(f"{message}; {unknown_column(name, node.schema)}")
 
     @property
     def dtypes(self) -> dict[str, pa.DataType]:
@@ -94,6 +99,24 @@ class Frames(Columns[Dataset]):
         texts = {name: text_of_expression(given) for name, given in columns.items()}
         made = {name: given(self) if callable(given) else given for name, given in texts.items()}
         return self.with_columns(**made)
+
+    def materialize(self) -> Dataset:
+        """Makes the result now and keeps its rows in the store, for a program that uses them several times.
+
+        ``cache`` and ``persist`` are the same. The rows are freed with the last dataset that reads them.
+
+        Raises:
+            DiskFullError: The rows exceed memory, and the spill directories have no room.
+
+        Cost: a copy of all rows in the store, which is spilled where it exceeds memory.
+        """
+        import pyarrow as pa
+
+        kept = stored(pa.RecordBatchReader.from_batches(self.schema, self.iter_batches()))
+        given = Given(kept.rows, self.schema, kept.num_rows, kept.num_bytes, "materialize")
+        return self._made(given)
+
+    cache = persist = materialize
 
     def isna(self) -> Dataset:
         """Says of each value whether it is null; ``isnull`` is the same. NaN is no null."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from exoshuffle.arguments import is_whole
 from exoshuffle.errors import OptionsError, shown
+from exoshuffle.operators.sql.elsewhere import ON_EXPRESSIONS
 from exoshuffle.operators.sql.literals import literal, quoted, type_text
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ class Expr:
     def is_column(self) -> bool:
         """Whether it is a column under its own name, and nothing more."""
         return self.name is not None and self.text == quoted(self.name)
+
+    if not TYPE_CHECKING:  # else every name that is wrong would seem right
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in ON_EXPRESSIONS:
+                raise AttributeError(f"an expression has no attribute {name!r}")
+            remedy = ON_EXPRESSIONS[name].replace('"x"', repr(self.name or "x"))
+            # With an object of its own, Python suggests no other name behind the remedy.
+            raise AttributeError(
+                f"an expression has no attribute {name!r}; {remedy}", name=name, obj=None
+            )
 
     def __bool__(self) -> bool:
         raise OptionsError(
