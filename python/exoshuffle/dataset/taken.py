@@ -25,7 +25,7 @@ from exoshuffle.dataset.tree.nodes import left_out
 from exoshuffle.dataset.write.write import check_rows
 from exoshuffle.errors import MemoryLimitError, OptionsError, shown
 from exoshuffle.futures import Engine, current_engine
-from exoshuffle.operators.batch_formats import check_batch_format, in_format
+from exoshuffle.operators.batch_formats import as_array, check_batch_format, in_format
 from exoshuffle.units import format_bytes
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Taken(Results):
         """
         _library("numpy", "to_numpy")
         table = self._table("to_numpy", force)
-        return {name: table.column(name).to_numpy() for name in table.column_names}
+        return {name: as_array(table.column(name)) for name in table.column_names}
 
     def to_pydict(self, *, force: bool = False) -> dict[str, list[Any]]:
         """Returns the whole result as lists of Python values, by name of the column; see ``to_arrow``."""

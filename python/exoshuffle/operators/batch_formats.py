@@ -37,7 +37,8 @@ def check_batch_format(batch_format: object) -> None:
 def in_format(batch: pa.Table | pa.RecordBatch, batch_format: str) -> Any:
     """Returns the rows in a format; the class of the result is that of the format."""
     if batch_format == "numpy":
-        return {name: _array(batch.column(name)) for name in batch.schema.names}
+        # A copy, because programs change arrays, and those of Arrow cannot be changed.
+        return {name: as_array(batch.column(name)).copy() for name in batch.schema.names}
     if batch_format == "pandas":
         return batch.to_pandas()
     if batch_format == "polars":
@@ -62,13 +63,18 @@ def with_format(function: Callable[[Any], object], batch_format: str) -> Callabl
     return formatted
 
 
-def _array(column: pa.ChunkedArray | pa.Array) -> Any:
-    """Returns a column as an array that may be changed."""
+def as_array(column: pa.ChunkedArray | pa.Array) -> Any:
+    """Returns a column as an array of NumPy; its values are those of the column, and null is None, NaN or NaT.
+
+    Why not pyarrow alone: it gives the first value of a dictionary in the place of null.
+    """
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if isinstance(column, pa.ChunkedArray):
-        return column.to_numpy().copy()
-    return column.to_numpy(zero_copy_only=False).copy()
+        return column.to_numpy()
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _from_frame(result: object) -> object:
@@ -82,7 +88,7 @@ def _from_frame(result: object) -> object:
 
 
 def _as_given(result: object, schema: pa.Schema) -> object:
-    """Gives columns whose types the format has lost, those of text above all, the types that they came with.
+    """Gives columns whose types the format has lost the types that they came with: text, categories, zones of times.
 
     Columns whose values have another type now stay as they are.
     """
@@ -92,7 +98,12 @@ def _as_given(result: object, schema: pa.Schema) -> object:
         return result
     columns = dict(result)
     for name in schema.names:
-        if getattr(columns.get(name), "dtype", None) in ("object", "str"):
+        kind = schema.field(name).type
+        dtype = getattr(columns.get(name), "dtype", None)
+        is_zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+        if dtype in ("object", "str", "category") or (
+            is_zoned and getattr(dtype, "kind", "") == "M"
+        ):
             with contextlib.suppress(pa.ArrowException, TypeError):
-                columns[name] = pa.array(columns[name], schema.field(name).type, from_pandas=True)
+                columns[name] = pa.array(columns[name], kind, from_pandas=True)
     return columns
