@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import exoshuffle as xs
@@ -30,6 +28,9 @@ def test_range_map() -> None:
 
 
 def test_map_batches() -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("numpy")
+
     def add_dog_years(batch):
         batch["age_in_dog_years"] = 7 * batch["age"]
         return batch
@@ -58,6 +59,7 @@ def test_filter_columns() -> None:
 
 
 def test_groupby() -> None:
+    pytest.importorskip("pandas")
     ds = xs.from_items([{"k": i % 3, "v": i} for i in range(30)])
     s = ds.groupby("k").sum("v")
     rows = sorted(s.take_all(), key=lambda r: r["k"])
@@ -96,6 +98,8 @@ def test_repartition() -> None:
 
 
 def test_iter() -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("numpy")
     ds = xs.range(100)
     sizes = [len(b["id"]) for b in ds.iter_batches(batch_size=32)]
     assert sizes == [32, 32, 32, 4], sizes
@@ -113,6 +117,7 @@ def test_iter() -> None:
 
 
 def test_write_read(tmp_path) -> None:
+    pytest.importorskip("pandas")
     path = tmp_path / "out"
     xs.range(1000).write_parquet(path)
     back = xs.read_parquet(path)
@@ -126,6 +131,8 @@ def test_write_read(tmp_path) -> None:
 
 
 def test_train() -> None:
+    pd = pytest.importorskip("pandas")
+    np = pytest.importorskip("numpy")
     df = pd.DataFrame(
         {"x": np.arange(64, dtype="float32"), "y": 2 * np.arange(64, dtype="float32")}
     )
